@@ -282,9 +282,9 @@ func TestFencedCompletion(t *testing.T) {
 		}
 		a.claims[0].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) { steal("payments#0"); return nil, nil })
 		a.claims[1].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) {
-			rec := steal("payments#1")
+			entry := steal("payments#1")
 			st.Store.Settle(context.Background(), []store.Settlement{{
-				Op: store.OpComplete, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Result: []byte("the new owner's"),
+				Op: store.OpComplete, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour, Result: []byte("the new owner's"),
 			}})
 			return nil, nil
 		})

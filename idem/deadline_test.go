@@ -21,11 +21,11 @@ func TestNothingIsStartedNearTheDeadline(t *testing.T) {
 		wantKind(t, out, idem.NotStarted)
 		wantErr(t, out.Err, idem.ErrDeadlineNear)
 		equal(t, "calls of the handler", h.calls, 0)
-		rec := get(t, st, testKey)
-		equal(t, "released", rec.Released(), true)
-		equal(t, "attempts", rec.Attempts, 0)
-		if rec.Failure != nil {
-			t.Errorf("failure %v", rec.Failure)
+		entry := get(t, st, testKey)
+		equal(t, "released", entry.Released(), true)
+		equal(t, "attempts", entry.Attempts, 0)
+		if entry.Failure != nil {
+			t.Errorf("failure %v", entry.Failure)
 		}
 	})
 }

@@ -188,11 +188,11 @@ func newEngine(t testing.TB, st store.Store, cfg idem.Config) *idem.Engine {
 
 func get(t testing.TB, st store.Admin, key string) store.Entry {
 	t.Helper()
-	rec, err := st.Get(context.Background(), key)
+	entry, err := st.Get(context.Background(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rec
+	return entry
 }
 
 // pass waits for d of the synctest bubble's time.

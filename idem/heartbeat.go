@@ -37,7 +37,7 @@ type heartbeat struct {
 	lost     error
 }
 
-// keep starts the heartbeat of a claim, which lasts until letGo. A task that is settled before the first beat costs no request.
+// keep starts the heartbeat of a claim, which lasts until stopHeartbeat. A task that is settled before the first beat costs no request.
 func (s *Session) keep(claim *Claim) {
 	cfg := &s.engine.cfg
 	h := &heartbeat{
@@ -68,8 +68,8 @@ func (h *heartbeat) over() error {
 	return h.lost
 }
 
-// letGo stops the heartbeat of a claim, if it has one.
-func (claim *Claim) letGo() {
+// stopHeartbeat stops the heartbeat of a claim, if it has one.
+func (claim *Claim) stopHeartbeat() {
 	if claim.beat != nil {
 		claim.beat.stop()
 		claim.beat = nil

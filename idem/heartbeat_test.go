@@ -228,10 +228,10 @@ func TestHeartbeatEndsForAnOverrun(t *testing.T) {
 				equal(t, "it took", time.Since(begun), tc.takes)
 				equal(t, "extensions", st.count(store.OpExtend), 1)
 				if tc.kind == idem.CompletionFailed {
-					rec := get(t, st, testKey)
-					equal(t, "status", rec.Status, store.StatusStarted)
-					equal(t, "released", rec.Released(), false)
-					equal(t, "the lease", rec.LeaseUntil.Sub(begun), 40*time.Second)
+					entry := get(t, st, testKey)
+					equal(t, "status", entry.Status, store.StatusStarted)
+					equal(t, "released", entry.Released(), false)
+					equal(t, "the lease", entry.LeaseUntil.Sub(begun), 40*time.Second)
 				}
 			})
 		})
@@ -287,9 +287,9 @@ func TestHandlerIsNotBegunAfterALateExtension(t *testing.T) {
 				wantKind(t, s.Run(claim), tc.kind)
 				equal(t, "calls of the handler", h.calls, 0)
 				if tc.kind == idem.StoreDown {
-					rec := get(t, st, testKey)
-					equal(t, "released", rec.Released(), true)
-					equal(t, "attempts", rec.Attempts, 0)
+					entry := get(t, st, testKey)
+					equal(t, "released", entry.Released(), true)
+					equal(t, "attempts", entry.Attempts, 0)
 				}
 			})
 		})

@@ -90,9 +90,9 @@ func TestUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
 				wantErr(t, cause, idem.ErrLeaseLost, tc.want)
 				wantKind(t, out, idem.Retry)
 				wantErr(t, out.Err, idem.ErrLeaseLost, context.Canceled)
-				rec := get(t, st, testKey)
-				equal(t, "released", rec.Released(), true)
-				equal(t, "attempts", rec.Attempts, 1)
+				entry := get(t, st, testKey)
+				equal(t, "released", entry.Released(), true)
+				equal(t, "attempts", entry.Attempts, 1)
 				equal(t, "dead letters", len(letters.sent), 0)
 			})
 		})
@@ -184,8 +184,8 @@ func TestOutcomeOfATaskWhoseKeyWasTaken(t *testing.T) {
 				h := &handler{handle: func(context.Context, int) ([]byte, error) {
 					pass(lease + 1)
 					tc.meanwhile(t, st.Store)
-					if rec, err := st.Get(context.Background(), testKey); err == nil {
-						before = rec
+					if entry, err := st.Get(context.Background(), testKey); err == nil {
+						before = entry
 					}
 					return []byte("mine"), tc.err
 				}}
@@ -203,9 +203,9 @@ func TestOutcomeOfATaskWhoseKeyWasTaken(t *testing.T) {
 					equal(t, "token", out.Token, before.Token)
 				}
 				equal(t, "dead letters", len(letters.sent), 0)
-				if rec, err := st.Get(context.Background(), testKey); err == nil {
-					equal(t, "the new owner's attempts", rec.Attempts, before.Attempts)
-					equal(t, "the new owner's record", rec.UpdatedAt, before.UpdatedAt)
+				if entry, err := st.Get(context.Background(), testKey); err == nil {
+					equal(t, "the new owner's attempts", entry.Attempts, before.Attempts)
+					equal(t, "the new owner's record", entry.UpdatedAt, before.UpdatedAt)
 				}
 			})
 		})

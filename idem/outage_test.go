@@ -70,9 +70,9 @@ func (a *api) wantGivenBack(key string) {
 	out := a.do(key)
 	wantKind(a, out, idem.DependencyDown)
 	wantErr(a, out.Err, idem.ErrHandlerDown, a.err)
-	rec := get(a, a.store, key)
-	equal(a, "attempts", rec.Attempts, 0)
-	equal(a, "the code of the failure", rec.Failure.Code, store.CodeUnavailable)
+	entry := get(a, a.store, key)
+	equal(a, "attempts", entry.Attempts, 0)
+	equal(a, "the code of the failure", entry.Failure.Code, store.CodeUnavailable)
 }
 
 // untilTried delivers a message four times a second until its handler is called, and returns how long that took.

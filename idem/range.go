@@ -60,7 +60,7 @@ func (s *Session) ClaimRanges(ranges []*Range) {
 		if !r.valid() {
 			continue
 		}
-		if err := r.whyNotHeld(); err != nil {
+		if err := r.notHeldError(); err != nil {
 			for _, claim := range r.Claims {
 				if claim.Refuse(err); s.engine.FailsOpen(err) {
 					claim.Enter(nil)
@@ -98,7 +98,7 @@ func (r *Range) valid() bool {
 	return len(r.Claims) > 0
 }
 
-func (r *Range) whyNotHeld() error {
+func (r *Range) notHeldError() error {
 	lease := &r.lease
 	switch lease.res.State {
 	case store.Claimed:
@@ -108,7 +108,7 @@ func (r *Range) whyNotHeld() error {
 			return fmt.Errorf("the lease of the range from %s: %w", r.Source, lease.res.Err)
 		}
 	case store.ClaimInFlight, store.ClaimLeaseOver:
-		return fmt.Errorf("%w: the lease of the range from %s: key %q, token %d, %s", ErrInFlight, r.Source, lease.key, lease.res.Entry.Token, lease.untilWhen())
+		return fmt.Errorf("%w: the lease of the range from %s: key %q, token %d, %s", ErrInFlight, r.Source, lease.key, lease.res.Entry.Token, lease.heldUntil())
 	case store.ClaimCompleted, store.ClaimFailed:
 	}
 	return fmt.Errorf("%w: the lease of the range from %s: key %q, %s", store.ErrForeignEntry, r.Source, lease.key, lease.res.Entry.Status)

@@ -35,7 +35,7 @@ func (s *Session) HoldRange(r *Range, position int64) {
 func (s *Session) RangeWaitTime(r *Range) (time.Duration, bool) { return s.WaitTime(&r.lease) }
 
 // Err returns why the lease is not held.
-func (r *Range) Err() error { return r.whyNotHeld() }
+func (r *Range) Err() error { return r.notHeldError() }
 
 // Refuse makes err the result of the claim, because the lease of its range is not held.
 func (claim *Claim) Refuse(err error) {

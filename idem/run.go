@@ -71,7 +71,7 @@ func (s *Session) attempt(claim *Claim) (Outcome, store.Settlement) {
 func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set store.Settlement) {
 	defer func() {
 		if set.Op == 0 {
-			claim.letGo()
+			claim.stopHeartbeat()
 		}
 		claim.spend(&set)
 	}()
@@ -80,11 +80,11 @@ func (s *Session) attemptClaimed(claim *Claim, out Outcome) (_ Outcome, set stor
 		return s.deadLetter(claim, out, exhausted(claim, limit)), store.Settlement{}
 	}
 	if s.handlers.Err() != nil {
-		out.Kind, out.Err = NotStarted, s.whyNotStarted()
+		out.Kind, out.Err = NotStarted, s.notStartedError()
 		if claim.insert != nil {
 			return out, store.Settlement{}
 		}
-		return s.giveBack(claim, out, nil, 0), store.Settlement{}
+		return s.refund(claim, out, nil, 0), store.Settlement{}
 	}
 	if claim.insert == nil {
 		if over, lost := s.renew(claim, out); lost {
@@ -119,7 +119,7 @@ func (s *Session) heldBack(claim *Claim, out Outcome, wait time.Duration, down e
 	if claim.insert != nil {
 		return out
 	}
-	return s.giveBack(claim, out, nil, 0)
+	return s.refund(claim, out, nil, 0)
 }
 
 // spend resets a claim after its run, so that the task can be claimed again. A claim whose completion commits an effect is reset later, because
@@ -157,7 +157,7 @@ func (s *Session) renew(claim *Claim, out Outcome) (over Outcome, lost bool) {
 	}
 	out.Err = fmt.Errorf("%w: the lease was extended before the handler began, but the answer took %v, longer than the lease of %v",
 		ErrStoreUnavailable, time.Since(sent).Round(time.Millisecond), s.engine.cfg.Lease)
-	return s.giveBack(claim, out, nil, 0), true
+	return s.refund(claim, out, nil, 0), true
 }
 
 // attemptLimit is the limit of rule 8: the number of the last attempt. A task without a dead-letter sink has no limit.
@@ -169,10 +169,10 @@ func (e *Engine) attemptLimit(task *Task) int {
 }
 
 func exhausted(claim *Claim, limit int) error {
-	rec := &claim.res.Entry
+	entry := &claim.res.Entry
 	last := "none was recorded"
-	if rec.Failure != nil {
-		last = rec.Failure.Code + ": " + rec.Failure.Message
+	if entry.Failure != nil {
+		last = entry.Failure.Code + ": " + entry.Failure.Message
 	}
 	return fmt.Errorf("%w: %d attempts were begun and none settled the key: a process died or ran out of time, "+
 		"or the dead letter could not be sent; last recorded failure: %s", ErrAttemptsExhausted, limit, last)
@@ -181,7 +181,7 @@ func exhausted(claim *Claim, limit int) error {
 // errNotStarted means that the caller's context ended before a task was begun.
 var errNotStarted = errors.New("idem: not started")
 
-func (s *Session) whyNotStarted() error {
+func (s *Session) notStartedError() error {
 	if s.ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", errNotStarted, context.Cause(s.ctx))
 	}
@@ -271,11 +271,11 @@ func (s *Session) conclude(claim *Claim, out Outcome, result []byte, effect stor
 	if s.interrupted(err) {
 		s.engine.outage.undecided(claim.key)
 		out.Kind, out.Err = Retry, fmt.Errorf("idem: the handler was cancelled, and its attempt is not counted: it returned: %w", err)
-		return s.giveBack(claim, out, nil, classOf(err).delay), store.Settlement{}
+		return s.refund(claim, out, nil, classOf(err).delay), store.Settlement{}
 	}
 	if wait, down := s.duringOutage(claim, err); down != nil {
 		out.Kind, out.Err, out.RetryIn = DependencyDown, down, wait
-		return s.giveBack(claim, out, claim.givenBack(err), classOf(err).delay), store.Settlement{}
+		return s.refund(claim, out, claim.givenBack(err), classOf(err).delay), store.Settlement{}
 	}
 	return s.failed(claim, out, err), store.Settlement{}
 }
@@ -307,10 +307,10 @@ func (s *Session) failed(claim *Claim, out Outcome, err error) Outcome {
 	switch c := classOf(err); {
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
-		return s.giveBack(claim, out, claim.givenBack(err), c.delay)
+		return s.refund(claim, out, claim.givenBack(err), c.delay)
 	case c.class == callFailed:
 		out.Kind, out.Err = Retry, err
-		return s.giveBack(claim, out, failureOf(err), c.delay)
+		return s.refund(claim, out, failureOf(err), c.delay)
 	case c.class == permanent && claim.Task.DeadLetters != nil:
 		return s.deadLetter(claim, out, err)
 	case claim.res.Entry.Attempts >= s.engine.attemptLimit(&claim.Task):

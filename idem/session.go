@@ -105,7 +105,7 @@ func (s *Session) Claim(claims []*Claim) {
 	}
 	if s.ctx.Err() != nil {
 		for _, i := range buf.which {
-			claims[i].res = store.ClaimResult{Err: s.whyNotStarted()}
+			claims[i].res = store.ClaimResult{Err: s.notStartedError()}
 		}
 		return
 	}

@@ -126,9 +126,9 @@ func TestLeaseOfARetriedClaimStartsWithTheFirstRequest(t *testing.T) {
 		if st.count(store.OpExtend) == 0 {
 			t.Error("the lease ended in mid-handler, and was not extended")
 		}
-		rec := get(t, st, testKey)
-		if rec.LeaseUntil.Before(rec.UpdatedAt) {
-			t.Errorf("the lease ended at %v, before the completion at %v", rec.LeaseUntil, rec.UpdatedAt)
+		entry := get(t, st, testKey)
+		if entry.LeaseUntil.Before(entry.UpdatedAt) {
+			t.Errorf("the lease ended at %v, before the completion at %v", entry.LeaseUntil, entry.UpdatedAt)
 		}
 	})
 }
@@ -176,9 +176,9 @@ func TestReleaseRefundsAttempts(t *testing.T) {
 	s.Claim(claims)
 	s.Release(claims)
 	for _, key := range []string{testKey, "b"} {
-		rec := get(t, st, key)
-		equal(t, "released", rec.Released(), true)
-		equal(t, "attempts", rec.Attempts, 0)
+		entry := get(t, st, key)
+		equal(t, "released", entry.Released(), true)
+		equal(t, "attempts", entry.Attempts, 0)
 	}
 	equal(t, "state", claims[0].State(), store.ClaimUnknown)
 	equal(t, "calls of the handler", h.calls, 0)

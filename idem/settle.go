@@ -16,8 +16,8 @@ func (s *Session) retry(claim *Claim, out Outcome, err error, delay time.Duratio
 	return s.released(claim, out, s.release(claim, failureOf(err), delay, false))
 }
 
-// giveBack releases the key and does not count the attempt. The key can't be claimed again before delay has passed.
-func (s *Session) giveBack(claim *Claim, out Outcome, f *store.Failure, delay time.Duration) Outcome {
+// refund releases the key and does not count the attempt. The key can't be claimed again before delay has passed.
+func (s *Session) refund(claim *Claim, out Outcome, f *store.Failure, delay time.Duration) Outcome {
 	out.RetryIn = max(out.RetryIn, delay)
 	return s.released(claim, out, s.release(claim, f, delay, true))
 }
@@ -48,7 +48,7 @@ func (s *Session) released(claim *Claim, out Outcome, r settled) Outcome {
 
 // concluded adds the result of a settlement to an outcome.
 func (s *Session) concluded(claim *Claim, out Outcome, set store.Settlement, r settled) Outcome {
-	defer claim.letGo()
+	defer claim.stopHeartbeat()
 	r.err = claim.fencedBy(r.err, set.Token)
 	s.tellSettled(claim, &out, set.Op, r)
 	out.SettleTook = r.took

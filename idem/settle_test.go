@@ -69,11 +69,11 @@ func TestUnansweredCompletionFails(t *testing.T) {
 				wantKind(t, out, idem.CompletionFailed)
 				wantErr(t, out.Err, errNetwork)
 				equal(t, "it took", time.Since(begun), 10*time.Second-idem.Defaults().DeadlineMargin/4) // the rest is for the answer
-				rec := get(t, st, testKey)
-				equal(t, "status", rec.Status, store.StatusStarted)
-				equal(t, "released", rec.Released(), false)
+				entry := get(t, st, testKey)
+				equal(t, "status", entry.Status, store.StatusStarted)
+				equal(t, "released", entry.Released(), false)
 				equal(t, "dead letters", len(letters.sent), tc.letters)
-				for _, want := range []string{testKey, testSource, tc.name, "lease of 30s", "token " + strconv.FormatInt(rec.Token, 10)} {
+				for _, want := range []string{testKey, testSource, tc.name, "lease of 30s", "token " + strconv.FormatInt(entry.Token, 10)} {
 					if !strings.Contains(out.Err.Error(), want) {
 						t.Errorf("%q does not contain %q", out.Err, want)
 					}

@@ -140,37 +140,37 @@ func (claim *Claim) attempt() Attempt {
 
 // outcome returns the outcome of a task that was not claimed. For a claimed one it has what is known before the handler runs.
 func (claim *Claim) outcome() Outcome {
-	rec := &claim.res.Entry
-	out := Outcome{Key: claim.key, Token: rec.Token, FirstClaimed: rec.CreatedAt, Source: rec.Source, Err: claim.res.Err, ClaimTook: claim.took}
+	entry := &claim.res.Entry
+	out := Outcome{Key: claim.key, Token: entry.Token, FirstClaimed: entry.CreatedAt, Source: entry.Source, Err: claim.res.Err, ClaimTook: claim.took}
 	switch claim.res.State {
 	case store.Claimed:
-		out.Attempt, out.Stolen = rec.Attempts, claim.res.Stolen
+		out.Attempt, out.Stolen = entry.Attempts, claim.res.Stolen
 	case store.ClaimCompleted:
 		out.Kind = Replayed
-		out.Result, out.Err = rec.StoredResult()
+		out.Result, out.Err = entry.StoredResult()
 	case store.ClaimFailed:
-		out.Kind, out.Err = ReplayedFailed, &AlreadyFailedError{Key: claim.key, Token: rec.Token, Failure: valueOf(rec.Failure)}
+		out.Kind, out.Err = ReplayedFailed, &AlreadyFailedError{Key: claim.key, Token: entry.Token, Failure: valueOf(entry.Failure)}
 	case store.ClaimInFlight, store.ClaimLeaseOver:
 		out.Kind, out.Err = InFlight, fmt.Errorf("%w: key %q", ErrInFlight, claim.key)
-		if rec.Status == "" { // a concurrent write
+		if entry.Status == "" { // a concurrent write
 			break
 		}
 		out.Err = fmt.Errorf("%w: key %q, attempt %d, token %d, claimed from %s, %s",
-			ErrInFlight, claim.key, rec.Attempts, rec.Token, cmp.Or(rec.Source, "an unknown source"), claim.untilWhen())
+			ErrInFlight, claim.key, entry.Attempts, entry.Token, cmp.Or(entry.Source, "an unknown source"), claim.heldUntil())
 	case store.ClaimUnknown:
 		out.Kind = claimErrorKind(claim.res.Err)
 	}
 	return out
 }
 
-func (claim *Claim) untilWhen() string {
-	rec := &claim.res.Entry
-	what, until := "lease", rec.LeaseUntil
-	if rec.Released() {
-		what, until = "released", rec.RetryAt
+func (claim *Claim) heldUntil() string {
+	entry := &claim.res.Entry
+	what, until := "lease", entry.LeaseUntil
+	if entry.Released() {
+		what, until = "released", entry.RetryAt
 	}
 	text := what + " until " + until.UTC().Format(time.RFC3339Nano)
-	if f := rec.Failure; f != nil {
+	if f := entry.Failure; f != nil {
 		text += ", last failure " + f.Code + ": " + f.Message
 	}
 	return text

@@ -23,7 +23,7 @@ func (s *Session) RunUnprotected(task *Task) Outcome {
 
 func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
 	if s.handlers.Err() != nil {
-		out.Kind, out.Err = NotStarted, s.whyNotStarted()
+		out.Kind, out.Err = NotStarted, s.notStartedError()
 		return out
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(s.handlers, observe.HandlingKey{}, observe.Handling{Source: task.Source, StoredKey: out.Key}))

@@ -26,9 +26,9 @@ func (m *Message) inTwoPartitions() bool {
 	return m.State == batch.Ended && KeyInTwoPartitions(&idem.Event{Task: &m.Task, Outcome: &m.Outcome})
 }
 
-// inTwoRanges reports whether two owners of leases may run the handler of the message's key at the same time. With claims of keys it is no fault that
+// hasTwoOwners reports whether two owners of leases may run the handler of the message's key at the same time. With claims of keys it is no fault that
 // a key arrives through two partitions.
-func (m *Message) inTwoRanges() bool { return m.processor.byRange() && m.inTwoPartitions() }
+func (m *Message) hasTwoOwners() bool { return m.processor.byRange() && m.inTwoPartitions() }
 
 func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 	attrs := []slog.Attr{
@@ -114,7 +114,7 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 	if m.inTwoPartitions() {
 		attrs = append(attrs, slog.String("claimedBy", out.Source))
 	}
-	if m.inTwoRanges() {
+	if m.hasTwoOwners() {
 		attrs = append(attrs, slog.String("warning", "keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=key"))
 	}
 	if out.Err != nil {
@@ -148,7 +148,7 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 		return slog.LevelDebug, false
 	case out.Kind == idem.Executed && out.Err != nil:
 		return slog.LevelWarn, false
-	case out.Kind.Settled() && !out.Fenced && !m.inTwoRanges():
+	case out.Kind.Settled() && !out.Fenced && !m.hasTwoOwners():
 		return slog.LevelInfo, false
 	}
 	return slog.LevelWarn, false

@@ -31,7 +31,7 @@ Observed(e) ==
     [] e.op = "settled"  -> Model!Final(e.key) /\ key[e.key].st = e.st /\ UNCHANGED vars
     [] e.op = "return"   -> Model!Return(e.inv, e.key, e.fails)
     [] e.op = "settle"   -> Model!Settle(e.inv, e.key) /\ key'[e.key].st = e.st /\ key'[e.key].att = e.att
-    [] e.op = "giveBack" -> Model!Drop(e.inv, e.key) /\ key'[e.key].att = e.att
+    [] e.op = "refund" -> Model!Drop(e.inv, e.key) /\ key'[e.key].att = e.att
     [] e.op = "end"      -> Model!Held(e.inv) = {} /\ UNCHANGED vars
     [] OTHER             -> FALSE
 

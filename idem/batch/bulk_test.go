@@ -92,8 +92,8 @@ func TestBulkClaimsNothingAfterTheHandlersTime(t *testing.T) {
 			return make([]batch.Result, len(items)), nil
 		})
 		f.wantKinds(items, idem.InFlight, idem.Executed, idem.NotStarted)
-		rec, err := f.store.Get(t.Context(), "dead")
-		equal(t, "owner of the key of a dead owner", rec.Owner, "another")
+		entry, err := f.store.Get(t.Context(), "dead")
+		equal(t, "owner of the key of a dead owner", entry.Owner, "another")
 		equal(t, "error", err, nil)
 		_, err = f.store.Get(t.Context(), "b")
 		equal(t, "entry of an item that was not called", errors.Is(err, store.ErrNotFound), true)
@@ -114,14 +114,14 @@ func TestBulkItemOfADeadOwnerGetsItsOwnCall(t *testing.T) {
 				return nil
 			}
 			for _, key := range []string{"a", "c"} {
-				rec, err := f.store.Get(ctx, key)
+				entry, err := f.store.Get(ctx, key)
 				if err != nil {
 					return err
 				}
-				equal(t, "status of "+key, rec.Status, store.StatusCompleted)
+				equal(t, "status of "+key, entry.Status, store.StatusCompleted)
 			}
-			rec, err := f.store.Get(ctx, "d")
-			equal(t, "owner of the other one", rec.Owner, "another")
+			entry, err := f.store.Get(ctx, "d")
+			equal(t, "owner of the other one", entry.Owner, "another")
 			return err
 		})
 		f.wantCalls([]string{"a", "c"}, []string{"b"}, []string{"d"})
@@ -143,9 +143,9 @@ func TestBulkItemsHaveTheirOwnContexts(t *testing.T) {
 			if it.Task.Key == "b" {
 				return nil
 			}
-			rec, err := f.store.Get(ctx, "b")
+			entry, err := f.store.Get(ctx, "b")
 			if err == nil {
-				err = f.store.Delete(ctx, "b", rec.Token)
+				err = f.store.Delete(ctx, "b", entry.Token)
 			}
 			<-items[1].Context().Done()
 			equal(t, "the call's context has ended", ctx.Err(), nil)
@@ -171,13 +171,13 @@ func TestBulkCallsAreBoundedByTheCommitWindow(t *testing.T) {
 				return nil
 			}
 			for i, key := range keys {
-				rec, err := f.store.Get(ctx, key)
+				entry, err := f.store.Get(ctx, key)
 				switch {
 				case i == 1: // held by another owner
 				case i < 5:
-					equal(t, "status of "+key, rec.Status, store.StatusCompleted)
+					equal(t, "status of "+key, entry.Status, store.StatusCompleted)
 				case i < 12:
-					equal(t, "status of "+key, rec.Status, store.StatusStarted)
+					equal(t, "status of "+key, entry.Status, store.StatusStarted)
 				case !errors.Is(err, store.ErrNotFound):
 					t.Errorf("%s is claimed already: %v", key, err)
 				}

@@ -31,8 +31,8 @@ func TestRangeClaimsNoKey(t *testing.T) {
 		t.Errorf("the lease is %+v, its range %+v", lease, lease.Range)
 	}
 	for _, key := range []string{"a", "b", "c"} {
-		if rec := p.wantEntry(key, "COMPLETED 1"); rec.Token < lease.Token || string(rec.Result) != key {
-			t.Errorf("entry %+v; want no smaller token than that of the lease, %d", rec, lease.Token)
+		if entry := p.wantEntry(key, "COMPLETED 1"); entry.Token < lease.Token || string(entry.Result) != key {
+			t.Errorf("entry %+v; want no smaller token than that of the lease, %d", entry, lease.Token)
 		}
 	}
 	two := p.byRange()

@@ -154,27 +154,27 @@ func (p *partitions) wantEnded(ended, want string) {
 // wantEntry checks the entry of a key: "COMPLETED 1" has the status and the attempts.
 func (p *partitions) wantEntry(key, want string) store.Entry {
 	p.Helper()
-	rec := p.get(key)
-	if got := fmt.Sprint(rec.Status, " ", rec.Attempts); got != want {
+	entry := p.get(key)
+	if got := fmt.Sprint(entry.Status, " ", entry.Attempts); got != want {
 		p.Errorf("entry of %s: %s; want %s", key, got, want)
 	}
-	return rec
+	return entry
 }
 
 func (p *partitions) get(key string) store.Entry {
 	p.Helper()
-	rec, err := p.store.Get(p.Context(), key)
+	entry, err := p.store.Get(p.Context(), key)
 	if err != nil {
 		p.Error(err)
 	}
-	return rec
+	return entry
 }
 
 // wantTill checks the position before which the keys of partition 0 are claimed.
 func (p *partitions) wantTill(want int64) {
 	p.Helper()
-	if rec := p.get("ns%t-0"); rec.Range == nil || rec.Range.Till != want {
-		p.Errorf("the lease is %+v, its range %+v; want till %d", rec, rec.Range, want)
+	if entry := p.get("ns%t-0"); entry.Range == nil || entry.Range.Till != want {
+		p.Errorf("the lease is %+v, its range %+v; want till %d", entry, entry.Range, want)
 	}
 }
 

@@ -41,8 +41,8 @@ func TestStreamGivesEachRecordItsOwnTime(t *testing.T) {
 			t.Errorf("tokens %v; want them to grow", tokens)
 		}
 		for _, key := range []string{"a", "b"} {
-			if rec := m.get(key); rec.CreatedAt.Before(added) {
-				t.Errorf("the entry of %s was created at %v, %v before its record was there", key, rec.CreatedAt, added.Sub(rec.CreatedAt))
+			if entry := m.get(key); entry.CreatedAt.Before(added) {
+				t.Errorf("the entry of %s was created at %v, %v before its record was there", key, entry.CreatedAt, added.Sub(entry.CreatedAt))
 			}
 		}
 	})

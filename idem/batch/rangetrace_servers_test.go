@@ -21,7 +21,7 @@ const brokenRangeTraces = 5
 // Traces of owners that break the rules of docs/spec/partition.tla contradict it.
 func TestTracesOfBrokenRangesContradictTheModel(t *testing.T) {
 	broken := map[string]rangeView{
-		"nothing": asItIs,
+		"nothing": unchanged,
 		"what a dead owner may have begun runs without a claim": func(s *rangeNetwork) store.Store {
 			return brokenRange{rangeNetwork: s, taken: func(kept *store.Range) { kept.Till = 0 }}
 		},

@@ -125,15 +125,15 @@ func (r *rangeRecorder) note(e *rangeEvent) {
 // leasesOver records the leases that have ended. r.mu is held.
 func (r *rangeRecorder) leasesOver() {
 	now := time.Now()
-	for rec := range r.store.List(context.Background(), store.ListQuery{Status: store.StatusStarted, Leases: true}) {
-		if rec.Released() || now.Before(rec.LeaseUntil) || r.over[rec.Key].Equal(rec.LeaseUntil) {
+	for entry := range r.store.List(context.Background(), store.ListQuery{Status: store.StatusStarted, Leases: true}) {
+		if entry.Released() || now.Before(entry.LeaseUntil) || r.over[entry.Key].Equal(entry.LeaseUntil) {
 			continue
 		}
-		r.over[rec.Key] = rec.LeaseUntil
-		p, isLease := strings.CutPrefix(rec.Key, "lease-")
+		r.over[entry.Key] = entry.LeaseUntil
+		p, isLease := strings.CutPrefix(entry.Key, "lease-")
 		e := &rangeEvent{Op: "over", P: p}
 		if !isLease {
-			e.P, e.A = "", rec.Key
+			e.P, e.A = "", entry.Key
 		}
 		r.events = append(r.events, e)
 	}
@@ -159,13 +159,13 @@ func (r *rangeRecorder) owned(owner string) *rangeOwner {
 
 // seen adds the entry of a key after a call. r.mu is held.
 func (r *rangeRecorder) seen(e *rangeEvent, key string) {
-	rec, err := r.store.Get(context.Background(), key)
+	entry, err := r.store.Get(context.Background(), key)
 	if err != nil {
 		e.GotSt = "A"
 		return
 	}
-	e.GotSt, e.GotOwn, e.GotTok, e.GotAtt, e.GotRel = string(rec.Status[0]), r.owned(rec.Owner).number, r.token(rec.Token), rec.Attempts, rec.Released()
-	if kept := rec.Range; kept != nil {
+	e.GotSt, e.GotOwn, e.GotTok, e.GotAtt, e.GotRel = string(entry.Status[0]), r.owned(entry.Owner).number, r.token(entry.Token), entry.Attempts, entry.Released()
+	if kept := entry.Range; kept != nil {
 		e.GotTill, e.GotEnd = r.index(kept.Till), r.index(kept.End)
 	}
 }

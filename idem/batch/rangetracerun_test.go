@@ -28,7 +28,7 @@ const (
 // rangeView is the store as an engine sees it.
 type rangeView func(*rangeNetwork) store.Store
 
-func asItIs(s *rangeNetwork) store.Store { return s }
+func unchanged(s *rangeNetwork) store.Store { return s }
 
 // Invocations of event sources that deliver batches again, at once, from an earlier offset, and of another topic with the same name, and consumer
 // processes that take partitions from each other. Invocations and processes die, stand still for longer than the lease, and have a network that loses
@@ -39,7 +39,7 @@ func TestRangesOfOwnersThatDie(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRangeRecorder(t, seed, stream)
-				r.run(asItIs)
+				r.run(unchanged)
 				for _, key := range r.want {
 					if e, err := r.store.Get(context.Background(), string(key)); err != nil || e.Status == store.StatusStarted {
 						t.Errorf("%c is %v %v", key, e.Status, err)

@@ -144,8 +144,8 @@ func TestStreamWaitsForAKeyInFlightElsewhere(t *testing.T) {
 		pass(10 * time.Second)
 		s.want("settled", &s.ended, executed("w1", "w2", "b1", "b2")...)
 		for _, key := range []string{"a2", "a3"} {
-			if rec, err := s.store.Get(context.Background(), key); err != nil || !rec.Released() || rec.Attempts != 0 {
-				t.Errorf("%s was not claimed and released: %+v, %v", key, rec, err)
+			if entry, err := s.store.Get(context.Background(), key); err != nil || !entry.Released() || entry.Attempts != 0 {
+				t.Errorf("%s was not claimed and released: %+v, %v", key, entry, err)
 			}
 		}
 		if n := len(s.store.calls()); n > 30 {
@@ -194,8 +194,8 @@ func TestStreamTakesKeysOverAlone(t *testing.T) {
 
 // held returns how many keys the stream has claimed and not settled.
 func (s *streaming) held() (n int) {
-	for rec := range s.store.List(context.Background(), store.ListQuery{Status: store.StatusStarted}) {
-		if rec.Owner != "another" && !rec.Released() {
+	for entry := range s.store.List(context.Background(), store.ListQuery{Status: store.StatusStarted}) {
+		if entry.Owner != "another" && !entry.Released() {
 			n++
 		}
 	}
@@ -250,9 +250,9 @@ func TestStreamReleasesClaimsThatHaveWaitedTooLong(t *testing.T) {
 		equal(t, "keys claimed", s.held(), 1)
 		pass(time.Minute)
 		s.want("settled", &s.ended, executed(append([]string{"w1", "w2", "a1"}, numbered(40)...)...)...)
-		rec, err := s.store.Get(context.Background(), "k0")
-		if err != nil || rec.Attempts != 1 {
-			t.Errorf("%d attempts, %v", rec.Attempts, err)
+		entry, err := s.store.Get(context.Background(), "k0")
+		if err != nil || entry.Attempts != 1 {
+			t.Errorf("%d attempts, %v", entry.Attempts, err)
 		}
 		s.close()
 	})

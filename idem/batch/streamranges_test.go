@@ -138,8 +138,8 @@ func TestStreamHoldsTheLeaseOfItsPartition(t *testing.T) {
 			t.Errorf("claims: %q; want that of the lease", claims)
 		}
 		for _, key := range m.topic[0] {
-			if rec := m.wantEntry(key, "COMPLETED 1"); rec.Token < lease.Token {
-				t.Errorf("entry %+v; want no smaller token than that of the lease, %d", rec, lease.Token)
+			if entry := m.wantEntry(key, "COMPLETED 1"); entry.Token < lease.Token {
+				t.Errorf("entry %+v; want no smaller token than that of the lease, %d", entry, lease.Token)
 			}
 		}
 		m.wantRuns("a attempt 1", "b attempt 1", "c attempt 1", "d attempt 1")
@@ -249,9 +249,9 @@ func TestStreamRetriesByKey(t *testing.T) {
 		pass(time.Minute)
 		s.wantEnd("a DeadLettered", "b Executed")
 		m.wantRuns("a attempt 1", "a attempt 2", "a attempt 3", "b attempt 1")
-		rec, lease := m.wantEntry("a", "FAILED 3"), m.wantEntry("ns%t-0", "STARTED 1")
-		if rec.Token != lease.Token+2 {
-			t.Errorf("token %d; want that of the lease, %d, and 2", rec.Token, lease.Token)
+		entry, lease := m.wantEntry("a", "FAILED 3"), m.wantEntry("ns%t-0", "STARTED 1")
+		if entry.Token != lease.Token+2 {
+			t.Errorf("token %d; want that of the lease, %d, and 2", entry.Token, lease.Token)
 		}
 	})
 }

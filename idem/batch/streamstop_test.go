@@ -41,8 +41,8 @@ func TestStopRemovesItemsThatHaveNotBegun(t *testing.T) {
 		s.want("settled", &s.ended, executed("w1", "w2", "b1", "a1")...)
 		equal(t, "keys claimed", s.held(), 0)
 		for _, key := range []string{"a2", "a3"} {
-			if rec, err := s.store.Get(context.Background(), key); err != nil || rec.Attempts != 0 {
-				t.Errorf("%s: %d attempts, %v", key, rec.Attempts, err)
+			if entry, err := s.store.Get(context.Background(), key); err != nil || entry.Attempts != 0 {
+				t.Errorf("%s: %d attempts, %v", key, entry.Attempts, err)
 			}
 		}
 		s.add("a", "a2") // the lane is assigned again
@@ -104,8 +104,8 @@ func TestStopWaitsForClaimsInProgress(t *testing.T) {
 		began := time.Now()
 		s.stream.Stop(t.Context(), isLane("a"))
 		equal(t, "time to stop", time.Since(began), 9*time.Second)
-		if rec, err := s.store.Get(context.Background(), "a1"); err != nil || !rec.Released() || rec.Attempts != 0 {
-			t.Errorf("%+v, %v", rec, err)
+		if entry, err := s.store.Get(context.Background(), "a1"); err != nil || !entry.Released() || entry.Attempts != 0 {
+			t.Errorf("%+v, %v", entry, err)
 		}
 		s.want("calls", &s.calls)
 		s.close()
@@ -128,8 +128,8 @@ func TestStopReleasesClaimsInProgress(t *testing.T) {
 		}
 		pass(10 * time.Minute)
 		s.want("settled", &s.ended, executed("b1")...)
-		if rec, err := s.store.Get(context.Background(), "a1"); err != nil || !rec.Released() || rec.Attempts != 0 {
-			t.Errorf("%+v, %v", rec, err)
+		if entry, err := s.store.Get(context.Background(), "a1"); err != nil || !entry.Released() || entry.Attempts != 0 {
+			t.Errorf("%+v, %v", entry, err)
 		}
 		s.close()
 	})

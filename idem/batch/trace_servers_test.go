@@ -32,7 +32,7 @@ func TestTracesOfBrokenLanesContradictTheModel(t *testing.T) {
 		},
 		"nothing": func(ctx context.Context, s invocationStore, ss []store.Settlement) []error { return s.Settle(ctx, ss) },
 	}
-	for name, giveBack := range broken {
+	for name, release := range broken {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestTracesOfBrokenLanesContradictTheModel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newLaneRecorder(seed)
 				r.lanes = map[string][]string{"p": {"A", "B", "C", "D", "E"}, "q": {"B", "C", "D", "E", "A"}, "r": {"C", "B", "A", "E", "D"}}
-				r.run(t, func(s invocationStore) store.Store { return brokenStore{s, giveBack} })
+				r.run(t, func(s invocationStore) store.Store { return brokenStore{s, release} })
 				r.write(t, filepath.Join(dir, name))
 			})
 		}
@@ -61,13 +61,13 @@ func TestTracesOfBrokenLanesContradictTheModel(t *testing.T) {
 // brokenStore is a store that gets the releases of claims that were not used in another way.
 type brokenStore struct {
 	invocationStore
-	giveBack func(context.Context, invocationStore, []store.Settlement) []error
+	release func(context.Context, invocationStore, []store.Settlement) []error
 }
 
 // Settle implements store.Store.
 func (s brokenStore) Settle(ctx context.Context, ss []store.Settlement) []error {
 	if ss[0].Refund { // so are the others of the call
-		return s.giveBack(ctx, s.invocationStore, ss)
+		return s.release(ctx, s.invocationStore, ss)
 	}
 	return s.invocationStore.Settle(ctx, ss)
 }

@@ -191,7 +191,7 @@ func (s invocationStore) Settle(ctx context.Context, ss []store.Settlement) []er
 		switch {
 		case ss[i].Op == store.OpExtend:
 		case ss[i].Refund:
-			s.observed("giveBack", ss[i].Key)
+			s.observed("refund", ss[i].Key)
 		default:
 			s.observed("settle", ss[i].Key)
 		}

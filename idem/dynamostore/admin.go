@@ -21,11 +21,11 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	if out.Item == nil {
 		return store.Entry{}, fmt.Errorf("dynamostore: get from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}
-	rec, err := decode(out.Item)
+	entry, err := decode(out.Item)
 	if err != nil {
 		return store.Entry{}, s.explain("get", key, err)
 	}
-	return rec, nil
+	return entry, nil
 }
 
 // List implements store.Admin with an eventually consistent scan. The scan reads the whole table, at 1 read unit for 8 KB, even
@@ -55,13 +55,13 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Ent
 func (s *Store) yieldPage(items []map[string]types.AttributeValue, q store.ListQuery, yield func(store.Entry, error) bool) bool {
 	now := s.clock.Now()
 	for _, av := range items {
-		rec, err := decode(av)
+		entry, err := decode(av)
 		if err != nil {
 			err = fmt.Errorf("dynamostore: list table %s: %w", s.table, err)
-		} else if !q.Matches(&rec, now) {
+		} else if !q.Matches(&entry, now) {
 			continue
 		}
-		if !yield(rec, err) {
+		if !yield(entry, err) {
 			return false
 		}
 	}

@@ -133,8 +133,8 @@ func (s *Store) settleBatch(ctx context.Context, ss []store.Settlement, errs []e
 	now := s.clock.Now()
 	for i := range ss {
 		if set := &ss[i]; set.Claim != nil {
-			rec := store.FreshlySettled(set, now)
-			statements[i] = insertStatement(s.table, &rec)
+			entry := store.FreshlySettled(set, now)
+			statements[i] = insertStatement(s.table, &entry)
 		} else {
 			statements[i] = settleChange(set, now).statement(s.table, set.Key)
 		}
@@ -168,7 +168,7 @@ func (s *Store) readRefused(ctx context.Context, ss []store.Settlement, refused 
 			errs[i] = s.unsettled(&ss[i], found.err)
 			continue
 		}
-		errs[i] = s.refusal(&ss[i], found.rec)
+		errs[i] = s.refusal(&ss[i], found.entry)
 	}
 }
 
@@ -184,8 +184,8 @@ func (a *answer) entry() (*store.Entry, error) {
 	if a.err != nil || len(a.item) == 0 {
 		return nil, a.err
 	}
-	rec, err := decode(a.item)
-	return &rec, err
+	entry, err := decode(a.item)
+	return &entry, err
 }
 
 // execute sends statements in concurrent requests and returns the answers in order.
@@ -265,7 +265,7 @@ func (s *Store) read(ctx context.Context, reqs []store.ClaimRequest, claims []op
 			results[c.i].Err = s.explain("read", keys[n], found.err)
 			continue
 		}
-		c.seen = found.rec
+		c.seen = found.entry
 		left = append(left, c)
 	}
 	return left
@@ -273,8 +273,8 @@ func (s *Store) read(ctx context.Context, reqs []store.ClaimRequest, claims []op
 
 // found is the result of reading one item, nil if there is none. An item that can't be decoded does not affect the others.
 type found struct {
-	rec *store.Entry
-	err error
+	entry *store.Entry
+	err   error
 }
 
 // find reads the entries of keys, in order, by consistent reads.
@@ -307,8 +307,8 @@ func (s *Store) get(ctx context.Context, keys []string) (map[string]found, error
 		}
 		for _, items := range out.Responses { // of one table, under its name, or its ARN
 			for _, item := range items {
-				rec, err := decode(item)
-				entries[keyIn(item)] = found{rec: &rec, err: err}
+				entry, err := decode(item)
+				entries[keyIn(item)] = found{entry: &entry, err: err}
 			}
 		}
 		if request = out.UnprocessedKeys; len(request) == 0 {

@@ -108,8 +108,8 @@ func mustClaim(t *testing.T, s store.Store, reqs []store.ClaimRequest, want stor
 func completions(results []store.ClaimResult) []store.Settlement {
 	ss := make([]store.Settlement, len(results))
 	for i := range results {
-		rec := &results[i].Entry
-		ss[i] = store.Settlement{Op: store.OpComplete, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour}
+		entry := &results[i].Entry
+		ss[i] = store.Settlement{Op: store.OpComplete, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour}
 	}
 	return ss
 }

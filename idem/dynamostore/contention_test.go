@@ -60,8 +60,8 @@ func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
 			}
 		}, idem.Replayed},
 		{"released", "UpdateItem", func(t *testing.T, s *dynamostore.Store, _ *idem.Engine, task idem.Task) {
-			rec := mustClaim(t, s, []store.ClaimRequest{{Key: task.Key, Owner: "another", Lease: time.Minute, Retention: time.Hour}}, store.Claimed)[0].Entry
-			if errs := s.Settle(t.Context(), []store.Settlement{{Op: store.OpRelease, Key: rec.Key, Token: rec.Token, Owner: rec.Owner}}); errs != nil {
+			entry := mustClaim(t, s, []store.ClaimRequest{{Key: task.Key, Owner: "another", Lease: time.Minute, Retention: time.Hour}}, store.Claimed)[0].Entry
+			if errs := s.Settle(t.Context(), []store.Settlement{{Op: store.OpRelease, Key: entry.Key, Token: entry.Token, Owner: entry.Owner}}); errs != nil {
 				t.Fatal(errs)
 			}
 		}, idem.Executed},
@@ -135,10 +135,10 @@ func TestSettlementDuringATransactionIsRetried(t *testing.T) {
 	t.Parallel()
 	met := conflicts{op: "UpdateItem"}
 	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
-	rec := mustClaim(t, s, claimsFor(1, 0), store.Claimed)[0].Entry
+	entry := mustClaim(t, s, claimsFor(1, 0), store.Claimed)[0].Entry
 	for _, op := range []store.SettleOp{store.OpExtend, store.OpRelease, store.OpComplete, store.OpFail} {
 		met.left.Store(noEnd)
-		set := store.Settlement{Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Lease: time.Minute, Retention: time.Hour}
+		set := store.Settlement{Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Lease: time.Minute, Retention: time.Hour}
 		if err := s.Settle(t.Context(), []store.Settlement{set})[0]; !errors.Is(err, store.ErrContended) || !strings.Contains(err.Error(), op.String()) {
 			t.Errorf("%v: %v; want ErrContended", op, err)
 		}
@@ -147,7 +147,7 @@ func TestSettlementDuringATransactionIsRetried(t *testing.T) {
 		}
 	}
 	met.left.Store(dynamostore.MaxAttempts - 1)
-	if errs := s.Settle(t.Context(), completions([]store.ClaimResult{{Entry: rec}})); errs != nil {
+	if errs := s.Settle(t.Context(), completions([]store.ClaimResult{{Entry: entry}})); errs != nil {
 		t.Error(errs)
 	}
 }

@@ -53,11 +53,11 @@ func empty(t *testing.T, st store.Store) {
 	if !ok {
 		t.Fatalf("%T is no idem.Admin", st)
 	}
-	for rec, err := range admin.List(t.Context(), store.ListQuery{Leases: true}) {
+	for entry, err := range admin.List(t.Context(), store.ListQuery{Leases: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := admin.Delete(t.Context(), rec.Key, rec.Token); err != nil {
+		if err := admin.Delete(t.Context(), entry.Key, entry.Token); err != nil {
 			t.Fatal(err)
 		}
 	}

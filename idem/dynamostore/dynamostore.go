@@ -285,8 +285,8 @@ func (s *Store) settle(ctx context.Context, set *store.Settlement) error {
 
 // insert claims and settles an absent key.
 func (s *Store) insert(ctx context.Context, set *store.Settlement) error {
-	rec := store.FreshlySettled(set, s.clock.Now())
-	seen, err := s.put(ctx, &rec)
+	entry := store.FreshlySettled(set, s.clock.Now())
+	seen, err := s.put(ctx, &entry)
 	switch {
 	case err != nil:
 		return s.unsettled(set, err)
@@ -350,19 +350,19 @@ func refusedBy(err error) (*store.Entry, error) {
 	case failed.Item == nil:
 		return nil, nil //nolint:nilnil // refused because there is no item
 	}
-	rec, err := decode(failed.Item)
-	return &rec, err
+	entry, err := decode(failed.Item)
+	return &entry, err
 }
 
 func keyOf(key string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{AttrKey: &types.AttributeValueMemberS{Value: key}}
 }
 
-func valueOf(rec *store.Entry) store.Entry {
-	if rec == nil {
+func valueOf(entry *store.Entry) store.Entry {
+	if entry == nil {
 		return store.Entry{}
 	}
-	return *rec
+	return *entry
 }
 
 // Table returns the name or ARN of the store's table.

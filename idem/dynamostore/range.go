@@ -42,14 +42,14 @@ func (s *Store) known(req *store.ClaimRequest) *store.Entry {
 	if req.Range == nil {
 		return nil
 	}
-	rec, ok := s.leases.get(req.Key)
+	entry, ok := s.leases.get(req.Key)
 	if !ok {
 		return nil
 	}
-	if _, final := s.judge(req, &rec); final {
+	if _, final := s.judge(req, &entry); final {
 		return nil
 	}
-	return &rec
+	return &entry
 }
 
 // claimed remembers the leases that were claimed.
@@ -85,20 +85,20 @@ func (l *leases) settled(set *store.Settlement, now time.Time) {
 func (l *leases) get(key string) (store.Entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	rec, ok := l.entries[key]
-	return rec, ok
+	entry, ok := l.entries[key]
+	return entry, ok
 }
 
 // put remembers an entry. If there are too many, all others are forgotten.
-func (l *leases) put(rec store.Entry) {
-	if rec.Failure != nil { // a caller may change the entry that it got
-		f := *rec.Failure
-		rec.Failure = &f
+func (l *leases) put(entry store.Entry) {
+	if entry.Failure != nil { // a caller may change the entry that it got
+		f := *entry.Failure
+		entry.Failure = &f
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, there := l.entries[rec.Key]; l.entries == nil || !there && len(l.entries) >= maxLeases {
+	if _, there := l.entries[entry.Key]; l.entries == nil || !there && len(l.entries) >= maxLeases {
 		l.entries = make(map[string]store.Entry)
 	}
-	l.entries[rec.Key] = rec
+	l.entries[entry.Key] = entry
 }

@@ -27,10 +27,10 @@ func leaseOf(partition, owner int) store.ClaimRequest {
 	}
 }
 
-func releaseOf(rec store.Entry) store.Settlement {
+func releaseOf(entry store.Entry) store.Settlement {
 	return store.Settlement{
-		Op: store.OpRelease, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Refund: true,
-		Range: &store.Range{Till: rec.Range.End},
+		Op: store.OpRelease, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour, Refund: true,
+		Range: &store.Range{Till: entry.Range.End},
 	}
 }
 

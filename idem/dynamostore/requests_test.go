@@ -20,9 +20,9 @@ func TestRequests(t *testing.T) {
 			Key: "k", Owner: ownerName(n), Lease: lease, Retention: retention, TakeOver: true,
 		}})[0]
 	}
-	settle := func(h storetest.Harness, rec store.Entry, op store.SettleOp) {
+	settle := func(h storetest.Harness, entry store.Entry, op store.SettleOp) {
 		h.Store.Settle(t.Context(), []store.Settlement{{
-			Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: retention, Lease: lease,
+			Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: retention, Lease: lease,
 		}})
 	}
 	for _, tc := range []struct {
@@ -60,9 +60,9 @@ func TestRequests(t *testing.T) {
 			"a new key whose two replies are lost", func(storetest.Harness) {},
 			func(h storetest.Harness) {
 				h.LoseReply()
-				rec := claim(h).Entry
+				entry := claim(h).Entry
 				h.LoseReply()
-				settle(h, rec, store.OpComplete)
+				settle(h, entry, store.OpComplete)
 			},
 			map[string]int{"PutItem": 2, "UpdateItem": 2},
 		},

@@ -57,10 +57,10 @@ func TestClocksWithinTheSkew(t *testing.T) {
 			claim := func(s store.Store, owner string, want store.ClaimState) store.ClaimResult {
 				return mustClaim(t, s, []store.ClaimRequest{{Key: "k", Owner: owner, Lease: lease, Retention: retention, TakeOver: true}}, want)[0]
 			}
-			rec := claim(h.Store, "one", store.Claimed).Entry
+			entry := claim(h.Store, "one", store.Claimed).Entry
 			h.Advance(lease - time.Millisecond)
 			claim(other, "other", store.ClaimInFlight)
-			complete := store.Settlement{Op: store.OpComplete, Key: "k", Token: rec.Token, Owner: rec.Owner, Retention: retention}
+			complete := store.Settlement{Op: store.OpComplete, Key: "k", Token: entry.Token, Owner: entry.Owner, Retention: retention}
 			if errs := h.Store.Settle(t.Context(), []store.Settlement{complete}); errs != nil {
 				t.Fatal(errs)
 			}

@@ -72,34 +72,34 @@ type attribute struct {
 }
 
 // attributes returns the attributes of an entry, in a fixed order.
-func attributes(rec *store.Entry) []attribute {
+func attributes(entry *store.Entry) []attribute {
 	list := make([]attribute, 0, 16)
 	list = append(list,
-		attribute{AttrKey, text(rec.Key)}, attribute{attrStatus, text(string(rec.Status))}, attribute{attrVersion, number(rec.Token)},
-		attribute{attrOwner, text(rec.Owner)}, attribute{attrLeaseUntil, number(rec.LeaseUntil.UnixMilli())},
-		attribute{attrAttempts, number(int64(rec.Attempts))}, attribute{attrCreatedAt, number(rec.CreatedAt.UnixMilli())},
-		attribute{attrUpdatedAt, number(rec.UpdatedAt.UnixMilli())}, attribute{AttrExpiry, number(rec.Expiry.Unix())})
+		attribute{AttrKey, text(entry.Key)}, attribute{attrStatus, text(string(entry.Status))}, attribute{attrVersion, number(entry.Token)},
+		attribute{attrOwner, text(entry.Owner)}, attribute{attrLeaseUntil, number(entry.LeaseUntil.UnixMilli())},
+		attribute{attrAttempts, number(int64(entry.Attempts))}, attribute{attrCreatedAt, number(entry.CreatedAt.UnixMilli())},
+		attribute{attrUpdatedAt, number(entry.UpdatedAt.UnixMilli())}, attribute{AttrExpiry, number(entry.Expiry.Unix())})
 	add := func(has bool, name string, value types.AttributeValue) {
 		if has {
 			list = append(list, attribute{name, value})
 		}
 	}
-	add(!rec.Fingerprint.IsZero(), attrFingerprint, binary(rec.Fingerprint[:]))
-	add(rec.Source != "", attrSource, text(rec.Source))
-	add(!rec.RetryAt.IsZero(), attrRetryAt, number(rec.RetryAt.UnixMilli()))
-	add(len(rec.Result) > 0, attrResult, binary(rec.Result))
-	add(rec.ResultOmitted != 0, attrResultOmitted, number(int64(rec.ResultOmitted)))
-	if rec.Failure != nil {
-		add(true, attrFailure, failure(rec.Failure))
+	add(!entry.Fingerprint.IsZero(), attrFingerprint, binary(entry.Fingerprint[:]))
+	add(entry.Source != "", attrSource, text(entry.Source))
+	add(!entry.RetryAt.IsZero(), attrRetryAt, number(entry.RetryAt.UnixMilli()))
+	add(len(entry.Result) > 0, attrResult, binary(entry.Result))
+	add(entry.ResultOmitted != 0, attrResultOmitted, number(int64(entry.ResultOmitted)))
+	if entry.Failure != nil {
+		add(true, attrFailure, failure(entry.Failure))
 	}
-	if rec.Range != nil {
-		add(true, attrRange, rangeValue(rec.Range))
+	if entry.Range != nil {
+		add(true, attrRange, rangeValue(entry.Range))
 	}
 	return list
 }
 
-func encode(rec *store.Entry) map[string]types.AttributeValue {
-	list := attributes(rec)
+func encode(entry *store.Entry) map[string]types.AttributeValue {
+	list := attributes(entry)
 	av := make(map[string]types.AttributeValue, len(list))
 	for _, a := range list {
 		av[a.name] = a.value
@@ -134,11 +134,11 @@ func rangeValue(r *store.Range) types.AttributeValue {
 
 // decode returns the entry of an item, or store.ErrForeignEntry (wrapped) with the key.
 func decode(av map[string]types.AttributeValue) (store.Entry, error) {
-	rec, err := entryOf(av)
+	entry, err := entryOf(av)
 	if err != nil {
 		return store.Entry{}, fmt.Errorf("%w: item %q: %w", store.ErrForeignEntry, keyIn(av), err)
 	}
-	return rec, nil
+	return entry, nil
 }
 
 // keyIn returns the key of an item. Every item of the table has one.
@@ -158,22 +158,22 @@ func entryOf(av map[string]types.AttributeValue) (store.Entry, error) {
 	if err != nil {
 		return store.Entry{}, err
 	}
-	rec := store.Entry{
+	entry := store.Entry{
 		Key: it.Key, Status: status, Token: it.Version, Owner: it.Owner,
 		LeaseUntil: time.UnixMilli(it.LeaseUntil), RetryAt: fromMillis(it.RetryAt), Attempts: it.Attempts,
 		Result: it.Result, ResultOmitted: it.ResultOmitted, Source: it.Source,
 		CreatedAt: time.UnixMilli(it.CreatedAt), UpdatedAt: time.UnixMilli(it.UpdatedAt), Expiry: time.Unix(it.Expiry, 0),
 	}
-	if n := copy(rec.Fingerprint[:], it.Fingerprint); n != len(it.Fingerprint) || (n != 0 && n != len(rec.Fingerprint)) {
-		return store.Entry{}, fmt.Errorf("the fingerprint has %d bytes; want %d", len(it.Fingerprint), len(rec.Fingerprint))
+	if n := copy(entry.Fingerprint[:], it.Fingerprint); n != len(it.Fingerprint) || (n != 0 && n != len(entry.Fingerprint)) {
+		return store.Entry{}, fmt.Errorf("the fingerprint has %d bytes; want %d", len(it.Fingerprint), len(entry.Fingerprint))
 	}
 	if f := it.Failure; f != nil {
-		rec.Failure = &store.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}
+		entry.Failure = &store.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}
 	}
 	if r := it.Range; r != nil {
-		rec.Range = &store.Range{End: r.End, Till: r.Till}
+		entry.Range = &store.Range{End: r.End, Till: r.Till}
 	}
-	return rec, nil
+	return entry, nil
 }
 
 func fromMillis(ms int64) time.Time {

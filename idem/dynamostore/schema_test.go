@@ -106,11 +106,11 @@ func TestEveryGoldenFileIsRead(t *testing.T) {
 }
 
 func TestAttributesOfOtherVersionsAreIgnored(t *testing.T) {
-	rec := goldenEntries()["v1-started"]
-	av := encode(&rec)
+	entry := goldenEntries()["v1-started"]
+	av := encode(&entry)
 	av["addedByALaterVersion"] = &types.AttributeValueMemberBOOL{Value: true}
 	got, err := decode(av)
-	if diff := storetest.Diff(got, rec); err != nil || diff != "" {
+	if diff := storetest.Diff(got, entry); err != nil || diff != "" {
 		t.Errorf("%v; (got, want): %s", err, diff)
 	}
 }
@@ -137,8 +137,8 @@ func TestForeignItemsAreRefused(t *testing.T) {
 		}, "not written by idemsk"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec := goldenEntries()["v1-started"]
-			av := encode(&rec)
+			entry := goldenEntries()["v1-started"]
+			av := encode(&entry)
 			tc.change(av)
 			if _, err := decode(av); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v; want an error with %q", err, tc.want)

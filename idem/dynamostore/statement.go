@@ -12,8 +12,8 @@ import (
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.insert.html and ql-reference.update.html
 
 // insertStatement returns the statement that writes an entry if its key does not exist.
-func insertStatement(table string, rec *store.Entry) types.BatchStatementRequest {
-	list := attributes(rec)
+func insertStatement(table string, entry *store.Entry) types.BatchStatementRequest {
+	list := attributes(entry)
 	var b strings.Builder
 	b.Grow(320)
 	b.WriteString(`INSERT INTO "` + table + `" VALUE {`)

@@ -169,9 +169,9 @@ func TestRefusedTransactionIsTheHandlersError(t *testing.T) {
 					t.Errorf("the error %q does not say %q", out.Err, want)
 				}
 			}
-			rec, err := b.Get(t.Context(), tc.name)
-			if err != nil || !rec.Released() {
-				t.Errorf("the key is %+v, %v; want it released", rec, err)
+			entry, err := b.Get(t.Context(), tc.name)
+			if err != nil || !entry.Released() {
+				t.Errorf("the key is %+v, %v; want it released", entry, err)
 			}
 		})
 	}

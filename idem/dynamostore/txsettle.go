@@ -101,9 +101,9 @@ const ownSize = 4 << 10
 // own returns the write of the completion's own key.
 func (s *Store) own(c *completion) types.TransactWriteItem {
 	if c.set.Claim != nil {
-		rec := store.FreshlySettled(c.set, c.at)
+		entry := store.FreshlySettled(c.set, c.at)
 		return types.TransactWriteItem{Put: &types.Put{
-			TableName: &s.table, Item: encode(&rec),
+			TableName: &s.table, Item: encode(&entry),
 			ConditionExpression:                 aws.String("attribute_not_exists(#" + AttrKey + ")"),
 			ExpressionAttributeNames:            map[string]string{"#" + AttrKey: AttrKey},
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -225,11 +225,11 @@ func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err 
 func (s *Store) refused(c *completion, item map[string]types.AttributeValue) error {
 	var seen *store.Entry
 	if len(item) > 0 {
-		rec, err := decode(item)
+		entry, err := decode(item)
 		if err != nil {
 			return s.unsettled(c.set, err)
 		}
-		seen = &rec
+		seen = &entry
 	}
 	return s.refusal(c.set, seen)
 }

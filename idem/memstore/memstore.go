@@ -73,9 +73,9 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 func (s *Store) claim(req *store.ClaimRequest, now time.Time, res *store.ClaimResult) {
 	seen, ok := s.recs[req.Key]
 	if !ok {
-		rec := store.Fresh(req, now)
-		s.recs[req.Key] = &rec
-		res.State, res.Entry = store.Claimed, clone(&rec)
+		entry := store.Fresh(req, now)
+		s.recs[req.Key] = &entry
+		res.State, res.Entry = store.Claimed, clone(&entry)
 		return
 	}
 	verdict, judged := store.Judge(req, seen, now, s.skew)
@@ -92,15 +92,15 @@ func (s *Store) claim(req *store.ClaimRequest, now time.Time, res *store.ClaimRe
 }
 
 // clone returns a deep copy of an entry.
-func clone(rec *store.Entry) store.Entry {
-	c := *rec
-	c.Result = bytes.Clone(rec.Result)
-	if rec.Failure != nil {
-		f := *rec.Failure
+func clone(entry *store.Entry) store.Entry {
+	c := *entry
+	c.Result = bytes.Clone(entry.Result)
+	if entry.Failure != nil {
+		f := *entry.Failure
 		c.Failure = &f
 	}
-	if rec.Range != nil {
-		r := *rec.Range
+	if entry.Range != nil {
+		r := *entry.Range
 		c.Range = &r
 	}
 	return c
@@ -152,8 +152,8 @@ func (s *Store) settle(set *store.Settlement, now time.Time) error {
 func (s *Store) Get(_ context.Context, key string) (store.Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rec, ok := s.recs[key]; ok {
-		return clone(rec), nil
+	if entry, ok := s.recs[key]; ok {
+		return clone(entry), nil
 	}
 	return store.Entry{}, fmt.Errorf("memstore: %w: %q", store.ErrNotFound, key)
 }
@@ -162,12 +162,12 @@ func (s *Store) Get(_ context.Context, key string) (store.Entry, error) {
 func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		now := s.clock.Now()
-		for _, rec := range s.snapshot() {
+		for _, entry := range s.snapshot() {
 			if err := ctx.Err(); err != nil {
 				yield(store.Entry{}, fmt.Errorf("memstore: list: %w", err))
 				return
 			}
-			if q.Matches(&rec, now) && !yield(rec, nil) {
+			if q.Matches(&entry, now) && !yield(entry, nil) {
 				return
 			}
 		}
@@ -178,8 +178,8 @@ func (s *Store) snapshot() []store.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	recs := make([]store.Entry, 0, len(s.recs))
-	for rec := range maps.Values(s.recs) {
-		recs = append(recs, clone(rec))
+	for entry := range maps.Values(s.recs) {
+		recs = append(recs, clone(entry))
 	}
 	slices.SortFunc(recs, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
 	return recs
@@ -189,12 +189,12 @@ func (s *Store) snapshot() []store.Entry {
 func (s *Store) Delete(_ context.Context, key string, token int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rec, ok := s.recs[key]
+	entry, ok := s.recs[key]
 	switch {
 	case !ok:
 		return fmt.Errorf("memstore: delete: %w: %q", store.ErrNotFound, key)
-	case rec.Token != token:
-		return fmt.Errorf("memstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: clone(rec)})
+	case entry.Token != token:
+		return fmt.Errorf("memstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: clone(entry)})
 	}
 	delete(s.recs, key)
 	return nil

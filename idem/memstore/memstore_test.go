@@ -27,11 +27,11 @@ func harness(skew time.Duration) storetest.Harness {
 	return storetest.Harness{
 		Store: again, Now: clock.Now, Advance: clock.Advance, Skew: skew, LoseReply: again.Arm,
 		Raw: func(t testing.TB, key string) []byte {
-			rec, err := st.Get(t.Context(), key)
+			entry, err := st.Get(t.Context(), key)
 			if err != nil {
 				return nil
 			}
-			raw, err := json.Marshal(rec)
+			raw, err := json.Marshal(entry)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -37,8 +37,8 @@ func (s *Store) settleUnclaimed(set *store.Settlement, now time.Time) error {
 	if err := commit(set.Effect); err != nil {
 		return err
 	}
-	rec := store.FreshlySettled(set, now)
-	s.recs[set.Key] = &rec
+	entry := store.FreshlySettled(set, now)
+	s.recs[set.Key] = &entry
 	return nil
 }
 

@@ -29,7 +29,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	if !there {
 		return store.Entry{}, fmt.Errorf("pgstore: get from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}
-	return found.rec, nil
+	return found.entry, nil
 }
 
 // List implements store.Admin. It yields the entries in the order of their keys. It reads the whole table in pages of
@@ -43,12 +43,12 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Ent
 				return
 			}
 			for i := range page {
-				if q.Matches(&page[i].rec, page[i].now) && !yield(page[i].rec, nil) {
+				if q.Matches(&page[i].entry, page[i].now) && !yield(page[i].entry, nil) {
 					return
 				}
 			}
 			if more = len(page) == listPage; more {
-				last = page[len(page)-1].rec.Key
+				last = page[len(page)-1].entry.Key
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func (s *Store) Delete(ctx context.Context, key string, token int64) error {
 	if !there {
 		return fmt.Errorf("pgstore: delete from table %s: %w: %q", s.table, store.ErrNotFound, key)
 	}
-	return fmt.Errorf("pgstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: found.rec})
+	return fmt.Errorf("pgstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: found.entry})
 }
 
 // Prune deletes up to limit expired entries, the oldest first, and returns their number. It is one short transaction that

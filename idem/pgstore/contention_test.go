@@ -66,9 +66,9 @@ func eachConflict(t *testing.T, f func(t *testing.T, st *pgstore.Store, met *con
 func TestConflictIsRetried(t *testing.T) {
 	eachConflict(t, func(t *testing.T, st *pgstore.Store, met *conflicts) {
 		met.next(pgstore.MaxTries - 1)
-		rec := claimOne(t, st, request("k", 1), store.Claimed).Entry
+		entry := claimOne(t, st, request("k", 1), store.Claimed).Entry
 		met.next(pgstore.MaxTries - 1)
-		if errs := st.Settle(t.Context(), []store.Settlement{settlement(rec, store.OpComplete)}); errs != nil {
+		if errs := st.Settle(t.Context(), []store.Settlement{settlement(entry, store.OpComplete)}); errs != nil {
 			t.Error(errs[0])
 		}
 		if left := met.left(); left > 0 {
@@ -102,7 +102,7 @@ func TestLastingConflictOfAClaimIsAKeyInFlight(t *testing.T) {
 // A row that another transaction holds for longer than lock_timeout is contention.
 func TestLockTimeoutIsErrContended(t *testing.T) {
 	st := newStore(t, newPool(t, server.URL()+"&lock_timeout=20ms"), pgstore.Config{})
-	rec := claimOne(t, st, request("k", 1), store.Claimed).Entry
+	entry := claimOne(t, st, request("k", 1), store.Claimed).Entry
 	holder, err := newPool(t, server.URL()).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -110,13 +110,13 @@ func TestLockTimeoutIsErrContended(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), `SELECT FROM `+st.Table()+` FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.Settle(t.Context(), []store.Settlement{settlement(rec, store.OpRelease)})[0]; !errors.Is(err, store.ErrContended) {
+	if err := st.Settle(t.Context(), []store.Settlement{settlement(entry, store.OpRelease)})[0]; !errors.Is(err, store.ErrContended) {
 		t.Errorf("a settlement: %v; want ErrContended", err)
 	}
 	if err := holder.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if errs := st.Settle(t.Context(), []store.Settlement{settlement(rec, store.OpRelease)}); errs != nil {
+	if errs := st.Settle(t.Context(), []store.Settlement{settlement(entry, store.OpRelease)}); errs != nil {
 		t.Errorf("then %v", errs)
 	}
 }
@@ -160,17 +160,17 @@ func TestLastingConflictOfASettlementIsErrContended(t *testing.T) {
 				t.Errorf("%s: %v; want ErrContended", op, err)
 			}
 		}
-		rec := claimOne(t, st, request("k", 1), store.Claimed).Entry
+		entry := claimOne(t, st, request("k", 1), store.Claimed).Entry
 		met.next(many)
 		for _, op := range []store.SettleOp{store.OpExtend, store.OpRelease, store.OpComplete, store.OpFail} {
-			contended(op.String(), st.Settle(t.Context(), []store.Settlement{settlement(rec, op)})[0])
+			contended(op.String(), st.Settle(t.Context(), []store.Settlement{settlement(entry, op)})[0])
 		}
-		contended("delete", st.Delete(t.Context(), "k", rec.Token))
+		contended("delete", st.Delete(t.Context(), "k", entry.Token))
 		met.next(0)
-		if now, err := st.Get(t.Context(), "k"); err != nil || now.Status != store.StatusStarted || now.Token != rec.Token {
+		if now, err := st.Get(t.Context(), "k"); err != nil || now.Status != store.StatusStarted || now.Token != entry.Token {
 			t.Errorf("%v, %+v; want it unchanged", err, now)
 		}
-		if errs := st.Settle(t.Context(), []store.Settlement{settlement(rec, store.OpComplete)}); errs != nil {
+		if errs := st.Settle(t.Context(), []store.Settlement{settlement(entry, store.OpComplete)}); errs != nil {
 			t.Errorf("then %v", errs)
 		}
 	})

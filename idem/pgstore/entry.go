@@ -17,7 +17,7 @@ const columns = `idempotency_key, status, version, owner, lease_until, retry_at,
 
 // sighting is an entry, and the server's time when it was read.
 type sighting struct {
-	rec     store.Entry
+	entry   store.Entry
 	now     time.Time
 	foreign error // why the row can't be read: another program wrote it
 }
@@ -34,38 +34,38 @@ func readSightings(rows pgx.Rows, w *silence.Watch, into map[string]sighting) er
 		if err != nil {
 			return err
 		}
-		into[s.rec.Key] = s
+		into[s.entry.Key] = s
 	}
 	return rows.Err()
 }
 
 func readSighting(row pgx.Row) (s sighting, err error) {
 	var (
-		rec                 = &s.rec
+		entry               = &s.entry
 		status              string
 		fingerprint         []byte
 		omitted             int64
 		retryAt, failureAt  *time.Time
 		failCode, failureIs *string
 	)
-	err = row.Scan(&rec.Key, &status, &rec.Token, &rec.Owner, &rec.LeaseUntil, &retryAt, &rec.Attempts, &fingerprint,
-		&rec.Result, &omitted, &failCode, &failureIs, &failureAt, &rec.Source, &rec.CreatedAt, &rec.UpdatedAt, &rec.Expiry, &s.now)
+	err = row.Scan(&entry.Key, &status, &entry.Token, &entry.Owner, &entry.LeaseUntil, &retryAt, &entry.Attempts, &fingerprint,
+		&entry.Result, &omitted, &failCode, &failureIs, &failureAt, &entry.Source, &entry.CreatedAt, &entry.UpdatedAt, &entry.Expiry, &s.now)
 	if err != nil {
 		return s, err
 	}
-	rec.Key, rec.Owner, rec.Source = unescape(rec.Key), unescape(rec.Owner), unescape(rec.Source)
-	rec.ResultOmitted = int(omitted)
-	if rec.Status, err = store.ParseStatus(status); err != nil {
-		return s, fmt.Errorf("%w: key %q: %w", store.ErrForeignEntry, rec.Key, err)
+	entry.Key, entry.Owner, entry.Source = unescape(entry.Key), unescape(entry.Owner), unescape(entry.Source)
+	entry.ResultOmitted = int(omitted)
+	if entry.Status, err = store.ParseStatus(status); err != nil {
+		return s, fmt.Errorf("%w: key %q: %w", store.ErrForeignEntry, entry.Key, err)
 	}
-	if n := copy(rec.Fingerprint[:], fingerprint); fingerprint != nil && (n != len(fingerprint) || n != len(rec.Fingerprint)) {
-		return s, fmt.Errorf("%w: key %q: its request_fingerprint has %d bytes: want %d", store.ErrForeignEntry, rec.Key, len(fingerprint), len(rec.Fingerprint))
+	if n := copy(entry.Fingerprint[:], fingerprint); fingerprint != nil && (n != len(fingerprint) || n != len(entry.Fingerprint)) {
+		return s, fmt.Errorf("%w: key %q: its request_fingerprint has %d bytes: want %d", store.ErrForeignEntry, entry.Key, len(fingerprint), len(entry.Fingerprint))
 	}
 	if retryAt != nil {
-		rec.RetryAt = *retryAt
+		entry.RetryAt = *retryAt
 	}
 	if failCode != nil {
-		rec.Failure = &store.Failure{Code: unescape(*failCode), Message: unescape(valueOf(failureIs)), At: valueOf(failureAt)}
+		entry.Failure = &store.Failure{Code: unescape(*failCode), Message: unescape(valueOf(failureIs)), At: valueOf(failureAt)}
 	}
 	return s, nil
 }

@@ -96,8 +96,8 @@ func TestTextsMayHoldAnyBytes(t *testing.T) {
 	st := newStore(t, newPool(t, server.URL()), pgstore.Config{})
 	req := request("a\x00b\\0c\\", 1)
 	req.Source = "top\x00ic\\-0@1\xff"
-	rec := st.Claim(t.Context(), []store.ClaimRequest{req})[0].Entry
-	set := settlement(rec, store.OpRelease)
+	entry := st.Claim(t.Context(), []store.ClaimRequest{req})[0].Entry
+	set := settlement(entry, store.OpRelease)
 	set.Failure.Message = "nul \x00, backslash \\, broken \xff"
 	if errs := st.Settle(t.Context(), []store.Settlement{set}); errs != nil {
 		t.Fatal(errs[0])

@@ -180,7 +180,7 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 		case found.foreign != nil:
 			results[i].Err = s.explain("claim", req.Key, found.foreign)
 		case taken[i].taken:
-			results[i] = store.ClaimResult{State: store.Claimed, Entry: found.rec, Stolen: taken[i].stolen}
+			results[i] = store.ClaimResult{State: store.Claimed, Entry: found.entry, Stolen: taken[i].stolen}
 		default:
 			var final bool
 			if results[i], final = s.judge(req, &found); !final {
@@ -222,9 +222,9 @@ func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimReq
 
 // judge returns the answer to a claim by the entry that was read. The answer is not final if the key can be taken.
 func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.ClaimResult, final bool) {
-	verdict, res := store.Judge(req, &found.rec, found.now, s.skew)
+	verdict, res := store.Judge(req, &found.entry, found.now, s.skew)
 	if verdict == store.VerdictMismatch {
-		res.Err = fmt.Errorf("pgstore: %w: key %q, token %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, found.rec.Token, found.rec.Source)
+		res.Err = fmt.Errorf("pgstore: %w: key %q, token %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, found.entry.Token, found.entry.Source)
 	}
 	return res, verdict != store.VerdictTake
 }
@@ -289,7 +289,7 @@ func (s *Store) whyRefused(ctx context.Context, ss []store.Settlement, refused [
 			errs[i] = s.explain(ss[i].Op.String(), ss[i].Key, err)
 			continue
 		}
-		errs[i] = refusal(&ss[i], &found.rec, there)
+		errs[i] = refusal(&ss[i], &found.entry, there)
 	}
 }
 

@@ -60,9 +60,9 @@ func request(key string, owner int) store.ClaimRequest {
 	return store.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17", Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
 }
 
-func settlement(rec store.Entry, op store.SettleOp) store.Settlement {
+func settlement(entry store.Entry, op store.SettleOp) store.Settlement {
 	return store.Settlement{
-		Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Lease: time.Minute,
+		Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour, Lease: time.Minute,
 		Failure: &store.Failure{Code: store.CodeError, Message: "boom"},
 	}
 }
@@ -74,8 +74,8 @@ func TestRoundTrips(t *testing.T) {
 	claim := func(key string, owner int) store.Entry {
 		return st.Claim(t.Context(), []store.ClaimRequest{request(key, owner)})[0].Entry
 	}
-	settle := func(rec store.Entry, op store.SettleOp) {
-		if errs := st.Settle(t.Context(), []store.Settlement{settlement(rec, op)}); errs != nil {
+	settle := func(entry store.Entry, op store.SettleOp) {
+		if errs := st.Settle(t.Context(), []store.Settlement{settlement(entry, op)}); errs != nil {
 			t.Error(errs[0])
 		}
 	}

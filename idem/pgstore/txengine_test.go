@@ -53,11 +53,11 @@ func (b *bank) effects() int64 {
 
 func (b *bank) get(key string) store.Entry {
 	b.Helper()
-	rec, err := b.store.Get(context.Background(), key)
+	entry, err := b.store.Get(context.Background(), key)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return rec
+	return entry
 }
 
 func (b *bank) task(key string, h txHandler) idem.Task {
@@ -164,12 +164,12 @@ func TestHandlerResultDecidesTheTransaction(t *testing.T) {
 			if tc.says != "" && (out.Err == nil || !strings.Contains(out.Err.Error(), tc.says)) {
 				t.Errorf("error %v; want %q in it", out.Err, tc.says)
 			}
-			rec := b.get("k")
-			if rec.Status != tc.status || rec.Attempts != tc.charged || b.effects() != tc.effects {
-				t.Errorf("%s, %d attempts, %d effects; want %s, %d, %d", rec.Status, rec.Attempts, b.effects(), tc.status, tc.charged, tc.effects)
+			entry := b.get("k")
+			if entry.Status != tc.status || entry.Attempts != tc.charged || b.effects() != tc.effects {
+				t.Errorf("%s, %d attempts, %d effects; want %s, %d, %d", entry.Status, entry.Attempts, b.effects(), tc.status, tc.charged, tc.effects)
 			}
-			if rec.Status == store.StatusStarted && (!rec.Released() || rec.Failure == nil) {
-				t.Errorf("the key was not released with its failure: %+v", rec)
+			if entry.Status == store.StatusStarted && (!entry.Released() || entry.Failure == nil) {
+				t.Errorf("the key was not released with its failure: %+v", entry)
 			}
 			if (tc.want == idem.DeadLettered) != (len(b.letters) == 1) {
 				t.Errorf("%d dead letters", len(b.letters))
@@ -185,9 +185,9 @@ func TestRefusedCommitIsRolledBack(t *testing.T) {
 	execute(t, b.pool, `ALTER TABLE `+b.table+`_effects ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED`)
 	b.want(b.engine.Do(t.Context(), b.task("k1", b.pays("same", nil))), idem.Executed)
 	b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("same", nil))), idem.Retry)
-	rec := b.get("k2")
-	if b.effects() != 1 || rec.Attempts != 1 || rec.Failure == nil || !strings.Contains(rec.Failure.Message, "duplicate key") {
-		t.Errorf("%d effects, %+v", b.effects(), rec)
+	entry := b.get("k2")
+	if b.effects() != 1 || entry.Attempts != 1 || entry.Failure == nil || !strings.Contains(entry.Failure.Message, "duplicate key") {
+		t.Errorf("%d effects, %+v", b.effects(), entry)
 	}
 	b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("same", nil))), idem.DeadLettered)
 	if len(b.letters) != 1 || !strings.Contains(b.letters[0].Failure.Message, "duplicate key") || b.effects() != 1 {
@@ -275,8 +275,8 @@ func TestIdleTransactionIsRolledBack(t *testing.T) {
 		return nil, b.write(ctx, tx, "late")
 	}))
 	b.want(out, idem.Retry)
-	if rec := b.get("k"); b.effects() != 0 || !rec.Released() {
-		t.Errorf("%d effects, %+v", b.effects(), rec)
+	if entry := b.get("k"); b.effects() != 0 || !entry.Released() {
+		t.Errorf("%d effects, %+v", b.effects(), entry)
 	}
 	if !strings.Contains(out.Err.Error(), "idle-in-transaction") {
 		t.Error(out.Err)

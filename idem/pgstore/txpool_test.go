@@ -37,10 +37,10 @@ func wantGivenBack(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// inTransaction returns the completion of rec with an effect, and the context of its handler.
-func (b *bank) inTransaction(rec store.Entry) (set store.Settlement, handlers context.Context) {
+// inTransaction returns the completion of an entry with an effect, and the context of its handler.
+func (b *bank) inTransaction(entry store.Entry) (set store.Settlement, handlers context.Context) {
 	b.Helper()
-	set = settlement(rec, store.OpComplete)
+	set = settlement(entry, store.OpComplete)
 	set.Effect = b.store.NewEffect()
 	handlers = context.WithValue(b.Context(), store.EffectKey{}, func() store.Effect { return set.Effect })
 	tx, err := pgstore.TxFrom(handlers)
@@ -97,8 +97,8 @@ func TestHandlersInTransactionsLeaveAConnection(t *testing.T) {
 	for n := range handlers { // until the lease of each handler, running or waiting, was extended
 		key := string(rune('a' + n))
 		extended := func() bool {
-			rec, err := observer.Get(ctx, key)
-			return err == nil && rec.LeaseUntil.After(rec.CreatedAt.Add(4*time.Second))
+			entry, err := observer.Get(ctx, key)
+			return err == nil && entry.LeaseUntil.After(entry.CreatedAt.Add(4*time.Second))
 		}
 		for !extended() && ctx.Err() == nil {
 		}
@@ -138,8 +138,8 @@ func TestWaitingForATransactionIsNotCountedAsAttempt(t *testing.T) {
 		return nil, nil
 	}))
 	b.want(out, idem.Executed)
-	if rec := b.get("second"); rec.Attempts != 0 || !rec.Released() {
-		t.Errorf("%+v; want it released, and its attempt given back", rec)
+	if entry := b.get("second"); entry.Attempts != 0 || !entry.Released() {
+		t.Errorf("%+v; want it released, and its attempt given back", entry)
 	}
 }
 
@@ -149,8 +149,8 @@ func TestCancelledCallerLeavesNoTransaction(t *testing.T) {
 	b := newBank(t, pool, idem.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	rec := claimOne(t, b.store, request("k", 1), store.Claimed).Entry
-	set, _ := b.inTransaction(rec)
+	entry := claimOne(t, b.store, request("k", 1), store.Claimed).Entry
+	set, _ := b.inTransaction(entry)
 	if errs := b.store.Settle(ctx, []store.Settlement{set}); errs == nil || errors.Is(errs[0], store.ErrFenced) {
 		t.Errorf("%v; want an error of the caller's", errs)
 	}
@@ -158,8 +158,8 @@ func TestCancelledCallerLeavesNoTransaction(t *testing.T) {
 	if errs := b.store.Settle(t.Context(), []store.Settlement{set}); errs == nil || !errors.Is(errs[0], store.ErrFenced) {
 		t.Errorf("sent again: %v; want it fenced", errs)
 	}
-	if rec := b.get("k"); !rec.Released() || b.effects() != 0 {
-		t.Errorf("%d effects, %+v; want none, and the key released", b.effects(), rec)
+	if entry := b.get("k"); !entry.Released() || b.effects() != 0 {
+		t.Errorf("%d effects, %+v; want none, and the key released", b.effects(), entry)
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *Store) settleTransaction(ctx context.Context, set *store.Settlement) er
 		return s.explain("complete", set.Key, err)
 	}
 	found, there := seen[set.Key]
-	return refusal(set, &found.rec, there)
+	return refusal(set, &found.entry, there)
 }
 
 // errNotHeld means that the owner no longer holds the key. The handler's writes are undone.
@@ -111,7 +111,7 @@ func (s *Store) settleAgain(ctx context.Context, set *store.Settlement) error {
 	}
 	found, _, err := s.lookAtOne(ctx, set.Key)
 	return fmt.Errorf("pgstore: complete %q: %w: %w", set.Key, errors.Join(errConnection, err),
-		&store.FencedError{Key: set.Key, Token: set.Token, Current: found.rec})
+		&store.FencedError{Key: set.Key, Token: set.Token, Current: found.entry})
 }
 
 // one makes one settlement that is not transactional.

@@ -26,11 +26,11 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	if len(fields) == 0 {
 		return store.Entry{}, fmt.Errorf("redisstore: get under %s: %w: %q", s.prefix, store.ErrNotFound, key)
 	}
-	rec, err := decode(key, fields)
+	entry, err := decode(key, fields)
 	if err != nil {
 		return store.Entry{}, s.explain(ctx, "get", key, err)
 	}
-	return rec, nil
+	return entry, nil
 }
 
 // List implements store.Admin with SCAN on each primary. It visits all names on the server, including those of other programs,
@@ -46,12 +46,12 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Ent
 			fail(err)
 			return
 		}
-		for rec, err := range s.all(ctx) {
+		for entry, err := range s.all(ctx) {
 			if err != nil {
 				fail(err)
 				return
 			}
-			if q.Matches(&rec, now) && !yield(rec, nil) {
+			if q.Matches(&entry, now) && !yield(entry, nil) {
 				return
 			}
 		}
@@ -88,11 +88,11 @@ func (s *Store) yieldPage(ctx context.Context, names []string, yield func(store.
 			if h.err == nil && len(h.fields) == 0 {
 				continue // deleted meanwhile
 			}
-			var rec store.Entry
+			var entry store.Entry
 			if h.err == nil {
-				rec, h.err = decode(s.keyOf(chunk[i]), h.fields)
+				entry, h.err = decode(s.keyOf(chunk[i]), h.fields)
 			}
-			if !yield(rec, h.err) {
+			if !yield(entry, h.err) {
 				return false
 			}
 		}
@@ -144,7 +144,7 @@ func (s *Store) Delete(ctx context.Context, key string, token int64) error {
 	case "absent":
 		return fmt.Errorf("redisstore: delete under %s: %w: %q", s.prefix, store.ErrNotFound, key)
 	case "fenced":
-		return fmt.Errorf("redisstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: a.rec})
+		return fmt.Errorf("redisstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: a.entry})
 	}
 	return s.explain(ctx, "delete", key, unknownAnswer(calls[0].answer.what))
 }

@@ -94,15 +94,15 @@ func judgeServer(info map[string]string) error {
 // tryLife runs a test key through all transitions.
 func (s *Store) tryLife(ctx context.Context) error {
 	req := store.ClaimRequest{Key: "check " + rand.Text(), Source: "check", Lease: checkLife, Fingerprint: store.Fingerprint{1}}
-	var rec store.Entry
+	var entry store.Entry
 	claim := func() error {
 		req.Owner = rand.Text()
 		res := s.Claim(ctx, []store.ClaimRequest{req})[0]
-		rec = res.Entry
+		entry = res.Entry
 		return res.Err
 	}
 	settle := func(set store.Settlement) error {
-		set.Key, set.Token, set.Owner, set.Retention, set.Lease = req.Key, rec.Token, rec.Owner, checkLife, checkLife
+		set.Key, set.Token, set.Owner, set.Retention, set.Lease = req.Key, entry.Token, entry.Owner, checkLife, checkLife
 		return errors.Join(s.Settle(ctx, []store.Settlement{set})...)
 	}
 	for _, step := range []func() error{
@@ -114,7 +114,7 @@ func (s *Store) tryLife(ctx context.Context) error {
 		func() error { return settle(store.Settlement{Op: store.OpExtend}) },
 		func() error { return settle(store.Settlement{Op: store.OpComplete, Result: []byte("check")}) },
 		func() error { _, err := s.Get(ctx, req.Key); return err },
-		func() error { return s.Delete(ctx, req.Key, rec.Token) },
+		func() error { return s.Delete(ctx, req.Key, entry.Token) },
 	} {
 		if err := step(); err != nil {
 			return err

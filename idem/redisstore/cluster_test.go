@@ -51,7 +51,7 @@ func TestBatchUsesEveryNodeOfACluster(t *testing.T) {
 func TestKeysAreFoundWhileTheirSlotMoves(t *testing.T) {
 	c := ownCluster(t)
 	st := newStore(t, newClient(t, c.URL()), redisstore.Config{})
-	rec := mustClaim(t, st, request("a", 1))
+	entry := mustClaim(t, st, request("a", 1))
 	slot := do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", st.Name("a")).(int64)
 	from := c.Nodes[slot*3/16384]
 	to := c.Nodes[(slot*3/16384+1)%3]
@@ -67,7 +67,7 @@ func TestKeysAreFoundWhileTheirSlotMoves(t *testing.T) {
 	if res := claim(t, st, request("a", 3)); res.State != store.ClaimInFlight {
 		t.Errorf("between (ASK): state %d, error %v", res.State, res.Err)
 	}
-	if err := settle(t, st, settlement(rec, store.OpComplete)); err != nil {
+	if err := settle(t, st, settlement(entry, store.OpComplete)); err != nil {
 		t.Error(err)
 	}
 	for _, node := range c.Nodes {

@@ -39,7 +39,7 @@ const fieldLarge = "largeResult"
 type answer struct {
 	what  string
 	wait  time.Duration
-	rec   store.Entry // the current entry; zero if there is none
+	entry store.Entry // the current entry; zero if there is none
 	large int         // the size of the result if it was left out
 }
 
@@ -81,7 +81,7 @@ func readAnswer(key string, cmd *redis.Cmd) (answer, error) {
 			return answer{}, errAnswer
 		}
 	}
-	a.rec, err = decode(key, fields)
+	a.entry, err = decode(key, fields)
 	return a, err
 }
 
@@ -109,26 +109,26 @@ func decode(key string, fields map[string]string) (store.Entry, error) {
 		}
 		return n
 	}
-	rec := store.Entry{
+	entry := store.Entry{
 		Key: key, Status: status, Token: num(fieldVersion), Owner: fields[fieldOwner],
 		LeaseUntil: time.UnixMilli(num(fieldLeaseUntil)), Attempts: int(num(fieldAttempts)),
 		ResultOmitted: int(num(fieldResultOmitted)), Source: fields[fieldSource],
 		CreatedAt: time.UnixMilli(num(fieldCreatedAt)), UpdatedAt: time.UnixMilli(num(fieldUpdatedAt)), Expiry: time.Unix(num(fieldExpiry), 0),
 	}
 	if result := fields[fieldResult]; result != "" {
-		rec.Result = []byte(result)
+		entry.Result = []byte(result)
 	}
 	if at := num(fieldRetryAt); at != 0 {
-		rec.RetryAt = time.UnixMilli(at)
+		entry.RetryAt = time.UnixMilli(at)
 	}
-	if n := copy(rec.Fingerprint[:], fields[fieldFingerprint]); n != 0 && len(fields[fieldFingerprint]) != len(rec.Fingerprint) {
-		errs = append(errs, fmt.Errorf("%s has %d bytes: want %d", fieldFingerprint, len(fields[fieldFingerprint]), len(rec.Fingerprint)))
+	if n := copy(entry.Fingerprint[:], fields[fieldFingerprint]); n != 0 && len(fields[fieldFingerprint]) != len(entry.Fingerprint) {
+		errs = append(errs, fmt.Errorf("%s has %d bytes: want %d", fieldFingerprint, len(fields[fieldFingerprint]), len(entry.Fingerprint)))
 	}
 	if at := num(fieldFailureAt); at != 0 {
-		rec.Failure = &store.Failure{Code: fields[fieldFailureCode], Message: fields[fieldFailureMessage], At: time.UnixMilli(at)}
+		entry.Failure = &store.Failure{Code: fields[fieldFailureCode], Message: fields[fieldFailureMessage], At: time.UnixMilli(at)}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return store.Entry{}, fmt.Errorf("%w: the hash of key %q: %w", store.ErrForeignEntry, key, err)
 	}
-	return rec, nil
+	return entry, nil
 }

@@ -147,14 +147,14 @@ func TestFullServerRefusesClaimsAndAcceptsCompletions(t *testing.T) {
 			if err := settle(t, st, settlement(mustClaim(t, st, request("done", 1)), store.OpComplete)); err != nil {
 				t.Fatal(err)
 			}
-			rec := mustClaim(t, st, request("a", 1))
+			entry := mustClaim(t, st, request("a", 1))
 			do(t, srv, "CONFIG", "SET", "maxmemory", "1")
 			for _, key := range []string{"b", "done"} {
 				res := claim(t, st, request(key, 2))
 				wantError(t, res.Err, "OOM", "memory is full", "nothing was claimed")
 			}
 			wantError(t, st.Check(t.Context()), "OOM")
-			set := settlement(rec, store.OpComplete)
+			set := settlement(entry, store.OpComplete)
 			set.Result = []byte("paid")
 			for _, op := range []store.SettleOp{store.OpExtend, store.OpComplete} {
 				set.Op = op
@@ -194,8 +194,8 @@ func TestCheckReportsEvictionAndMissingPersistence(t *testing.T) {
 			t.Errorf("%s: %v; want %v", tc.name, err, tc.want)
 		}
 	}
-	for rec := range st.List(t.Context(), store.ListQuery{}) {
-		t.Errorf("Check left %+v", rec)
+	for entry := range st.List(t.Context(), store.ListQuery{}) {
+		t.Errorf("Check left %+v", entry)
 	}
 	if err := newStore(t, newClient(t, cluster.URL()), redisstore.Config{}).Check(t.Context()); !errors.Is(err, redisstore.ErrNotDurable) {
 		t.Errorf("cluster: %v; want ErrNotDurable of its nodes", err)

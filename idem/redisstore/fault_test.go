@@ -208,7 +208,7 @@ func TestClientLeavesADemotedPrimary(t *testing.T) {
 	testkit.CloseAtEnd(t, replica)
 	way := &halfway{addr: primary.Addr()}
 	st := newStore(t, newClient(t, primary.URL(), way.option), redisstore.Config{})
-	rec := mustClaim(t, st, request("a", 1))
+	entry := mustClaim(t, st, request("a", 1))
 	if got := do(t, primary, "WAIT", 1, 0); got != int64(1) { // the replica has it
 		t.Fatal(got)
 	}
@@ -217,7 +217,7 @@ func TestClientLeavesADemotedPrimary(t *testing.T) {
 	}
 	do(t, primary, "REPLICAOF", "127.0.0.1", replica.Port())
 	way.to(replica.Addr())
-	if err := settle(t, st, settlement(rec, store.OpComplete)); err != nil {
+	if err := settle(t, st, settlement(entry, store.OpComplete)); err != nil {
 		t.Errorf("%v; want the client to go to where the name leads now", err)
 	}
 }

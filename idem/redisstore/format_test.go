@@ -81,11 +81,11 @@ version="4000000000123"`,
 		if want = fmt.Sprintf(want, zeros); fields != want {
 			t.Errorf("%s:\n%s\nwant\n%s", op, fields, want)
 		}
-		rec, err := st.Get(t.Context(), req.Key)
+		entry, err := st.Get(t.Context(), req.Key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := client.PExpireTime(t.Context(), name).Val(), time.Duration(rec.Expiry.Add(st.MaxClockSkew()).UnixMilli())*time.Millisecond; got != want {
+		if got, want := client.PExpireTime(t.Context(), name).Val(), time.Duration(entry.Expiry.Add(st.MaxClockSkew()).UnixMilli())*time.Millisecond; got != want {
 			t.Errorf("%s: deleted at %v; want %v, the expiry and the skew", op, got, want)
 		}
 	}
@@ -96,8 +96,8 @@ func TestServerDeletesExpiredKeysAndTheFencingTokenGrows(t *testing.T) {
 	st := newStore(t, newClient(t, srv.URL()), redisstore.Config{MaxClockSkew: -1})
 	req := request("a", 1)
 	req.Lease, req.Retention = time.Millisecond, time.Millisecond
-	rec := mustClaim(t, st, req)
-	set := settlement(rec, store.OpComplete)
+	entry := mustClaim(t, st, req)
+	set := settlement(entry, store.OpComplete)
 	set.Retention = time.Millisecond
 	if err := settle(t, st, set); err != nil {
 		t.Fatal(err)
@@ -112,8 +112,8 @@ func TestServerDeletesExpiredKeysAndTheFencingTokenGrows(t *testing.T) {
 		}
 	}
 	next := mustClaim(t, st, request("a", 2))
-	if next.Token <= rec.Token || next.Attempts != 1 {
-		t.Errorf("token %d, %d attempts after token %d; want more, and 1", next.Token, next.Attempts, rec.Token)
+	if next.Token <= entry.Token || next.Attempts != 1 {
+		t.Errorf("token %d, %d attempts after token %d; want more, and 1", next.Token, next.Attempts, entry.Token)
 	}
 }
 
@@ -169,11 +169,11 @@ func TestListReadsAllPagesAndIgnoresOtherKeys(t *testing.T) {
 				}
 			}
 			seen := make(map[string]bool)
-			for rec, err := range st.List(t.Context(), store.ListQuery{}) {
+			for entry, err := range st.List(t.Context(), store.ListQuery{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				seen[rec.Key] = true
+				seen[entry.Key] = true
 			}
 			if len(seen) != n || !seen["}7{x}"] {
 				t.Errorf("%d keys; want %d", len(seen), n)

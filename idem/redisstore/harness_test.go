@@ -177,14 +177,14 @@ func raw(tb testing.TB, client redis.UniversalClient, name string) []byte {
 // sweep deletes the hashes whose time of deletion has come, as the server does.
 func sweep(tb testing.TB, client redis.UniversalClient, st *redisstore.Store, now time.Time) {
 	tb.Helper()
-	for rec, err := range st.List(tb.Context(), store.ListQuery{}) {
+	for entry, err := range st.List(tb.Context(), store.ListQuery{}) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if now.Before(rec.Expiry) {
+		if now.Before(entry.Expiry) {
 			continue
 		}
-		if err := client.Del(tb.Context(), st.Name(rec.Key)).Err(); err != nil {
+		if err := client.Del(tb.Context(), st.Name(entry.Key)).Err(); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -259,9 +259,9 @@ func request(key string, owner int) store.ClaimRequest {
 	return store.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17", Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
 }
 
-func settlement(rec store.Entry, op store.SettleOp) store.Settlement {
+func settlement(entry store.Entry, op store.SettleOp) store.Settlement {
 	return store.Settlement{
-		Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour, Lease: time.Minute,
+		Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour, Lease: time.Minute,
 		Failure: &store.Failure{Code: store.CodeError, Message: "boom"},
 	}
 }

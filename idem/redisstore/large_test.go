@@ -43,38 +43,38 @@ func TestLargeResultIsReadSeparately(t *testing.T) {
 	client.AddHook(hook)
 	reader := newStore(t, client, redisstore.Config{Prefix: st.Prefix()})
 	complete := func(owner int) store.Entry {
-		rec := mustClaim(t, st, request("a", owner))
-		done := settlement(rec, store.OpComplete)
+		entry := mustClaim(t, st, request("a", owner))
+		done := settlement(entry, store.OpComplete)
 		done.Result = large
 		if err := settle(t, st, done); err != nil {
 			t.Fatal(err)
 		}
-		return rec
+		return entry
 	}
-	remove := func(rec store.Entry) {
-		if err := st.Delete(t.Context(), rec.Key, rec.Token); err != nil {
+	remove := func(entry store.Entry) {
+		if err := st.Delete(t.Context(), entry.Key, entry.Token); err != nil {
 			t.Error(err)
 		}
 	}
-	rec := complete(1)
+	entry := complete(1)
 	res := claim(t, reader, request("a", 2))
 	if res.State != store.ClaimCompleted || !bytes.Equal(res.Entry.Result, large) {
 		t.Errorf("a duplicate: state %d, %v, a result of %d bytes", res.State, res.Err, len(res.Entry.Result))
 	}
-	late := settlement(rec, store.OpComplete)
+	late := settlement(entry, store.OpComplete)
 	late.Owner = "another"
 	var fenced *store.FencedError
 	if err := settle(t, reader, late); !errors.As(err, &fenced) || !bytes.Equal(fenced.Current.Result, large) {
 		t.Errorf("a late owner: %v", err)
 	}
-	for what, change := range map[string]func(rec store.Entry){
+	for what, change := range map[string]func(entry store.Entry){
 		"deleted": remove,
-		"claimed anew": func(rec store.Entry) {
-			remove(rec)
+		"claimed anew": func(entry store.Entry) {
+			remove(entry)
 			mustClaim(t, st, request("a", 3))
 		},
 	} {
-		hook.do = func() { change(rec) }
+		hook.do = func() { change(entry) }
 		if res := claim(t, reader, request("a", 2)); res.State != store.ClaimUnknown {
 			t.Errorf("%s: state %d, want none", what, res.State)
 		} else {
@@ -83,6 +83,6 @@ func TestLargeResultIsReadSeparately(t *testing.T) {
 		if now, err := st.Get(t.Context(), "a"); err == nil {
 			remove(now)
 		}
-		rec = complete(4)
+		entry = complete(4)
 	}
 }

@@ -140,7 +140,7 @@ func (s *Store) claimed(ctx context.Context, req *store.ClaimRequest, c *call) s
 		return store.ClaimResult{Err: s.explain(ctx, "claim", req.Key, c.err)}
 	}
 	a := &c.answer
-	res := store.ClaimResult{Entry: a.rec, ClaimableIn: a.wait}
+	res := store.ClaimResult{Entry: a.entry, ClaimableIn: a.wait}
 	switch a.what {
 	case "claimed":
 		res.State = store.Claimed
@@ -155,7 +155,7 @@ func (s *Store) claimed(ctx context.Context, req *store.ClaimRequest, c *call) s
 	case "failed":
 		res.State = store.ClaimFailed
 	case "mismatch":
-		res.Err = fmt.Errorf("redisstore: %w: key %q, token %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, a.rec.Token, a.rec.Source)
+		res.Err = fmt.Errorf("redisstore: %w: key %q, token %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, a.entry.Token, a.entry.Source)
 	default:
 		res.Err = s.explain(ctx, "claim", req.Key, unknownAnswer(a.what))
 	}
@@ -207,7 +207,7 @@ func (s *Store) settled(ctx context.Context, set *store.Settlement, c *call) err
 	case "done":
 		return nil
 	case "fenced":
-		return fmt.Errorf("redisstore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: a.rec})
+		return fmt.Errorf("redisstore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: a.entry})
 	}
 	return s.explain(ctx, set.Op.String(), set.Key, unknownAnswer(c.answer.what))
 }

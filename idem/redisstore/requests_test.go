@@ -33,8 +33,8 @@ func roundTrips(t *testing.T, url string) {
 		}
 		return reqs
 	}
-	end := func(rec store.Entry, op store.SettleOp) {
-		set := settlement(rec, op)
+	end := func(entry store.Entry, op store.SettleOp) {
+		set := settlement(entry, op)
 		set.Result = []byte("a small result, which an answer contains")
 		if err := settle(t, st, set); err != nil {
 			t.Error(err)
@@ -72,10 +72,10 @@ func TestScriptsAreLoadedAgainAfterARestart(t *testing.T) {
 	srv := ownServer(t, nil)
 	var w wire
 	st := newStore(t, newClient(t, srv.URL(), w.option, unhurried), redisstore.Config{})
-	rec := mustClaim(t, st, request("a", 1))
+	entry := mustClaim(t, st, request("a", 1))
 	do(t, srv, "SCRIPT", "FLUSH")
 	w.trips.Store(0)
-	if err := settle(t, st, settlement(rec, store.OpComplete)); err != nil {
+	if err := settle(t, st, settlement(entry, store.OpComplete)); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.trips.Load(); got != 2 {

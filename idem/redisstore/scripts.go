@@ -122,17 +122,17 @@ func (s *Store) readLarge(ctx context.Context, calls []*call) {
 
 // complete sets the answer's entry from a later read of the hash.
 func (c *call) complete(h hash) {
-	before := &c.answer.rec
-	rec, err := decode(c.key, h.fields)
+	before := &c.answer.entry
+	entry, err := decode(c.key, h.fields)
 	switch {
 	case h.err != nil:
 		c.err = h.err
-	case len(h.fields) == 0 || err == nil && (rec.Token != before.Token || rec.Status != before.Status):
+	case len(h.fields) == 0 || err == nil && (entry.Token != before.Token || entry.Status != before.Status):
 		c.err = errChanged
 	case err != nil:
 		c.err = err
 	default:
-		c.answer.rec = rec
+		c.answer.entry = entry
 	}
 }
 

@@ -50,28 +50,28 @@ func TestFingerprints(t *testing.T) {
 }
 
 func TestEntryAsJSONOmitsUnsetFields(t *testing.T) {
-	rec := store.Entry{Key: "k", Status: store.StatusStarted, Token: 7, Owner: "o", Attempts: 1, LeaseUntil: time.UnixMilli(1_790_000_000_123).UTC()}
-	raw, err := json.Marshal(rec)
+	entry := store.Entry{Key: "k", Status: store.StatusStarted, Token: 7, Owner: "o", Attempts: 1, LeaseUntil: time.UnixMilli(1_790_000_000_123).UTC()}
+	raw, err := json.Marshal(entry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "the JSON", string(raw),
 		`{"idempotencyKey":"k","status":"STARTED","version":7,"owner":"o","leaseUntil":"2026-09-21T14:13:20.123Z","attempts":1}`)
-	rec.Fingerprint = store.FingerprintOf([]byte("a"))
+	entry.Fingerprint = store.FingerprintOf([]byte("a"))
 	want := `"requestFingerprint":"ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"`
-	if raw, err = json.Marshal(rec); err != nil || !strings.Contains(string(raw), want) {
+	if raw, err = json.Marshal(entry); err != nil || !strings.Contains(string(raw), want) {
 		t.Errorf("%s, %v; want %s", raw, err, want)
 	}
 }
 
 func TestStoredResult(t *testing.T) {
-	rec := store.Entry{Status: store.StatusCompleted, Result: []byte("r")}
-	if got, err := rec.StoredResult(); err != nil || string(got) != "r" {
+	entry := store.Entry{Status: store.StatusCompleted, Result: []byte("r")}
+	if got, err := entry.StoredResult(); err != nil || string(got) != "r" {
 		t.Errorf("%q, %v; want r", got, err)
 	}
 	for omitted, says := range map[int]string{5000: "5000 bytes", store.ResultUnencodable: "could not be encoded"} {
-		rec := store.Entry{Status: store.StatusCompleted, ResultOmitted: omitted}
-		got, err := rec.StoredResult()
+		entry := store.Entry{Status: store.StatusCompleted, ResultOmitted: omitted}
+		got, err := entry.StoredResult()
 		if got != nil || !errors.Is(err, store.ErrResultNotStored) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q, %v; want ErrResultNotStored that says %q", got, err, says)
 		}
@@ -80,8 +80,8 @@ func TestStoredResult(t *testing.T) {
 
 func TestOnlyAStartedKeyIsReleased(t *testing.T) {
 	for status, want := range map[store.Status]bool{store.StatusStarted: true, store.StatusCompleted: false, store.StatusFailed: false} {
-		rec := store.Entry{Status: status, RetryAt: time.UnixMilli(1)}
-		equal(t, "released while "+string(status), rec.Released(), want)
+		entry := store.Entry{Status: status, RetryAt: time.UnixMilli(1)}
+		equal(t, "released while "+string(status), entry.Released(), want)
 	}
 }
 
@@ -97,10 +97,10 @@ func TestListQueryMatches(t *testing.T) {
 	completed := over
 	completed.Status = store.StatusCompleted
 	for _, tc := range []struct {
-		name string
-		q    store.ListQuery
-		rec  store.Entry
-		want bool
+		name  string
+		q     store.ListQuery
+		entry store.Entry
+		want  bool
 	}{
 		{"everything", store.ListQuery{}, held, true},
 		{"its status", store.ListQuery{Status: store.StatusStarted}, held, true},
@@ -116,7 +116,7 @@ func TestListQueryMatches(t *testing.T) {
 		{"overdue: COMPLETED", store.ListQuery{Overdue: true}, completed, false},
 		{"all of it", store.ListQuery{Overdue: true, Status: store.StatusStarted, KeyHas: "a", Before: now.Add(1)}, over, true},
 	} {
-		if got := tc.q.Matches(&tc.rec, now); got != tc.want {
+		if got := tc.q.Matches(&tc.entry, now); got != tc.want {
 			t.Errorf("%s: %t; want %t", tc.name, got, tc.want)
 		}
 	}

@@ -71,11 +71,11 @@ var ErrClaimRefused = errors.New("idem: the key is not free")
 type ClaimRefusedError struct{ Result ClaimResult }
 
 func (e *ClaimRefusedError) Error() string {
-	rec := &e.Result.Entry
-	if rec.Status == "" && e.Result.Err != nil {
+	entry := &e.Result.Entry
+	if entry.Status == "" && e.Result.Err != nil {
 		return fmt.Sprintf("%v: %v", ErrClaimRefused, e.Result.Err)
 	}
-	return fmt.Sprintf("%v: %q is %s, token %d, from %s", ErrClaimRefused, rec.Key, rec.Status, rec.Token, cmp.Or(rec.Source, "an unknown source"))
+	return fmt.Sprintf("%v: %q is %s, token %d, from %s", ErrClaimRefused, entry.Key, entry.Status, entry.Token, cmp.Or(entry.Source, "an unknown source"))
 }
 
 // Is matches ErrClaimRefused.

@@ -14,7 +14,7 @@ import "time"
 //   - Rule 7: a claim of a lease that has ended is sent first without TakeOver and then, with no other handler running, with it
 //     (idem/batch/isolate.go), so that a record that kills its process is the only one whose attempt is counted. The write is
 //     conditional on everything that was read (dynamostore: takeChange).
-//   - Rule 8: the limit of attempts (Engine.attemptLimit, Session.interrupted, idem/run.go), and the attempts that are not counted (Session.giveBack,
+//   - Rule 8: the limit of attempts (Engine.attemptLimit, Session.interrupted, idem/run.go), and the attempts that are not counted (Session.refund,
 //     idem/settle.go, and Session.Release).
 //   - Rule 10: a record with a token that its key never had gets a dead letter with the right one (unfit, kafka/redrive.go).
 
@@ -153,83 +153,83 @@ func judgeStarted(req *ClaimRequest, seen *Entry, now time.Time, skew time.Durat
 // Fresh returns the entry that a claim of an absent key writes.
 func Fresh(req *ClaimRequest, now time.Time) Entry {
 	now = now.Truncate(time.Millisecond)
-	rec := Entry{Key: req.Key, Token: max(req.Token, FreshToken(now)), Attempts: 1, CreatedAt: now}
+	entry := Entry{Key: req.Key, Token: max(req.Token, FreshToken(now)), Attempts: 1, CreatedAt: now}
 	if req.Range != nil {
-		rec.Range = &Range{End: req.Range.End}
+		entry.Range = &Range{End: req.Range.End}
 	}
-	hold(&rec, req, now)
-	return rec
+	hold(&entry, req, now)
+	return entry
 }
 
 // Take returns the entry that a claim writes over the one seen: a steal, a new claim after a release or after the end of
 // retention, or a redrive. A new life of the key drops result and failure.
 func Take(req *ClaimRequest, seen *Entry, now time.Time) Entry {
 	now = now.Truncate(time.Millisecond)
-	rec := *seen
-	rec.Token, rec.Attempts = seen.Token+1, nextAttempts(seen)
+	entry := *seen
+	entry.Token, entry.Attempts = seen.Token+1, nextAttempts(seen)
 	if seen.Status != StatusStarted {
-		rec.CreatedAt, rec.Result, rec.ResultOmitted, rec.Failure = now, nil, 0, nil
+		entry.CreatedAt, entry.Result, entry.ResultOmitted, entry.Failure = now, nil, 0, nil
 	}
 	if req.Range != nil {
-		rec.Token, rec.Range = rangeToken(seen, now), rangeTaken(req, seen)
+		entry.Token, entry.Range = rangeToken(seen, now), rangeTaken(req, seen)
 	}
-	rec.RetryAt = time.Time{}
-	hold(&rec, req, now)
+	entry.RetryAt = time.Time{}
+	hold(&entry, req, now)
 	if seen.Status == StatusStarted && req.Fingerprint.IsZero() {
-		rec.Fingerprint = seen.Fingerprint // the request is still known
+		entry.Fingerprint = seen.Fingerprint // the request is still known
 	}
-	return rec
+	return entry
 }
 
 // Stolen reports whether a claim that takes the key as seen takes it from an owner that has not released it.
 func Stolen(seen *Entry) bool { return seen.Status == StatusStarted && !seen.Released() }
 
-func hold(rec *Entry, req *ClaimRequest, now time.Time) {
-	rec.Status, rec.Owner, rec.Fingerprint, rec.Source = StatusStarted, req.Owner, req.Fingerprint, req.Source
-	rec.LeaseUntil, rec.UpdatedAt = now.Add(req.Lease.Truncate(time.Millisecond)), now
-	rec.Expiry = Expiry(rec.LeaseUntil, req.Retention)
+func hold(entry *Entry, req *ClaimRequest, now time.Time) {
+	entry.Status, entry.Owner, entry.Fingerprint, entry.Source = StatusStarted, req.Owner, req.Fingerprint, req.Source
+	entry.LeaseUntil, entry.UpdatedAt = now.Add(req.Lease.Truncate(time.Millisecond)), now
+	entry.Expiry = Expiry(entry.LeaseUntil, req.Retention)
 }
 
 // Settled returns the entry that a settlement writes over the one seen, which must be held (see Holds).
 func Settled(s *Settlement, seen *Entry, now time.Time) Entry {
 	now = now.Truncate(time.Millisecond)
-	rec := *seen
-	rec.UpdatedAt = now
+	entry := *seen
+	entry.UpdatedAt = now
 	switch s.Op {
 	case OpComplete:
-		rec.Status, rec.Result, rec.ResultOmitted, rec.Failure = StatusCompleted, s.Result, s.ResultOmitted, nil
-		rec.Expiry = Expiry(now, s.Retention)
+		entry.Status, entry.Result, entry.ResultOmitted, entry.Failure = StatusCompleted, s.Result, s.ResultOmitted, nil
+		entry.Expiry = Expiry(now, s.Retention)
 	case OpFail:
-		rec.Status, rec.Failure = StatusFailed, FailureAt(s.Failure, seen.Failure, now)
-		rec.Expiry = Expiry(now, s.Retention)
+		entry.Status, entry.Failure = StatusFailed, FailureAt(s.Failure, seen.Failure, now)
+		entry.Expiry = Expiry(now, s.Retention)
 	case OpRelease:
-		rec.RetryAt, rec.Failure = now.Add(s.Delay.Truncate(time.Millisecond)), FailureAt(s.Failure, seen.Failure, now)
-		rec.Expiry = Expiry(rec.RetryAt, s.Retention)
+		entry.RetryAt, entry.Failure = now.Add(s.Delay.Truncate(time.Millisecond)), FailureAt(s.Failure, seen.Failure, now)
+		entry.Expiry = Expiry(entry.RetryAt, s.Retention)
 		if s.Refund {
-			rec.Attempts--
+			entry.Attempts--
 		}
 		if s.Range != nil {
-			rec.Range, rec.LeaseUntil = &Range{Till: s.Range.Till}, now
+			entry.Range, entry.LeaseUntil = &Range{Till: s.Range.Till}, now
 		}
 	case OpExtend:
 		if Outdated(s, seen, now) { // a delayed extend does not shorten the lease
 			return *seen
 		}
-		rec.LeaseUntil = now.Add(s.Lease.Truncate(time.Millisecond))
-		rec.Expiry = Expiry(rec.LeaseUntil, s.Retention)
+		entry.LeaseUntil = now.Add(s.Lease.Truncate(time.Millisecond))
+		entry.Expiry = Expiry(entry.LeaseUntil, s.Retention)
 		if s.Range != nil {
 			written := *s.Range
-			rec.Range = &written
+			entry.Range = &written
 		}
 	}
-	return rec
+	return entry
 }
 
 // FreshlySettled returns the entry of a settlement that also claims its absent key (Settlement.Claim). The token is the time at which the key
 // was found to be absent, or a later one.
 func FreshlySettled(s *Settlement, now time.Time) Entry {
-	rec := Fresh(s.Claim, time.UnixMilli(s.Token))
-	return Settled(s, &rec, now)
+	entry := Fresh(s.Claim, time.UnixMilli(s.Token))
+	return Settled(s, &entry, now)
 }
 
 // FailureAt returns f with the time now, or the previous failure if f is nil.

@@ -24,25 +24,25 @@ func around(t *rapid.T, name string) time.Time {
 }
 
 func anyRecord(t *rapid.T) store.Entry {
-	rec := store.Entry{
+	entry := store.Entry{
 		Key: testKey, Status: rapid.SampledFrom([]store.Status{store.StatusStarted, store.StatusCompleted, store.StatusFailed}).Draw(t, "status"),
 		Token: rapid.Int64Range(1, 4).Draw(t, "token"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner"),
 		LeaseUntil: around(t, "lease"), Attempts: rapid.IntRange(1, 9).Draw(t, "attempts"), Fingerprint: anyFingerprint(t, "stored fingerprint"),
 		Source: "before", CreatedAt: moment.Add(-2 * time.Hour), UpdatedAt: moment.Add(-time.Minute), Expiry: around(t, "expiry").Truncate(time.Second),
 	}
-	switch rec.Status {
+	switch entry.Status {
 	case store.StatusStarted:
 		if rapid.Bool().Draw(t, "released") {
-			rec.RetryAt = around(t, "retryAt")
+			entry.RetryAt = around(t, "retryAt")
 		}
 	case store.StatusCompleted:
-		rec.Result = []byte("result")
+		entry.Result = []byte("result")
 	case store.StatusFailed:
 	}
-	if rec.Status != store.StatusCompleted && rapid.Bool().Draw(t, "failure") {
-		rec.Failure = &store.Failure{Code: store.CodeError, Message: "before", At: moment.Add(-time.Minute)}
+	if entry.Status != store.StatusCompleted && rapid.Bool().Draw(t, "failure") {
+		entry.Failure = &store.Failure{Code: store.CodeError, Message: "before", At: moment.Add(-time.Minute)}
 	}
-	return rec
+	return entry
 }
 
 func anyFingerprint(t *rapid.T, name string) store.Fingerprint {
@@ -229,9 +229,9 @@ func wantSettled(t *rapid.T, set *store.Settlement, seen *store.Entry, next stor
 }
 
 // wantExpiry checks rule 9: at least the retention after until, in whole seconds, and less than one more.
-func wantExpiry(t *rapid.T, rec store.Entry, until time.Time) {
-	if over := rec.Expiry.Sub(until.Add(time.Hour)); over < 0 || over >= time.Second || rec.Expiry.Nanosecond() != 0 {
-		t.Fatalf("expiry %v of %v and an hour", rec.Expiry, until)
+func wantExpiry(t *rapid.T, entry store.Entry, until time.Time) {
+	if over := entry.Expiry.Sub(until.Add(time.Hour)); over < 0 || over >= time.Second || entry.Expiry.Nanosecond() != 0 {
+		t.Fatalf("expiry %v of %v and an hour", entry.Expiry, until)
 	}
 }
 
@@ -260,10 +260,10 @@ func TestEntriesHaveWholeMilliseconds(t *testing.T) {
 	}
 	fresh := store.Fresh(&req, now)
 	over := store.Entry{Status: store.StatusCompleted}
-	for what, rec := range map[string]store.Entry{"fresh": fresh, "taken": store.Take(&req, &over, now)} {
-		want(what+": the lease", rec.LeaseUntil, moment.Add(lease))
-		want(what+": the creation", rec.CreatedAt, moment)
-		want(what+": the update", rec.UpdatedAt, moment)
+	for what, entry := range map[string]store.Entry{"fresh": fresh, "taken": store.Take(&req, &over, now)} {
+		want(what+": the lease", entry.LeaseUntil, moment.Add(lease))
+		want(what+": the creation", entry.CreatedAt, moment)
+		want(what+": the update", entry.UpdatedAt, moment)
 	}
 	settled := func(s store.Settlement) store.Entry {
 		s.Failure, s.Retention = failure, time.Hour
@@ -330,12 +330,12 @@ func TestFreshTokenIsGreaterThanEarlierTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		takes := rapid.IntRange(0, 1000).Draw(t, "takes")
 		req := anyClaim(t)
-		rec := store.Fresh(&req, moment)
+		entry := store.Fresh(&req, moment)
 		for range takes {
-			rec = store.Take(&req, &rec, moment)
+			entry = store.Take(&req, &entry, moment)
 		}
-		if again := store.Fresh(&req, rec.Expiry); again.Token <= rec.Token {
-			t.Fatalf("token %d after %d", again.Token, rec.Token)
+		if again := store.Fresh(&req, entry.Expiry); again.Token <= entry.Token {
+			t.Fatalf("token %d after %d", again.Token, entry.Token)
 		}
 	})
 }

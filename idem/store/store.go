@@ -158,13 +158,13 @@ type Settlement struct {
 }
 
 // Matches reports whether q selects the entry at the given time.
-func (q ListQuery) Matches(rec *Entry, now time.Time) bool {
+func (q ListQuery) Matches(entry *Entry, now time.Time) bool {
 	switch {
-	case rec.Range != nil && !q.Leases:
-	case q.Status != "" && rec.Status != q.Status:
-	case !q.Before.IsZero() && !rec.UpdatedAt.Before(q.Before):
-	case !strings.Contains(rec.Key, q.KeyHas):
-	case q.Overdue && (rec.Status != StatusStarted || ClaimableIn(rec, now, 0) > 0):
+	case entry.Range != nil && !q.Leases:
+	case q.Status != "" && entry.Status != q.Status:
+	case !q.Before.IsZero() && !entry.UpdatedAt.Before(q.Before):
+	case !strings.Contains(entry.Key, q.KeyHas):
+	case q.Overdue && (entry.Status != StatusStarted || ClaimableIn(entry, now, 0) > 0):
 	default:
 		return true
 	}

@@ -39,18 +39,18 @@ func admin() []test {
 			}
 		}},
 		{"Delete needs the current token", func(s *suite) {
-			rec := s.mustClaim()
+			entry := s.mustClaim()
 			before := s.Raw(s.T, key)
-			err := s.admin().Delete(s.ctx(), key, rec.Token-1)
+			err := s.admin().Delete(s.ctx(), key, entry.Token-1)
 			var fenced *store.FencedError
-			if !errors.As(err, &fenced) || fenced.Current.Token != rec.Token {
-				s.Errorf("%v; want a FencedError that shows token %d", err, rec.Token)
+			if !errors.As(err, &fenced) || fenced.Current.Token != entry.Token {
+				s.Errorf("%v; want a FencedError that shows token %d", err, entry.Token)
 			}
 			s.wantUnchanged(key, before)
-			if err := s.admin().Delete(s.ctx(), key, rec.Token); err != nil {
+			if err := s.admin().Delete(s.ctx(), key, entry.Token); err != nil {
 				s.Errorf("delete: %v", err)
 			}
-			if err := s.admin().Delete(s.ctx(), key, rec.Token); !errors.Is(err, store.ErrNotFound) {
+			if err := s.admin().Delete(s.ctx(), key, entry.Token); !errors.Is(err, store.ErrNotFound) {
 				s.Errorf("second delete: %v; want ErrNotFound", err)
 			}
 			s.mustClaim()
@@ -81,12 +81,12 @@ func (s *suite) list() {
 		{"none", store.ListQuery{KeyHas: "c#"}, ""},
 	} {
 		var keys []string
-		for rec, err := range s.admin().List(s.ctx(), tc.q) {
+		for entry, err := range s.admin().List(s.ctx(), tc.q) {
 			if err != nil {
 				s.Fatalf("%s: %v", tc.name, err)
 			}
-			s.wantEntry(rec, s.get(rec.Key))
-			keys = append(keys, rec.Key)
+			s.wantEntry(entry, s.get(entry.Key))
+			keys = append(keys, entry.Key)
 		}
 		slices.Sort(keys)
 		if got := strings.Join(keys, " "); got != tc.want {

@@ -76,9 +76,9 @@ func rangeRules() []broken {
 			}
 		}, false},
 		{"a list shows leases", group, func(r *rules) {
-			r.matches = func(q store.ListQuery, rec *store.Entry, now time.Time) bool {
+			r.matches = func(q store.ListQuery, entry *store.Entry, now time.Time) bool {
 				q.Leases = true
-				return q.Matches(rec, now)
+				return q.Matches(entry, now)
 			}
 		}, true},
 	}
@@ -101,7 +101,7 @@ func insertionRules() []broken {
 		}
 	}
 	return []broken{
-		{"a look writes", looks, func(r *rules) { r.touched = func(rec *store.Entry) { rec.Attempts++ } }, false},
+		{"a look writes", looks, func(r *rules) { r.touched = func(entry *store.Entry) { entry.Attempts++ } }, false},
 		{"a look does not return the entry", looks, func(r *rules) {
 			r.looked = func(_ *store.ClaimRequest, res store.ClaimResult) store.ClaimResult {
 				res.Entry = store.Entry{}

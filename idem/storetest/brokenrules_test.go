@@ -181,7 +181,7 @@ func rule6() []broken {
 			return verdict, res
 		}), false},
 		{"a mismatch leaves a trace", group, func(r *rules) {
-			r.mismatched = func(rec *store.Entry) { rec.UpdatedAt = rec.UpdatedAt.Add(time.Millisecond) }
+			r.mismatched = func(entry *store.Entry) { entry.UpdatedAt = entry.UpdatedAt.Add(time.Millisecond) }
 		}, false},
 		{"a redrive may bring another fingerprint", group, judging(func(l look) (store.Verdict, store.ClaimResult) {
 			if store.Redriven(&l.req, l.seen) {
@@ -308,8 +308,8 @@ func rule9() []broken {
 		{"an expired key keeps its age", group, taken(func(w written) { w.next.CreatedAt = w.seen.CreatedAt }), false},
 		{"an expired key keeps its failure", group, taken(func(w written) { w.next.Failure = w.seen.Failure }), false},
 		{"TTL deletes locks", group, func(r *rules) {
-			r.swept = func(rec *store.Entry, now time.Time) bool {
-				return now.After(rec.LeaseUntil) || !now.Before(rec.Expiry)
+			r.swept = func(entry *store.Entry, now time.Time) bool {
+				return now.After(entry.LeaseUntil) || !now.Before(entry.Expiry)
 			}
 		}, false},
 	}
@@ -350,7 +350,7 @@ func beyondTheRules() []broken {
 		{"the time of creation is lost", "Entries", fresh(func(next *store.Entry) { next.CreatedAt = time.Time{} }), false},
 		{"a settlement is undated", "Entries", settled(0, func(w written) { w.next.UpdatedAt = w.seen.UpdatedAt }), false},
 		{"a take-over resets the time of creation", "Entries", taken(func(w written) { w.next.CreatedAt = w.now }), false},
-		{"entries are shared with callers", "Entries", func(r *rules) { r.copied = func(rec store.Entry) store.Entry { return rec } }, true},
+		{"entries are shared with callers", "Entries", func(r *rules) { r.copied = func(entry store.Entry) store.Entry { return entry } }, true},
 		{"contexts are ignored", "Contexts", func(r *rules) { r.ended = func(context.Context) error { return nil } }, true},
 		{"a list is not filtered", "Admin", func(r *rules) { r.matches = func(store.ListQuery, *store.Entry, time.Time) bool { return true } }, true},
 		{"a deletion ignores the token", "Admin", func(r *rules) { r.deletes = func(*store.Entry, int64) bool { return true } }, false},

@@ -128,36 +128,36 @@ func atOnce(n int, f func(i int)) {
 func fencingToken() []test {
 	return []test{
 		{"a fresh claim starts at the time in epoch ms", func(s *suite) {
-			rec := s.mustClaim()
-			s.wantTime("token, as a time,", time.UnixMilli(rec.Token), s.Now())
+			entry := s.mustClaim()
+			s.wantTime("token, as a time,", time.UnixMilli(entry.Token), s.Now())
 		}},
 		{"a steal adds 1", func(s *suite) {
-			rec := s.mustClaim()
+			entry := s.mustClaim()
 			s.Advance(lease + s.Skew + time.Millisecond)
-			s.wantNext(rec)
+			s.wantNext(entry)
 		}},
 		{"a re-claim after a release adds 1", func(s *suite) {
-			rec := s.mustClaim()
-			s.do(rec, store.OpRelease)
-			s.wantNext(rec)
+			entry := s.mustClaim()
+			s.do(entry, store.OpRelease)
+			s.wantNext(entry)
 		}},
 		{"a re-claim after logical expiry adds 1", func(s *suite) {
-			rec := s.mustClaim()
-			s.do(rec, store.OpComplete)
+			entry := s.mustClaim()
+			s.do(entry, store.OpComplete)
 			s.Advance(retention + s.Skew + time.Second)
-			s.wantNext(rec)
+			s.wantNext(entry)
 		}},
 		{"a redrive adds 1", func(s *suite) {
-			rec := s.mustClaim()
-			s.do(rec, store.OpFail)
-			s.wantNext(rec, withRedrive(rec.Token))
+			entry := s.mustClaim()
+			s.do(entry, store.OpFail)
+			s.wantNext(entry, withRedrive(entry.Token))
 		}},
 		{"settlements leave it alone", func(s *suite) {
 			for _, op := range allOps() {
-				rec := s.mustClaim(withKey(op.String()))
-				s.do(rec, op)
-				if got := s.get(op.String()); got.Token != rec.Token || got.Owner != rec.Owner {
-					s.Errorf("after %s: token %d of %q; want %d of %q", op, got.Token, got.Owner, rec.Token, rec.Owner)
+				entry := s.mustClaim(withKey(op.String()))
+				s.do(entry, op)
+				if got := s.get(op.String()); got.Token != entry.Token || got.Owner != entry.Owner {
+					s.Errorf("after %s: token %d of %q; want %d of %q", op, got.Token, got.Owner, entry.Token, entry.Owner)
 				}
 			}
 		}},
@@ -178,20 +178,20 @@ func fencingToken() []test {
 	}
 }
 
-func (s *suite) wantNext(rec store.Entry, options ...func(*store.ClaimRequest)) {
+func (s *suite) wantNext(entry store.Entry, options ...func(*store.ClaimRequest)) {
 	s.Helper()
-	if next := s.mustClaim(options...); next.Token != rec.Token+1 {
-		s.Errorf("token %d after %d; want %d", next.Token, rec.Token, rec.Token+1)
+	if next := s.mustClaim(options...); next.Token != entry.Token+1 {
+		s.Errorf("token %d after %d; want %d", next.Token, entry.Token, entry.Token+1)
 	}
 }
 
 func fingerprint() []test {
-	mismatch := func(name string, prepare func(s *suite, rec store.Entry)) test {
+	mismatch := func(name string, prepare func(s *suite, entry store.Entry)) test {
 		return test{name + ": refused, redriven or not, and no byte changed", func(s *suite) {
-			rec := s.mustClaim()
-			prepare(s, rec)
+			entry := s.mustClaim()
+			prepare(s, entry)
 			before := s.Raw(s.T, key)
-			for _, redrive := range []int64{0, rec.Token} {
+			for _, redrive := range []int64{0, entry.Token} {
 				res := s.claim(withRedrive(redrive), withValue("another value"))
 				if !errors.Is(res.Err, store.ErrFingerprintMismatch) {
 					s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
@@ -204,15 +204,15 @@ func fingerprint() []test {
 	return []test{
 		mismatch("STARTED", func(*suite, store.Entry) {}),
 		mismatch("STARTED, lease over", func(s *suite, _ store.Entry) { s.Advance(lease + s.Skew + time.Millisecond) }),
-		mismatch("STARTED, released", func(s *suite, rec store.Entry) { s.do(rec, store.OpRelease) }),
-		mismatch("COMPLETED", func(s *suite, rec store.Entry) { s.do(rec, store.OpComplete) }),
-		mismatch("FAILED", func(s *suite, rec store.Entry) { s.do(rec, store.OpFail) }),
+		mismatch("STARTED, released", func(s *suite, entry store.Entry) { s.do(entry, store.OpRelease) }),
+		mismatch("COMPLETED", func(s *suite, entry store.Entry) { s.do(entry, store.OpComplete) }),
+		mismatch("FAILED", func(s *suite, entry store.Entry) { s.do(entry, store.OpFail) }),
 		{"after the end of retention it is a new request", func(s *suite) {
 			s.do(s.mustClaim(), store.OpComplete)
 			s.Advance(retention + s.Skew + time.Second)
-			rec := s.mustClaim(withValue("another value"))
-			if want := store.FingerprintOf([]byte("another value")); rec.Fingerprint != want {
-				s.Errorf("fingerprint %v; want %v", rec.Fingerprint, want)
+			entry := s.mustClaim(withValue("another value"))
+			if want := store.FingerprintOf([]byte("another value")); entry.Fingerprint != want {
+				s.Errorf("fingerprint %v; want %v", entry.Fingerprint, want)
 			}
 		}},
 		{"none is never compared", func(s *suite) {
@@ -241,9 +241,9 @@ func redrive() []test {
 	return []test{
 		{"opens the FAILED key whose token it carries, attempts reset", func(s *suite) {
 			s.do(s.mustClaim(), store.OpRelease)
-			rec := s.mustClaim()
-			s.do(rec, store.OpFail)
-			got := s.mustClaim(withRedrive(rec.Token))
+			entry := s.mustClaim()
+			s.do(entry, store.OpFail)
+			got := s.mustClaim(withRedrive(entry.Token))
 			if got.Attempts != 1 || got.Failure != nil {
 				s.Errorf("attempts %d, failure %v; want 1 and none", got.Attempts, got.Failure)
 			}
@@ -257,21 +257,21 @@ func redrive() []test {
 			s.mustClaim(withRedrive(second.Token))
 		}},
 		{"does not open an earlier failure: its header was not issued with a dead letter of this key", func(s *suite) {
-			rec := s.mustClaim()
-			s.do(rec, store.OpFail)
-			for _, forged := range []int64{rec.Token + 1, 1 << 60, math.MaxInt64} {
+			entry := s.mustClaim()
+			s.do(entry, store.OpFail)
+			for _, forged := range []int64{entry.Token + 1, 1 << 60, math.MaxInt64} {
 				s.wantState(s.claim(withRedrive(forged)), store.ClaimFailed)
 			}
-			s.mustClaim(withRedrive(rec.Token))
+			s.mustClaim(withRedrive(entry.Token))
 		}},
 		{"does not open COMPLETED", func(s *suite) {
-			rec := s.mustClaim()
-			s.do(rec, store.OpComplete)
-			s.wantState(s.claim(withRedrive(rec.Token)), store.ClaimCompleted)
+			entry := s.mustClaim()
+			s.do(entry, store.OpComplete)
+			s.wantState(s.claim(withRedrive(entry.Token)), store.ClaimCompleted)
 		}},
 		{"does not take a live lease", func(s *suite) {
-			rec := s.mustClaim()
-			s.wantState(s.claim(withRedrive(rec.Token)), store.ClaimInFlight)
+			entry := s.mustClaim()
+			s.wantState(s.claim(withRedrive(entry.Token)), store.ClaimInFlight)
 		}},
 		{"without it FAILED stays", func(s *suite) {
 			s.do(s.mustClaim(), store.OpFail)

@@ -44,9 +44,9 @@ func (s *suite) refused() store.Effect {
 	return e
 }
 
-// completion returns a completion of rec's key with an effect.
-func completion(rec store.Entry, e store.Effect) store.Settlement {
-	set := settlement(rec, store.OpComplete)
+// completion returns a completion of an entry's key with an effect.
+func completion(entry store.Entry, e store.Effect) store.Settlement {
+	set := settlement(entry, store.OpComplete)
 	set.Effect = e
 	return set
 }
@@ -61,12 +61,12 @@ func (s *suite) wantCount(name string, want int) {
 func effects() []test {
 	return []test{
 		{"commits with the completion", func(s *suite) {
-			rec := s.mustClaim()
+			entry := s.mustClaim()
 			s.wantCount("a", 0)
-			s.mustSettle(completion(rec, s.counting("a", "b")))
+			s.mustSettle(completion(entry, s.counting("a", "b")))
 			s.wantCount("a", 1)
 			s.wantCount("b", 1)
-			if got := s.get(key); got.Status != store.StatusCompleted || string(got.Result) != "result of "+rec.Owner {
+			if got := s.get(key); got.Status != store.StatusCompleted || string(got.Result) != "result of "+entry.Owner {
 				s.Errorf("the key is %+v; want it COMPLETED with its result", got)
 			}
 		}},
@@ -81,24 +81,24 @@ func effects() []test {
 			s.wantCount("thief", 1)
 		}},
 		{"whose reply was lost counts once", func(s *suite) {
-			rec := s.mustClaim()
-			set := completion(rec, s.counting("a"))
+			entry := s.mustClaim()
+			set := completion(entry, s.counting("a"))
 			s.LoseReply()
 			s.mustSettle(set)
 			s.mustSettle(set) // a retry by the engine
 			s.wantCount("a", 1)
 		}},
 		{"that is rejected changes nothing, and leaves the key to its owner", func(s *suite) {
-			rec := s.mustClaim()
+			entry := s.mustClaim()
 			before := s.Raw(s.T, key)
-			err := s.settle(completion(rec, s.refused()))
+			err := s.settle(completion(entry, s.refused()))
 			var rejected *store.RejectedError
 			if !errors.Is(err, store.ErrRejected) || !errors.As(err, &rejected) || errors.Is(err, store.ErrFenced) {
 				s.Fatalf("an effect whose condition does not hold: %v; want a RejectedError", err)
 			}
 			s.wantUnchanged(key, before)
 			s.wantCount("refused", 0)
-			s.do(rec, store.OpRelease)
+			s.do(entry, store.OpRelease)
 		}},
 		{"of several keys commit in one call, except those that can't", func(s *suite) {
 			var ss []store.Settlement
@@ -106,8 +106,8 @@ func effects() []test {
 			s.Advance(lease + s.Skew + time.Millisecond)
 			s.mustClaim(withKey("late"))
 			for i := range 4 {
-				rec := s.mustClaim(withKey(fmt.Sprint("key-", i)))
-				ss = append(ss, completion(rec, s.counting(fmt.Sprint("count-", i), "shared")))
+				entry := s.mustClaim(withKey(fmt.Sprint("key-", i)))
+				ss = append(ss, completion(entry, s.counting(fmt.Sprint("count-", i), "shared")))
 			}
 			ss = append(ss, completion(late, s.counting("late", "shared")), completion(s.mustClaim(withKey("rejected")), s.refused()))
 			ss = append(ss, settlement(s.mustClaim(withKey("plain")), store.OpComplete))
@@ -128,8 +128,8 @@ func effects() []test {
 			s.wantCount("refused", 0)
 		}},
 		{"of a foreign kind is rejected", func(s *suite) {
-			rec := s.mustClaim()
-			if err := s.settle(completion(rec, foreign{})); !errors.Is(err, store.ErrRejected) {
+			entry := s.mustClaim()
+			if err := s.settle(completion(entry, foreign{})); !errors.Is(err, store.ErrRejected) {
 				s.Errorf("%v; want ErrRejected", err)
 			}
 		}},

@@ -49,9 +49,9 @@ func insertions() []test {
 		test{"a release counts its attempt", func(s *suite) {
 			set := s.insertion(store.OpRelease)
 			s.mustSettle(set)
-			rec := s.mustClaim()
-			if rec.Attempts != 2 || rec.Token != set.Token+1 || rec.Failure == nil {
-				s.Errorf("%d attempts, token %d, failure %v; want 2, %d, and that of the release", rec.Attempts, rec.Token, rec.Failure, set.Token+1)
+			entry := s.mustClaim()
+			if entry.Attempts != 2 || entry.Token != set.Token+1 || entry.Failure == nil {
+				s.Errorf("%d attempts, token %d, failure %v; want 2, %d, and that of the release", entry.Attempts, entry.Token, entry.Failure, set.Token+1)
 			}
 		}},
 		test{"a release with a refund counts no attempt", func(s *suite) {
@@ -59,8 +59,8 @@ func insertions() []test {
 			set.Refund = true
 			s.LoseReply()
 			s.mustSettle(set)
-			if rec := s.mustClaim(); rec.Attempts != 1 {
-				s.Errorf("%d attempts; want 1", rec.Attempts)
+			if entry := s.mustClaim(); entry.Attempts != 1 {
+				s.Errorf("%d attempts; want 1", entry.Attempts)
 			}
 		}},
 		test{"a release with a delay", func(s *suite) {
@@ -81,17 +81,17 @@ func insertions() []test {
 		}},
 		test{"a claim with a token has it, if the key is absent", func(s *suite) {
 			token := store.FreshToken(s.Now()) + 1000
-			if rec := s.mustClaim(withToken(token)); rec.Token != token {
-				s.Errorf("token %d; want %d", rec.Token, token)
+			if entry := s.mustClaim(withToken(token)); entry.Token != token {
+				s.Errorf("token %d; want %d", entry.Token, token)
 			}
 			s.Advance(lease + s.Skew + time.Millisecond)
-			if rec := s.mustClaim(withToken(token + 1000)); rec.Token != token+1 {
-				s.Errorf("token %d; want %d", rec.Token, token+1)
+			if entry := s.mustClaim(withToken(token + 1000)); entry.Token != token+1 {
+				s.Errorf("token %d; want %d", entry.Token, token+1)
 			}
 		}},
 		test{"a claim with a token of the past has that of the time", func(s *suite) {
-			rec := s.mustClaim(withToken(store.FreshToken(s.Now()) - 1_000_000))
-			s.wantTime("token, as a time,", time.UnixMilli(rec.Token), s.Now())
+			entry := s.mustClaim(withToken(store.FreshToken(s.Now()) - 1_000_000))
+			s.wantTime("token, as a time,", time.UnixMilli(entry.Token), s.Now())
 		}},
 		test{"has one winner", func(s *suite) {
 			errs := make([]error, contenders)

@@ -29,13 +29,13 @@ func leases() []test {
 			}
 		}},
 		{"one that is over is reported, not taken, without TakeOver", func(s *suite) {
-			rec := s.mustClaim()
+			entry := s.mustClaim()
 			s.Advance(lease + s.Skew + time.Millisecond)
 			before := s.Raw(s.T, key)
 			res := s.claim(withoutTakeOver)
 			s.wantState(res, store.ClaimLeaseOver)
 			s.wantUnchanged(key, before)
-			s.wantEntry(res.Entry, rec)
+			s.wantEntry(res.Entry, entry)
 			res = s.claim()
 			s.wantState(res, store.Claimed)
 			if !res.Stolen {
@@ -60,19 +60,19 @@ func leases() []test {
 			}
 		}},
 		{"an extended one lives on", func(s *suite) {
-			rec := s.mustClaim()
+			entry := s.mustClaim()
 			s.Advance(lease - time.Second)
-			s.do(rec, store.OpExtend)
+			s.do(entry, store.OpExtend)
 			s.Advance(lease)
 			s.wantState(s.claim(), store.ClaimInFlight)
 			s.Advance(lease + s.Skew)
 			s.mustClaim()
 		}},
 		{"a delayed extension shortens nothing", func(s *suite) {
-			rec := s.mustClaim()
-			s.do(rec, store.OpExtend)
+			entry := s.mustClaim()
+			s.do(entry, store.OpExtend)
 			long := s.get(key)
-			late := settlement(rec, store.OpExtend)
+			late := settlement(entry, store.OpExtend)
 			late.Lease = time.Second
 			s.mustSettle(late)
 			if got := s.get(key); got.LeaseUntil.Before(long.LeaseUntil) || got.Expiry.Before(long.Expiry) {
@@ -121,23 +121,23 @@ func interposed() []test {
 }
 
 func attempts() []test {
-	want := func(s *suite, rec store.Entry, n int) {
+	want := func(s *suite, entry store.Entry, n int) {
 		s.Helper()
-		if rec.Attempts != n {
-			s.Errorf("%d attempts; want %d", rec.Attempts, n)
+		if entry.Attempts != n {
+			s.Errorf("%d attempts; want %d", entry.Attempts, n)
 		}
 	}
 	return []test{
 		{"are charged with the claim, and survive steal and release", func(s *suite) {
 			want(s, s.mustClaim(), 1)
 			s.Advance(lease + s.Skew + time.Millisecond)
-			rec := s.mustClaim()
-			want(s, rec, 2)
-			s.do(rec, store.OpRelease)
+			entry := s.mustClaim()
+			want(s, entry, 2)
+			s.do(entry, store.OpRelease)
 			want(s, s.get(key), 2)
-			rec = s.mustClaim()
-			want(s, rec, 3)
-			s.do(rec, store.OpExtend)
+			entry = s.mustClaim()
+			want(s, entry, 3)
+			s.do(entry, store.OpExtend)
 			want(s, s.get(key), 3)
 		}},
 		{"are given back by a release with a refund", func(s *suite) {
@@ -145,10 +145,10 @@ func attempts() []test {
 			set := settlement(s.mustClaim(), store.OpRelease)
 			set.Failure, set.Refund = nil, true
 			s.mustSettle(set)
-			rec := s.get(key)
-			want(s, rec, 1)
-			if rec.Failure == nil || rec.Failure.Message != "failure of owner-1" {
-				s.Errorf("failure %v; want the one before", rec.Failure)
+			entry := s.get(key)
+			want(s, entry, 1)
+			if entry.Failure == nil || entry.Failure.Message != "failure of owner-1" {
+				s.Errorf("failure %v; want the one before", entry.Failure)
 			}
 			want(s, s.mustClaim(), 2)
 		}},
@@ -165,7 +165,7 @@ func attempts() []test {
 func expiry() []test {
 	tests := []test{
 		{"is at least lease and retention from a claim, an extension, a release", func(s *suite) {
-			rec := s.mustClaim()
+			entry := s.mustClaim()
 			atLeast := func(what string, until time.Time) {
 				s.Helper()
 				got := s.get(key).Expiry
@@ -173,13 +173,13 @@ func expiry() []test {
 					s.Errorf("%s: expiry %v; want %v, rounded up to whole seconds", what, got.UTC(), until.Add(retention).UTC())
 				}
 			}
-			atLeast("claim", rec.LeaseUntil)
-			s.do(rec, store.OpExtend)
+			atLeast("claim", entry.LeaseUntil)
+			s.do(entry, store.OpExtend)
 			atLeast("extension", s.get(key).LeaseUntil)
 			s.Advance(2*lease + s.Skew + time.Millisecond)
-			rec = s.mustClaim()
-			atLeast("steal", rec.LeaseUntil)
-			set := settlement(rec, store.OpRelease)
+			entry = s.mustClaim()
+			atLeast("steal", entry.LeaseUntil)
+			set := settlement(entry, store.OpRelease)
 			set.Delay = 2 * retention
 			s.mustSettle(set)
 			atLeast("release", s.get(key).RetryAt)
@@ -190,9 +190,9 @@ func expiry() []test {
 			s.mustClaim()
 			s.Advance(lease + retention + s.Skew + 2*time.Second)
 			s.wantState(s.claim(withoutTakeOver), store.ClaimLeaseOver)
-			rec := s.mustClaim()
-			if rec.Attempts != 2 {
-				s.Errorf("%d attempts; want 2: only final entries expire", rec.Attempts)
+			entry := s.mustClaim()
+			if entry.Attempts != 2 {
+				s.Errorf("%d attempts; want 2: only final entries expire", entry.Attempts)
 			}
 		}},
 		{"a re-claim after it forgets attempts, result and failure", func(s *suite) {
@@ -225,17 +225,17 @@ func (s *suite) wantForgotten(k string) {
 	s.Advance(retention + s.Skew + time.Second)
 	res := s.claim(withKey(k))
 	s.wantState(res, store.Claimed)
-	rec := s.get(k)
-	if rec.Attempts != 1 || rec.Result != nil || rec.ResultOmitted != 0 || rec.Failure != nil || res.Stolen {
-		s.Errorf("%s: stolen %t, %+v", k, res.Stolen, rec)
+	entry := s.get(k)
+	if entry.Attempts != 1 || entry.Result != nil || entry.ResultOmitted != 0 || entry.Failure != nil || res.Stolen {
+		s.Errorf("%s: stolen %t, %+v", k, res.Stolen, entry)
 	}
-	s.wantTime("createdAt", rec.CreatedAt, s.Now())
+	s.wantTime("createdAt", entry.CreatedAt, s.Now())
 }
 
 func contexts() []test {
 	return []test{
 		{"a context that has ended is an error, never a proper answer", func(s *suite) {
-			rec := s.mustClaim(withKey("held"))
+			entry := s.mustClaim(withKey("held"))
 			ctx, cancel := context.WithCancel(s.ctx())
 			cancel()
 			res := s.Store.Claim(ctx, []store.ClaimRequest{s.request()})[0]
@@ -243,7 +243,7 @@ func contexts() []test {
 				s.Errorf("claim: state %d, error %v; want context.Canceled", res.State, res.Err)
 			}
 			for _, op := range allOps() {
-				errs := s.Store.Settle(ctx, []store.Settlement{settlement(rec, op)})
+				errs := s.Store.Settle(ctx, []store.Settlement{settlement(entry, op)})
 				if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) || errors.Is(errs[0], store.ErrFenced) {
 					s.Errorf("%s: %v; want context.Canceled", op, errs)
 				}

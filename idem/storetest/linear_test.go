@@ -47,7 +47,7 @@ func (v *variant) histories(seed uint64) linear.Config {
 		Sweep: func(context.Context) error {
 			v.mu.Lock()
 			defer v.mu.Unlock()
-			maps.DeleteFunc(v.recs, func(_ string, rec store.Entry) bool { return v.swept(&rec, v.clock.Now()) })
+			maps.DeleteFunc(v.recs, func(_ string, entry store.Entry) bool { return v.swept(&entry, v.clock.Now()) })
 			return nil
 		},
 	}

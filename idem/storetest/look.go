@@ -77,8 +77,8 @@ func looks() []test {
 func (s *suite) looksLikeClaims() {
 	s.Helper()
 	var token int64
-	if rec, err := s.admin().Get(s.ctx(), key); err == nil {
-		token = rec.Token
+	if entry, err := s.admin().Get(s.ctx(), key); err == nil {
+		token = entry.Token
 	}
 	for _, req := range []store.ClaimRequest{
 		s.request(withValue("another"), withRedrive(token)), s.request(withRedrive(token+1), withoutTakeOver), s.request(withoutTakeOver),

@@ -25,8 +25,8 @@ func KeepsLease(t *testing.T, under store.Store, direct store.Admin, silence fun
 	out := engine.Do(ctx, idem.Task{Key: "k", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 		begun, err := direct.Get(ctx, "k")
 		silence()
-		for rec := begun; err == nil && !rec.LeaseUntil.After(begun.LeaseUntil); { // until it has been extended
-			rec, err = direct.Get(ctx, "k")
+		for entry := begun; err == nil && !entry.LeaseUntil.After(begun.LeaseUntil); { // until it has been extended
+			entry, err = direct.Get(ctx, "k")
 		}
 		return nil, errors.Join(err, context.Cause(ctx))
 	})})

@@ -23,13 +23,13 @@ func withToken(token int64) func(*store.ClaimRequest) {
 }
 
 // release returns a release of the lease of a range.
-func release(rec store.Entry, till int64) store.Settlement {
-	return store.Settlement{Op: store.OpRelease, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: retention, Range: &store.Range{Till: till}}
+func release(entry store.Entry, till int64) store.Settlement {
+	return store.Settlement{Op: store.OpRelease, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: retention, Range: &store.Range{Till: till}}
 }
 
 // extension returns an extension of the lease of a range to another end.
-func extension(rec store.Entry, end int64, lease time.Duration) store.Settlement {
-	set := settlement(rec, store.OpExtend)
+func extension(entry store.Entry, end int64, lease time.Duration) store.Settlement {
+	set := settlement(entry, store.OpExtend)
 	set.Lease, set.Range = lease, &store.Range{End: end}
 	return set
 }
@@ -47,9 +47,9 @@ func (s *suite) stolen(end int64) store.Entry {
 	return res.Entry
 }
 
-func (s *suite) wantRange(rec store.Entry, want store.Range) {
+func (s *suite) wantRange(entry store.Entry, want store.Range) {
 	s.Helper()
-	if d := diffRange(rec.Range, &want); d != "" {
+	if d := diffRange(entry.Range, &want); d != "" {
 		s.Errorf("ranges differ (got, want): %s", d)
 	}
 }
@@ -58,17 +58,17 @@ func (s *suite) wantRange(rec store.Entry, want store.Range) {
 func ranges() []test {
 	return []test{
 		{"a claim keeps the end of its range", func(s *suite) {
-			rec := s.mustClaim(ofRange(10))
-			s.wantRange(rec, store.Range{End: 10})
-			s.wantEntry(s.get(leaseKey), rec)
+			entry := s.mustClaim(ofRange(10))
+			s.wantRange(entry, store.Range{End: 10})
+			s.wantEntry(s.get(leaseKey), entry)
 		}},
 		{"a release ends the lease, and keeps what may not be settled", func(s *suite) {
-			rec := s.mustClaim(ofRange(10))
+			entry := s.mustClaim(ofRange(10))
 			s.Advance(time.Second)
-			set := release(rec, 20)
+			set := release(entry, 20)
 			s.mustSettle(set)
 			got := s.get(leaseKey)
-			s.wantApproximately(got, store.Settled(&set, &rec, s.Now()))
+			s.wantApproximately(got, store.Settled(&set, &entry, s.Now()))
 			s.wantRange(got, store.Range{Till: 20})
 			s.wantTime("leaseUntil", got.LeaseUntil, s.Now())
 		}},
@@ -92,9 +92,9 @@ func ranges() []test {
 			s.mustSettle(release(s.mustClaim(ofRange(10)), 0))
 			s.mustClaim(ofRange(20))
 			for _, want := range []store.Range{{End: 15, Till: 20}, {End: 40, Till: 20}, {End: 41, Till: 40}} {
-				rec := s.stolen(want.End)
-				s.wantRange(rec, want)
-				s.wantEntry(s.get(leaseKey), rec)
+				entry := s.stolen(want.End)
+				s.wantRange(entry, want)
+				s.wantEntry(s.get(leaseKey), entry)
 			}
 		}},
 		{"the token is that of the time, or greater than the token and the end of the lease before", func(s *suite) {
@@ -118,15 +118,15 @@ func ranges() []test {
 		{"after its retention it is still a lease", func(s *suite) {
 			s.mustSettle(release(s.mustClaim(ofRange(10)), 20))
 			s.Advance(2 * retention)
-			rec := s.mustClaim(ofRange(30))
-			s.wantRange(rec, store.Range{End: 30, Till: 20})
-			s.mustSettle(release(rec, 20))
+			entry := s.mustClaim(ofRange(30))
+			s.wantRange(entry, store.Range{End: 30, Till: 20})
+			s.mustSettle(release(entry, 20))
 			s.Advance(2 * retention)
 			s.Sweep(s.T)
 			next := s.mustClaim(ofRange(40))
 			s.wantRange(next, store.Range{End: 40})
-			if next.Token <= rec.Token {
-				s.Errorf("token %d after %d", next.Token, rec.Token)
+			if next.Token <= entry.Token {
+				s.Errorf("token %d after %d", next.Token, entry.Token)
 			}
 		}},
 		{"a claim whose reply was lost", func(s *suite) {
@@ -148,8 +148,8 @@ func ranges() []test {
 			s.Advance(time.Second)
 			s.mustSettle(set)
 			s.wantUnchanged(leaseKey, before)
-			rec := s.mustClaim(ofRange(30))
-			s.wantRange(rec, store.Range{End: 30, Till: 20})
+			entry := s.mustClaim(ofRange(30))
+			s.wantRange(entry, store.Range{End: 30, Till: 20})
 			s.wantFenced(set)
 		}},
 		{"a release with a delay", func(s *suite) {
@@ -163,26 +163,26 @@ func ranges() []test {
 			s.mustClaim(ofRange(20))
 		}},
 		{"an extension after the release changes nothing", func(s *suite) {
-			rec := s.mustClaim(ofRange(10))
-			s.do(rec, store.OpExtend)
+			entry := s.mustClaim(ofRange(10))
+			s.do(entry, store.OpExtend)
 			s.wantRange(s.get(leaseKey), store.Range{End: 10})
-			s.mustSettle(release(rec, 0))
-			s.wantFenced(settlement(rec, store.OpExtend))
+			s.mustSettle(release(entry, 0))
+			s.wantFenced(settlement(entry, store.OpExtend))
 			s.wantState(s.claim(ofRange(20), withoutTakeOver), store.Claimed)
 		}},
 		{"an extension writes the range", func(s *suite) {
-			rec := s.mustClaim(ofRange(10))
-			s.mustSettle(extension(rec, 30, lease)) // at the time of the claim: the end of the lease stays as it is
+			entry := s.mustClaim(ofRange(10))
+			s.mustSettle(extension(entry, 30, lease)) // at the time of the claim: the end of the lease stays as it is
 			s.wantRange(s.get(leaseKey), store.Range{End: 30})
-			rec = s.stolen(40)
-			s.wantRange(rec, store.Range{End: 40, Till: 30})
+			entry = s.stolen(40)
+			s.wantRange(entry, store.Range{End: 40, Till: 30})
 			s.Advance(time.Second)
-			set := extension(rec, 50, lease)
+			set := extension(entry, 50, lease)
 			set.Range.Till = 20
 			s.mustSettle(set)
 			s.wantTime("leaseUntil", s.get(leaseKey).LeaseUntil, s.Now().Add(lease))
 			s.Advance(time.Second)
-			plain := settlement(rec, store.OpExtend)
+			plain := settlement(entry, store.OpExtend)
 			plain.Lease = lease
 			s.mustSettle(plain)
 			s.wantRange(s.get(leaseKey), *set.Range)
@@ -190,15 +190,15 @@ func ranges() []test {
 			set.Range.End = 99
 			s.wantRange(s.get(leaseKey), store.Range{End: 50, Till: 20})
 			s.wantRange(s.stolen(60), store.Range{End: 60, Till: 50})
-			s.wantFenced(extension(rec, 70, lease))
+			s.wantFenced(extension(entry, 70, lease))
 		}},
 		{"an extension that was overtaken writes no range", func(s *suite) {
-			rec := s.mustClaim(ofRange(10))
-			s.mustSettle(extension(rec, 30, 2*lease))
+			entry := s.mustClaim(ofRange(10))
+			s.mustSettle(extension(entry, 30, 2*lease))
 			before := s.Raw(s.T, leaseKey)
-			s.mustSettle(extension(rec, 20, lease))
-			s.mustSettle(extension(rec, 30, lease))
-			s.wantFenced(extension(rec, 40, lease)) // its end is not there
+			s.mustSettle(extension(entry, 20, lease))
+			s.mustSettle(extension(entry, 30, lease))
+			s.wantFenced(extension(entry, 40, lease)) // its end is not there
 			s.wantUnchanged(leaseKey, before)
 		}},
 		{"an extension with a range whose reply was lost", func(s *suite) {
@@ -215,9 +215,9 @@ func ranges() []test {
 			s.race(ofRange(20))
 		}},
 		{"a claim of a lease that was deleted after its release", func(s *suite) {
-			rec := s.mustClaim(ofRange(10))
-			s.mustSettle(release(rec, 20))
-			if err := s.admin().Delete(s.ctx(), leaseKey, rec.Token); err != nil {
+			entry := s.mustClaim(ofRange(10))
+			s.mustSettle(release(entry, 20))
+			if err := s.admin().Delete(s.ctx(), leaseKey, entry.Token); err != nil {
 				s.Fatal(err)
 			}
 			s.Advance(time.Millisecond)
@@ -237,27 +237,27 @@ func ranges() []test {
 		}},
 		{"leases and keys in one call", func(s *suite) { s.leasesAndKeys() }},
 		{"a caller may change what it got and what it gave", func(s *suite) {
-			rec := s.mustClaim(ofRange(10))
-			set := release(rec, 20)
-			rec.Range.End = 99
+			entry := s.mustClaim(ofRange(10))
+			set := release(entry, 20)
+			entry.Range.End = 99
 			s.get(leaseKey).Range.End = 99
 			s.wantRange(s.get(leaseKey), store.Range{End: 10})
 			s.mustSettle(set)
 			set.Range.Till = 99
-			rec = s.mustClaim(ofRange(30))
-			s.wantRange(rec, store.Range{End: 30, Till: 20})
-			set = release(rec, 20)
+			entry = s.mustClaim(ofRange(30))
+			s.wantRange(entry, store.Range{End: 30, Till: 20})
+			set = release(entry, 20)
 			set.Failure = &store.Failure{Code: store.CodeError, Message: "of the release"}
 			s.mustSettle(set)
 			set.Failure.Message = "changed"
 			for end := range int64(2) {
-				rec = s.mustClaim(ofRange(40 + end))
-				if rec.Failure == nil || rec.Failure.Message != "of the release" {
-					s.Errorf("failure %+v; want that of the release", rec.Failure)
+				entry = s.mustClaim(ofRange(40 + end))
+				if entry.Failure == nil || entry.Failure.Message != "of the release" {
+					s.Errorf("failure %+v; want that of the release", entry.Failure)
 				}
-				s.wantEntry(s.get(leaseKey), rec)
-				rec.Failure.Message = "changed"
-				s.mustSettle(release(rec, 20))
+				s.wantEntry(s.get(leaseKey), entry)
+				entry.Failure.Message = "changed"
+				s.mustSettle(release(entry, 20))
 			}
 		}},
 		{"List shows it only if it is asked for", func(s *suite) {
@@ -265,11 +265,11 @@ func ranges() []test {
 			s.mustClaim()
 			for want, q := range map[int]store.ListQuery{1: {}, 2: {Leases: true}} {
 				n := 0
-				for rec, err := range s.admin().List(s.ctx(), q) {
+				for entry, err := range s.admin().List(s.ctx(), q) {
 					if err != nil {
 						s.Fatal(err)
 					}
-					s.wantEntry(rec, s.get(rec.Key))
+					s.wantEntry(entry, s.get(entry.Key))
 					n++
 				}
 				if n != want {

@@ -10,12 +10,12 @@ import (
 )
 
 func onlyTheOwner() []test {
-	late := func(name string, meanwhile func(s *suite, rec store.Entry)) test {
+	late := func(name string, meanwhile func(s *suite, entry store.Entry)) test {
 		return test{"a late owner can do nothing after " + name, func(s *suite) {
-			rec := s.mustClaim()
-			meanwhile(s, rec)
+			entry := s.mustClaim()
+			meanwhile(s, entry)
 			for _, op := range allOps() {
-				s.wantFenced(settlement(rec, op))
+				s.wantFenced(settlement(entry, op))
 			}
 		}}
 	}
@@ -28,62 +28,62 @@ func onlyTheOwner() []test {
 		late("a steal and the thief's completion", func(s *suite, _ store.Entry) { s.do(steal(s), store.OpComplete) }),
 		late("a steal and the thief's failure", func(s *suite, _ store.Entry) { s.do(steal(s), store.OpFail) }),
 		late("a steal and the thief's release", func(s *suite, _ store.Entry) { s.do(steal(s), store.OpRelease) }),
-		late("its key was deleted", func(s *suite, rec store.Entry) {
-			if err := s.admin().Delete(s.ctx(), key, rec.Token); err != nil {
+		late("its key was deleted", func(s *suite, entry store.Entry) {
+			if err := s.admin().Delete(s.ctx(), key, entry.Token); err != nil {
 				s.Fatal(err)
 			}
 		}),
-		late("its key was deleted and claimed anew", func(s *suite, rec store.Entry) {
-			if err := s.admin().Delete(s.ctx(), key, rec.Token); err != nil {
+		late("its key was deleted and claimed anew", func(s *suite, entry store.Entry) {
+			if err := s.admin().Delete(s.ctx(), key, entry.Token); err != nil {
 				s.Fatal(err)
 			}
 			s.Advance(time.Millisecond)
 			s.mustClaim()
 		}),
 		{"the right token of another owner is refused", func(s *suite) {
-			rec := s.mustClaim()
-			rec.Owner = "another owner"
+			entry := s.mustClaim()
+			entry.Owner = "another owner"
 			for _, op := range allOps() {
-				s.wantFenced(settlement(rec, op))
+				s.wantFenced(settlement(entry, op))
 			}
 		}},
 		{"the right owner with another token is refused", func(s *suite) {
-			rec := s.mustClaim()
-			for _, token := range []int64{rec.Token - 1, rec.Token + 1} {
-				rec.Token = token
+			entry := s.mustClaim()
+			for _, token := range []int64{entry.Token - 1, entry.Token + 1} {
+				entry.Token = token
 				for _, op := range allOps() {
-					s.wantFenced(settlement(rec, op))
+					s.wantFenced(settlement(entry, op))
 				}
 			}
 		}},
 		{"a settlement like the one before, but by another owner or with another token, is refused", func(s *suite) {
 			for _, op := range allOps() {
-				rec := s.mustClaim(withKey(op.String()))
-				s.do(rec, op)
-				other := rec
+				entry := s.mustClaim(withKey(op.String()))
+				s.do(entry, op)
+				other := entry
 				other.Owner = "another owner"
 				s.wantFenced(settlement(other, op))
-				other = rec
+				other = entry
 				other.Token++
 				s.wantFenced(settlement(other, op))
 			}
 		}},
 		{"an owner that has released can't do anything else", func(s *suite) {
-			rec := s.mustClaim()
-			s.do(rec, store.OpRelease)
+			entry := s.mustClaim()
+			s.do(entry, store.OpRelease)
 			for _, op := range []store.SettleOp{store.OpComplete, store.OpFail, store.OpExtend} {
-				s.wantFenced(settlement(rec, op))
+				s.wantFenced(settlement(entry, op))
 			}
 		}},
 		{"an owner that has completed can't do anything else", func(s *suite) { s.onlyOnce(store.OpComplete) }},
 		{"an owner that has failed can't do anything else", func(s *suite) { s.onlyOnce(store.OpFail) }},
 		{"a lease that is over but not taken still settles", func(s *suite) {
 			for _, op := range allOps() {
-				rec := s.mustClaim(withKey(op.String()))
+				entry := s.mustClaim(withKey(op.String()))
 				s.Advance(10 * lease)
-				set := settlement(rec, op)
+				set := settlement(entry, op)
 				s.mustSettle(set)
-				s.wantApproximately(s.get(rec.Key), store.Settled(&set, &rec, s.Now()))
+				s.wantApproximately(s.get(entry.Key), store.Settled(&set, &entry, s.Now()))
 			}
 		}},
 		{"a batch settles key by key, in order", func(s *suite) { s.settleBatch() }},
@@ -92,11 +92,11 @@ func onlyTheOwner() []test {
 
 func (s *suite) onlyOnce(first store.SettleOp) {
 	s.Helper()
-	rec := s.mustClaim()
-	s.do(rec, first)
+	entry := s.mustClaim()
+	s.do(entry, first)
 	for _, op := range allOps() {
 		if op != first {
-			s.wantFenced(settlement(rec, op))
+			s.wantFenced(settlement(entry, op))
 		}
 	}
 }
@@ -131,8 +131,8 @@ func (s *suite) settleBatch() {
 func finalStates() []test {
 	final := func(op store.SettleOp, state store.ClaimState) test {
 		return test{op.String(), func(s *suite) {
-			rec := s.mustClaim()
-			s.do(rec, op)
+			entry := s.mustClaim()
+			s.do(entry, op)
 			before := s.Raw(s.T, key)
 			for _, d := range []time.Duration{0, lease + s.Skew + time.Second, retention - lease - s.Skew - 2*time.Second} {
 				s.Advance(d)
@@ -151,8 +151,8 @@ func finalStates() []test {
 		final(store.OpComplete, store.ClaimCompleted),
 		final(store.OpFail, store.ClaimFailed),
 		{"a duplicate gets the stored result", func(s *suite) {
-			rec := s.mustClaim()
-			set := settlement(rec, store.OpComplete)
+			entry := s.mustClaim()
+			set := settlement(entry, store.OpComplete)
 			set.Result = []byte{0, 1, 2, 0xFF, '"', '\n'}
 			s.mustSettle(set)
 			res := s.claim()
@@ -173,11 +173,11 @@ func finalStates() []test {
 		}},
 		{"completion deletes the previous failure", func(s *suite) {
 			s.do(s.mustClaim(), store.OpRelease)
-			rec := s.mustClaim()
-			if rec.Failure == nil {
+			entry := s.mustClaim()
+			if entry.Failure == nil {
 				s.Error("the claim does not show the last failure")
 			}
-			s.do(rec, store.OpComplete)
+			s.do(entry, store.OpComplete)
 			if f := s.get(key).Failure; f != nil {
 				s.Errorf("failure %v", f)
 			}
@@ -205,8 +205,8 @@ func lostReplies() []test {
 		{"a claim retried after an extension keeps the extended lease", func(s *suite) {
 			req := s.request()
 			s.wantState(s.claimAs(req), store.Claimed)
-			rec := s.get(key)
-			s.do(rec, store.OpExtend)
+			entry := s.get(key)
+			s.do(entry, store.OpExtend)
 			s.Advance(time.Second)
 			res := s.claimAs(req)
 			s.wantState(res, store.Claimed)
@@ -255,10 +255,10 @@ func lostReplies() []test {
 			}
 		}},
 		{"a settlement retried after another owner's claim is fenced", func(s *suite) {
-			rec := s.mustClaim()
-			s.do(rec, store.OpRelease)
+			entry := s.mustClaim()
+			s.do(entry, store.OpRelease)
 			s.mustClaim()
-			s.wantFenced(settlement(rec, store.OpRelease))
+			s.wantFenced(settlement(entry, store.OpRelease))
 		}},
 	}
 	for _, op := range allOps() {
@@ -335,10 +335,10 @@ func entries() []test {
 		{"the times of a key", func(s *suite) {
 			for _, op := range allOps() {
 				claimed := s.Now()
-				rec := s.mustClaim(withKey(op.String()))
+				entry := s.mustClaim(withKey(op.String()))
 				s.Advance(5 * time.Second)
-				s.do(rec, op)
-				got := s.get(rec.Key)
+				s.do(entry, op)
+				got := s.get(entry.Key)
 				s.wantTime("after "+op.String()+": createdAt", got.CreatedAt, claimed)
 				s.wantTime("after "+op.String()+": updatedAt", got.UpdatedAt, s.Now())
 			}
@@ -362,9 +362,9 @@ func entries() []test {
 				set := settlement(s.mustClaim(withKey(k)), store.OpComplete)
 				set.Result, set.ResultOmitted = nil, omitted
 				s.mustSettle(set)
-				rec := s.claim(withKey(k)).Entry
-				if rec.ResultOmitted != omitted || len(rec.Result) != 0 {
-					s.Errorf("%s: omitted %d, result %q; want %d and none", k, rec.ResultOmitted, rec.Result, omitted)
+				entry := s.claim(withKey(k)).Entry
+				if entry.ResultOmitted != omitted || len(entry.Result) != 0 {
+					s.Errorf("%s: omitted %d, result %q; want %d and none", k, entry.ResultOmitted, entry.Result, omitted)
 				}
 			}
 		}},

@@ -182,14 +182,14 @@ func (s *suite) wantState(res store.ClaimResult, want store.ClaimState) {
 	}
 }
 
-// settlement returns a settlement by the owner of rec.
-func settlement(rec store.Entry, op store.SettleOp) store.Settlement {
-	set := store.Settlement{Op: op, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: retention}
+// settlement returns a settlement by the owner of an entry.
+func settlement(entry store.Entry, op store.SettleOp) store.Settlement {
+	set := store.Settlement{Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: retention}
 	switch op {
 	case store.OpComplete:
-		set.Result = []byte("result of " + rec.Owner)
+		set.Result = []byte("result of " + entry.Owner)
 	case store.OpFail, store.OpRelease:
-		set.Failure = &store.Failure{Code: store.CodeError, Message: "failure of " + rec.Owner}
+		set.Failure = &store.Failure{Code: store.CodeError, Message: "failure of " + entry.Owner}
 	case store.OpExtend:
 		set.Lease = 2 * lease
 	}
@@ -216,9 +216,9 @@ func (s *suite) mustSettle(set store.Settlement) {
 	}
 }
 
-func (s *suite) do(rec store.Entry, op store.SettleOp) {
+func (s *suite) do(entry store.Entry, op store.SettleOp) {
 	s.Helper()
-	s.mustSettle(settlement(rec, op))
+	s.mustSettle(settlement(entry, op))
 }
 
 // wantFenced checks that a settlement is refused, changes nothing, and returns the current entry in its error.
@@ -250,11 +250,11 @@ func (s *suite) wantUnchanged(key string, before []byte) {
 
 func (s *suite) get(key string) store.Entry {
 	s.Helper()
-	rec, err := s.admin().Get(s.ctx(), key)
+	entry, err := s.admin().Get(s.ctx(), key)
 	if err != nil {
 		s.Fatalf("get %q: %v", key, err)
 	}
-	return rec
+	return entry
 }
 
 func (s *suite) wantEntry(got, want store.Entry) {

@@ -32,7 +32,7 @@ type variant struct {
 // rules are the replaceable rules of a variant.
 type rules struct {
 	absent     func(found bool) bool // the condition of a fresh claim
-	mismatched func(rec *store.Entry)
+	mismatched func(entry *store.Entry)
 	shown      func(current store.Entry) store.Entry // in a refusal
 	fresh      func(req *store.ClaimRequest, now time.Time) store.Entry
 	judge      func(req *store.ClaimRequest, seen *store.Entry, now time.Time, skew time.Duration) (store.Verdict, store.ClaimResult)
@@ -41,13 +41,13 @@ type rules struct {
 	holds      func(s *store.Settlement, seen *store.Entry) bool // the condition of a settlement
 	own        func(s *store.Settlement, seen *store.Entry) bool
 	settled    func(s *store.Settlement, seen *store.Entry, now time.Time) store.Entry
-	swept      func(rec *store.Entry, now time.Time) bool
-	matches    func(q store.ListQuery, rec *store.Entry, now time.Time) bool
-	deletes    func(rec *store.Entry, token int64) bool
-	copied     func(rec store.Entry) store.Entry
+	swept      func(entry *store.Entry, now time.Time) bool
+	matches    func(q store.ListQuery, entry *store.Entry, now time.Time) bool
+	deletes    func(entry *store.Entry, token int64) bool
+	copied     func(entry store.Entry) store.Entry
 	ended      func(ctx context.Context) error
 	looked     func(req *store.ClaimRequest, res store.ClaimResult) store.ClaimResult // the answer to a look at an existing key
-	touched    func(rec *store.Entry)                                                 // by a look
+	touched    func(entry *store.Entry)                                               // by a look
 	committing
 }
 
@@ -63,9 +63,9 @@ func goodRules() rules {
 		holds:      store.Holds,
 		own:        store.OwnSettlement,
 		settled:    store.Settled,
-		swept:      func(rec *store.Entry, now time.Time) bool { return !now.Before(rec.Expiry) },
-		matches:    func(q store.ListQuery, rec *store.Entry, now time.Time) bool { return q.Matches(rec, now) },
-		deletes:    func(rec *store.Entry, token int64) bool { return rec.Token == token },
+		swept:      func(entry *store.Entry, now time.Time) bool { return !now.Before(entry.Expiry) },
+		matches:    func(q store.ListQuery, entry *store.Entry, now time.Time) bool { return q.Matches(entry, now) },
+		deletes:    func(entry *store.Entry, token int64) bool { return entry.Token == token },
 		copied:     deepCopy,
 		ended:      context.Context.Err,
 		looked:     func(_ *store.ClaimRequest, res store.ClaimResult) store.ClaimResult { return res },
@@ -74,17 +74,17 @@ func goodRules() rules {
 	}
 }
 
-func deepCopy(rec store.Entry) store.Entry {
-	rec.Result = slices.Clone(rec.Result)
-	if rec.Failure != nil {
-		f := *rec.Failure
-		rec.Failure = &f
+func deepCopy(entry store.Entry) store.Entry {
+	entry.Result = slices.Clone(entry.Result)
+	if entry.Failure != nil {
+		f := *entry.Failure
+		entry.Failure = &f
 	}
-	if rec.Range != nil {
-		r := *rec.Range
-		rec.Range = &r
+	if entry.Range != nil {
+		r := *entry.Range
+		entry.Range = &r
 	}
-	return rec
+	return entry
 }
 
 func newVariant(r rules, skew time.Duration) *variant {
@@ -99,11 +99,11 @@ func (v *variant) harness() storetest.Harness {
 		Effects:   v.effects(),
 		Ranger:    v,
 		Raw: func(t testing.TB, key string) []byte {
-			rec, ok := v.look(key)
+			entry, ok := v.look(key)
 			if !ok {
 				return nil
 			}
-			raw, err := json.Marshal(rec)
+			raw, err := json.Marshal(entry)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func (v *variant) harness() storetest.Harness {
 		},
 		Sweep: func(testing.TB) {
 			now := v.clock.Now()
-			maps.DeleteFunc(v.recs, func(_ string, rec store.Entry) bool { return v.swept(&rec, now) })
+			maps.DeleteFunc(v.recs, func(_ string, entry store.Entry) bool { return v.swept(&entry, now) })
 		},
 	}
 }
@@ -119,8 +119,8 @@ func (v *variant) harness() storetest.Harness {
 func (v *variant) look(key string) (store.Entry, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	rec, ok := v.recs[key]
-	return v.copied(rec), ok
+	entry, ok := v.recs[key]
+	return v.copied(entry), ok
 }
 
 // write replaces an entry under a condition.
@@ -135,12 +135,12 @@ func (v *variant) write(next store.Entry, condition func(now *store.Entry, found
 	return true
 }
 
-func (v *variant) touch(key string, f func(rec *store.Entry)) {
+func (v *variant) touch(key string, f func(entry *store.Entry)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if rec, ok := v.recs[key]; ok {
-		f(&rec)
-		v.recs[key] = rec
+	if entry, ok := v.recs[key]; ok {
+		f(&entry)
+		v.recs[key] = entry
 	}
 }
 
@@ -172,9 +172,9 @@ func (v *variant) claim(req *store.ClaimRequest) store.ClaimResult {
 		seen, found := v.look(req.Key)
 		if !found {
 			v.gap(false)
-			rec := v.fresh(req, now)
-			if v.write(rec, func(_ *store.Entry, found bool) bool { return v.absent(found) }) {
-				return store.ClaimResult{State: store.Claimed, Entry: v.copied(rec)}
+			entry := v.fresh(req, now)
+			if v.write(entry, func(_ *store.Entry, found bool) bool { return v.absent(found) }) {
+				return store.ClaimResult{State: store.Claimed, Entry: v.copied(entry)}
 			}
 			continue
 		}
@@ -189,9 +189,9 @@ func (v *variant) claim(req *store.ClaimRequest) store.ClaimResult {
 		case store.VerdictTake:
 		}
 		v.gap(true)
-		rec := v.take(req, &seen, now)
-		if v.write(rec, func(now *store.Entry, found bool) bool { return found && v.asSeen(&seen, now) }) {
-			return store.ClaimResult{State: store.Claimed, Entry: v.copied(rec), Stolen: store.Stolen(&seen)}
+		entry := v.take(req, &seen, now)
+		if v.write(entry, func(now *store.Entry, found bool) bool { return found && v.asSeen(&seen, now) }) {
+			return store.ClaimResult{State: store.Claimed, Entry: v.copied(entry), Stolen: store.Stolen(&seen)}
 		}
 	}
 }
@@ -258,18 +258,18 @@ func (v *variant) settle(set *store.Settlement) error {
 
 // Get implements store.Admin.
 func (v *variant) Get(_ context.Context, key string) (store.Entry, error) {
-	rec, ok := v.look(key)
+	entry, ok := v.look(key)
 	if !ok {
-		return rec, fmt.Errorf("variant: %w: %q", store.ErrNotFound, key)
+		return entry, fmt.Errorf("variant: %w: %q", store.ErrNotFound, key)
 	}
-	return rec, nil
+	return entry, nil
 }
 
 // List implements store.Admin.
 func (v *variant) List(_ context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		for _, key := range slices.Sorted(maps.Keys(v.recs)) {
-			if rec := v.recs[key]; v.matches(q, &rec, v.clock.Now()) && !yield(v.copied(rec), nil) {
+			if entry := v.recs[key]; v.matches(q, &entry, v.clock.Now()) && !yield(v.copied(entry), nil) {
 				return
 			}
 		}
@@ -280,12 +280,12 @@ func (v *variant) List(_ context.Context, q store.ListQuery) iter.Seq2[store.Ent
 func (v *variant) Delete(_ context.Context, key string, token int64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	rec, found := v.recs[key]
+	entry, found := v.recs[key]
 	switch {
 	case !found:
 		return fmt.Errorf("variant: %w: %q", store.ErrNotFound, key)
-	case !v.deletes(&rec, token):
-		return &store.FencedError{Key: key, Token: token, Current: v.copied(rec)}
+	case !v.deletes(&entry, token):
+		return &store.FencedError{Key: key, Token: token, Current: v.copied(entry)}
 	}
 	delete(v.recs, key)
 	return nil

@@ -10,13 +10,13 @@ import (
 
 // committing are the replaceable rules for the effects of a variant.
 type committing struct {
-	refuses func(e *counted) bool                                              // whether a condition of the effect fails
-	commits func(e *counted, held bool) bool                                   // whether the effect takes place
-	partly  func(e *counted) bool                                              // whether it takes place before its conditions are checked
-	repeats bool                                                               // whether it takes place again after a lost reply
-	free    func(s *store.Settlement, found bool) bool                         // the condition of a settlement that claims
-	refused func(s *store.Settlement, res store.ClaimResult) error             // the answer if that condition fails
-	fresh   func(s *store.Settlement, rec store.Entry) (rewritten store.Entry) // the entry that such a settlement writes
+	refuses func(e *counted) bool                                                // whether a condition of the effect fails
+	commits func(e *counted, held bool) bool                                     // whether the effect takes place
+	partly  func(e *counted) bool                                                // whether it takes place before its conditions are checked
+	repeats bool                                                                 // whether it takes place again after a lost reply
+	free    func(s *store.Settlement, found bool) bool                           // the condition of a settlement that claims
+	refused func(s *store.Settlement, res store.ClaimResult) error               // the answer if that condition fails
+	fresh   func(s *store.Settlement, entry store.Entry) (rewritten store.Entry) // the entry that such a settlement writes
 }
 
 func goodCommits() committing {
@@ -26,7 +26,7 @@ func goodCommits() committing {
 		partly:  func(*counted) bool { return false },
 		free:    func(_ *store.Settlement, found bool) bool { return !found },
 		refused: func(_ *store.Settlement, res store.ClaimResult) error { return &store.ClaimRefusedError{Result: res} },
-		fresh:   func(_ *store.Settlement, rec store.Entry) store.Entry { return rec },
+		fresh:   func(_ *store.Settlement, entry store.Entry) store.Entry { return entry },
 	}
 }
 
@@ -127,16 +127,19 @@ func effectRules() []broken {
 			c.refused = func(*store.Settlement, store.ClaimResult) error { return &store.ClaimRefusedError{} }
 		}), true},
 		{"an inserted completion has no fingerprint", inserted, breaking(func(c *committing) {
-			c.fresh = func(_ *store.Settlement, rec store.Entry) store.Entry {
-				rec.Fingerprint = store.Fingerprint{}
-				return rec
+			c.fresh = func(_ *store.Settlement, entry store.Entry) store.Entry {
+				entry.Fingerprint = store.Fingerprint{}
+				return entry
 			}
 		}), true},
 		{"an inserted completion is left STARTED", inserted, breaking(func(c *committing) {
-			c.fresh = func(_ *store.Settlement, rec store.Entry) store.Entry { rec.Status = store.StatusStarted; return rec }
+			c.fresh = func(_ *store.Settlement, entry store.Entry) store.Entry {
+				entry.Status = store.StatusStarted
+				return entry
+			}
 		}), true},
 		{"an inserted completion forgets its owner", inserted, breaking(func(c *committing) {
-			c.fresh = func(_ *store.Settlement, rec store.Entry) store.Entry { rec.Owner = "another owner"; return rec }
+			c.fresh = func(_ *store.Settlement, entry store.Entry) store.Entry { entry.Owner = "another owner"; return entry }
 		}), true},
 	}
 }

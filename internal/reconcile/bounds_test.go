@@ -32,8 +32,8 @@ func (l large) List(ctx context.Context, _ store.ListQuery) iter.Seq2[store.Entr
 				yield(store.Entry{}, fmt.Errorf("listing: %w", err))
 				return
 			}
-			rec := store.Entry{Key: fmt.Sprint("key-", i), Status: store.StatusStarted, CreatedAt: now.Add(-time.Hour), LeaseUntil: now.Add(-time.Minute), Result: make([]byte, 64)}
-			if !yield(rec, nil) {
+			entry := store.Entry{Key: fmt.Sprint("key-", i), Status: store.StatusStarted, CreatedAt: now.Add(-time.Hour), LeaseUntil: now.Add(-time.Minute), Result: make([]byte, 64)}
+			if !yield(entry, nil) {
 				return
 			}
 		}

@@ -80,15 +80,15 @@ func Run(ctx context.Context, st store.Admin, export iter.Seq2[Row, error], o Op
 	if err != nil {
 		return r.ended(ctx, fmt.Errorf("%w: %w", ErrExport, err))
 	}
-	for rec, err := range st.List(ctx, store.ListQuery{}) {
+	for entry, err := range st.List(ctx, store.ListQuery{}) {
 		if err != nil {
 			return r.ended(ctx, err)
 		}
-		rec.Result = nil
+		entry.Result = nil
 		r.Records++
-		r.judge(&rec, now)
+		r.judge(&entry, now)
 		if rows != nil {
-			r.compare(rows, &rec, o)
+			r.compare(rows, &entry, o)
 		}
 	}
 	for row := range rows.left() {
@@ -113,29 +113,29 @@ func add[T any](list *[]T, count *int, limit int, v T) {
 	}
 }
 
-func (r *Report) judge(rec *store.Entry, now time.Time) {
-	if rec.Status == store.StatusStarted {
-		r.InProgress = max(r.InProgress, now.Sub(rec.CreatedAt))
+func (r *Report) judge(entry *store.Entry, now time.Time) {
+	if entry.Status == store.StatusStarted {
+		r.InProgress = max(r.InProgress, now.Sub(entry.CreatedAt))
 	}
 	overdue := store.ListQuery{Overdue: true}
 	switch {
-	case rec.Status == store.StatusFailed && now.Before(rec.Expiry):
-		add(&r.Failed, &r.Found.Failed, r.limit, *rec)
-	case overdue.Matches(rec, now):
-		add(&r.Overdue, &r.Found.Overdue, r.limit, *rec)
+	case entry.Status == store.StatusFailed && now.Before(entry.Expiry):
+		add(&r.Failed, &r.Found.Failed, r.limit, *entry)
+	case overdue.Matches(entry, now):
+		add(&r.Overdue, &r.Found.Overdue, r.limit, *entry)
 	}
 }
 
 // compare compares an entry with its row, and removes the row from the remaining ones.
-func (r *Report) compare(left *index, rec *store.Entry, o Options) {
-	row, ok := left.take(rec.Key)
+func (r *Report) compare(left *index, entry *store.Entry, o Options) {
+	row, ok := left.take(entry.Key)
 	switch {
-	case ok && rec.Status == store.StatusCompleted:
+	case ok && entry.Status == store.StatusCompleted:
 		r.Matched++
 	case ok:
-		add(&r.Unsettled, &r.Found.Unsettled, r.limit, Unsettled{Row: row, Record: *rec})
-	case !strings.HasPrefix(rec.Key, o.Prefix) && !store.IsHashed(rec.Key):
-	case rec.Status == store.StatusCompleted && !rec.UpdatedAt.Before(o.From) && (o.To.IsZero() || rec.UpdatedAt.Before(o.To)):
-		add(&r.OnlyInStore, &r.Found.OnlyInStore, r.limit, *rec)
+		add(&r.Unsettled, &r.Found.Unsettled, r.limit, Unsettled{Row: row, Record: *entry})
+	case !strings.HasPrefix(entry.Key, o.Prefix) && !store.IsHashed(entry.Key):
+	case entry.Status == store.StatusCompleted && !entry.UpdatedAt.Before(o.From) && (o.To.IsZero() || entry.UpdatedAt.Before(o.To)):
+		add(&r.OnlyInStore, &r.Found.OnlyInStore, r.limit, *entry)
 	}
 }

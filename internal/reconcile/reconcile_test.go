@@ -21,8 +21,8 @@ func filled(t *testing.T) *memstore.Store {
 	s := memstore.New(memstore.Config{Clock: func() time.Time { return clock }})
 	add := func(key string, age time.Duration, op store.SettleOp) {
 		clock = now.Add(-age)
-		rec := s.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute, Retention: 24 * time.Hour}})[0].Entry
-		set := store.Settlement{Op: op, Key: key, Token: rec.Token, Owner: "o", Retention: 24 * time.Hour, Failure: &store.Failure{Code: "error"}}
+		entry := s.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute, Retention: 24 * time.Hour}})[0].Entry
+		set := store.Settlement{Op: op, Key: key, Token: entry.Token, Owner: "o", Retention: 24 * time.Hour, Failure: &store.Failure{Code: "error"}}
 		if op != 0 {
 			if errs := s.Settle(t.Context(), []store.Settlement{set}); errs != nil {
 				t.Fatal(errs)

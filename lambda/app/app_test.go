@@ -255,13 +255,13 @@ func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 		t.Fatalf("%s: %v: %s", out, err, f.stderr.String())
 	}
 	st := must(dynamostore.New(client, dynamostore.Config{Table: "payments-keys"}))
-	rec := must(st.Get(ctx, "ledger#payments#a"))
-	equal(t, "status", rec.Status, store.StatusFailed)
+	entry := must(st.Get(ctx, "ledger#payments#a"))
+	equal(t, "status", entry.Status, store.StatusFailed)
 	got := must(sqs.NewFromConfig(awsCfg, func(o *sqs.Options) { o.HTTPClient = awsclient.New(nil, 0) }).ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url}))
 	equal(t, "messages", len(got.Messages), 1)
 	letter := must(kafka.ParseDeadLetter([]byte(*got.Messages[0].Body)))
 	equal(t, "source", letter.Source(), "payments-0@7")
-	equal(t, "token", letter.Token, rec.Token)
+	equal(t, "token", letter.Token, entry.Token)
 	equal(t, "function", letter.Function, "ledger")
 }
 

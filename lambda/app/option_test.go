@@ -58,11 +58,11 @@ func TestStoreThatIsPassedIsUsed(t *testing.T) {
 	if _, err := f.Invoke(t.Context(), []byte(event)); err != nil {
 		t.Error(err)
 	}
-	rec, err := opened.Get(t.Context(), "ledger#payments#a")
+	entry, err := opened.Get(t.Context(), "ledger#payments#a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "status", rec.Status, store.StatusCompleted)
+	equal(t, "status", entry.Status, store.StatusCompleted)
 	f.Close()
 	equal(t, "closed", closed, true)
 }

@@ -157,10 +157,10 @@ func (f *function) log(ctx context.Context, r *reconcile.Report, export *reconci
 		"export", export.Name, "rows", r.Rows, "matched", r.Matched, "unfinished", r.Unfinished)
 }
 
-func ofEntry(rec *store.Entry) []slog.Attr {
+func ofEntry(entry *store.Entry) []slog.Attr {
 	return []slog.Attr{
-		slog.String("key", rec.Key), slog.String("status", string(rec.Status)), slog.Int("attempts", rec.Attempts), slog.String("source", rec.Source),
-		slog.Time("updatedAt", rec.UpdatedAt),
+		slog.String("key", entry.Key), slog.String("status", string(entry.Status)), slog.Int("attempts", entry.Attempts), slog.String("source", entry.Source),
+		slog.Time("updatedAt", entry.UpdatedAt),
 	}
 }
 

@@ -63,11 +63,11 @@ func (f *fixture) add(key string, age time.Duration, op store.SettleOp) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	rec := st.Claim(f.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute, Retention: 24 * time.Hour}})[0].Entry
+	entry := st.Claim(f.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute, Retention: 24 * time.Hour}})[0].Entry
 	if op == 0 {
 		return
 	}
-	set := store.Settlement{Op: op, Key: key, Token: rec.Token, Owner: "o", Retention: 24 * time.Hour, Failure: &store.Failure{Code: "error"}, Result: []byte("secret")}
+	set := store.Settlement{Op: op, Key: key, Token: entry.Token, Owner: "o", Retention: 24 * time.Hour, Failure: &store.Failure{Code: "error"}, Result: []byte("secret")}
 	if errs := st.Settle(f.Context(), []store.Settlement{set}); errs != nil {
 		f.Fatal(errs)
 	}

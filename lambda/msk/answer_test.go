@@ -26,7 +26,7 @@ func (s *fixture) invoke(records ...record) (string, error) {
 func TestResponseIdentifiersAreObjects(t *testing.T) {
 	s := newFixture(t)
 	s.ledger.fails("a", errBoom)
-	got, err := s.invoke(rec("payments-2-11@9007199254740993", "a"))
+	got, err := s.invoke(recordAt("payments-2-11@9007199254740993", "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestNoFailuresIsAnEmptyList(t *testing.T) {
 	for _, failures := range []msk.Failures{msk.FailBatch, msk.FailPartial} {
 		s := newFixture(t)
 		s.cfg.Failures = failures
-		for _, batch := range [][]record{nil, {rec("payments-0@7", "a")}} {
+		for _, batch := range [][]record{nil, {recordAt("payments-0@7", "a")}} {
 			got, err := s.invoke(batch...)
 			if err != nil {
 				t.Fatal(err)
@@ -53,7 +53,7 @@ func TestEventAsksForOutcomes(t *testing.T) {
 	s.ledger.fails("b", idem.Permanent(errBoom))
 	s.ledger.fails("c", errBoom)
 	for _, first := range []string{"Executed", "Replayed"} {
-		event := bytes.Replace(payload(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@9", "c")), []byte("{"), []byte(`{"idemskOutcomes":"all",`), 1)
+		event := bytes.Replace(payload(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"), recordAt("payments-1@9", "c")), []byte("{"), []byte(`{"idemskOutcomes":"all",`), 1)
 		got, err := s.start().Invoke(t.Context(), event)
 		if err != nil {
 			t.Fatal(err)
@@ -72,8 +72,8 @@ func TestRecordsAfterTheFirstFailureOfAPartitionAreReported(t *testing.T) {
 	s.ledger.fails("bad", errBoom)
 	s.ledger.fails("bad too", errBoom)
 	got, err := s.invoke(
-		rec("a-0@1", "1"), rec("a-0@2", "bad"), rec("a-0@3", "2"), rec("a-0@7", "bad too"),
-		rec("a-1@1", "3"), rec("a-10@1", "4"), rec("b-0@5", "bad"), rec("b-0@6", "5"), rec("b-1@1", "6"),
+		recordAt("a-0@1", "1"), recordAt("a-0@2", "bad"), recordAt("a-0@3", "2"), recordAt("a-0@7", "bad too"),
+		recordAt("a-1@1", "3"), recordAt("a-10@1", "4"), recordAt("b-0@5", "bad"), recordAt("b-0@6", "5"), recordAt("b-1@1", "6"),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestFailBatchFailsTheInvocation(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Failures = msk.FailBatch
 	s.ledger.fails("bad", errBoom)
-	got, err := s.invoke(rec("payments-0@1", "a"), rec("payments-0@2", "bad"), rec("payments-0@3", "b"), rec("payments-1@1", "c"))
+	got, err := s.invoke(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "bad"), recordAt("payments-0@3", "b"), recordAt("payments-1@1", "c"))
 	equal(t, "answer", got, "")
 	var batchErr *msk.BatchError
 	if !errors.As(err, &batchErr) {
@@ -118,7 +118,7 @@ func TestErrorNamesAtMostFivePartitions(t *testing.T) {
 	s.ledger.fails("bad", errBoom)
 	var records []record
 	for p := range 9 {
-		records = append(records, rec(fmt.Sprintf("payments-%d@1", p), "bad"))
+		records = append(records, recordAt(fmt.Sprintf("payments-%d@1", p), "bad"))
 	}
 	_, err := s.invoke(records...)
 	wantContains(t, err.Error(), "9 of 9 records", "payments-4@1: boom", "and 4 more partitions")
@@ -161,7 +161,7 @@ func TestDefaults(t *testing.T) {
 	s.cfg = msk.Config{Records: kafka.Config{Namespace: "ledger", Logger: log}}
 	var records []record
 	for n := range 50 {
-		records = append(records, rec("payments-"+strconv.Itoa(n)+"@1", strconv.Itoa(n)))
+		records = append(records, recordAt("payments-"+strconv.Itoa(n)+"@1", strconv.Itoa(n)))
 	}
 	got, err := s.invoke(records...)
 	if err != nil {
@@ -171,6 +171,6 @@ func TestDefaults(t *testing.T) {
 	equal(t, "effects", s.ledger.total(), 50)
 	equal(t, "at most at once", s.ledger.most <= batch.DefaultConcurrency, true)
 	s.ledger.fails("bad", errBoom)
-	_, err = s.invoke(rec("payments-0@2", "bad"))
+	_, err = s.invoke(recordAt("payments-0@2", "bad"))
 	wantErr(t, err, errBoom) // FailBatch
 }

@@ -80,10 +80,10 @@ func TestOnlyTheRecordThatKillsItsProcessRunsOutOfAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		s.dies("killer")
-		records := []record{rec("payments-0@1", "before"), rec("payments-0@2", "killer"), rec("payments-0@3", "behind")}
+		records := []record{recordAt("payments-0@1", "before"), recordAt("payments-0@2", "killer"), recordAt("payments-0@3", "behind")}
 		for _, p := range []string{"1", "2", "3", "4", "5", "6"} {
 			s.ledger.takes("slow "+p, 5*time.Second) // in mid-flight when the process dies for the first time
-			records = append(records, rec("payments-"+p+"@1", "slow "+p), rec("payments-"+p+"@2", "more "+p))
+			records = append(records, recordAt("payments-"+p+"@1", "slow "+p), recordAt("payments-"+p+"@2", "more "+p))
 		}
 		deaths := 0
 		s.ledger.on["killer"] = func(ctx context.Context, _ msk.Record) error {
@@ -131,7 +131,7 @@ func TestDeathBeforeTheCompletionRepeatsTheEffect(t *testing.T) {
 			return nil
 		}
 		begun := time.Now()
-		equal(t, "deliveries", s.deliverAll(rec("payments-0@1", "a")), 2)
+		equal(t, "deliveries", s.deliverAll(recordAt("payments-0@1", "a")), 2)
 		equal(t, "effects", s.ledger.effects["a"], 2)
 		equal(t, "attempts", s.get(keyA).Attempts, 2)
 		equal(t, "it waited for the lease", time.Since(begun) >= idem.Defaults().Lease, true)

@@ -18,7 +18,7 @@ func TestDeadLetterContainsTheWholeRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		s.ledger.fails("a", idem.Permanent(errBoom))
-		r := rec("payments-3@9007199254740993", "a").with("\x00\xff").header("trace", "\x80")
+		r := recordAt("payments-3@9007199254740993", "a").with("\x00\xff").header("trace", "\x80")
 		r.kafkaKey = "account-1"
 		s.deliver(r)
 		want := kafka.DeadLetter{
@@ -71,7 +71,7 @@ func TestEachFailureHasItsOwnTime(t *testing.T) {
 	s.cfg.Records.Unprotected = true
 	s.ledger.fails("a", idem.Permanent(errBoom))
 	for range 50 {
-		s.deliver(rec("payments-0@7", "a"))
+		s.deliver(recordAt("payments-0@7", "a"))
 	}
 	times := map[time.Time]bool{}
 	for _, l := range s.letters.sent {

@@ -21,7 +21,7 @@ func TestNothingIsStartedNearTheDeadline(t *testing.T) {
 		s := newFixture(t)
 		s.cfg.Records.Concurrency = 1
 		s.ledger.takes("a", timeout-idem.Defaults().DeadlineMargin+time.Millisecond) // it does not heed its context, but is done in time
-		resp := s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-0@9", "c"))
+		resp := s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"), recordAt("payments-0@9", "c"))
 		equalSlices(t, "reported places", resp, "payments-0@8", "payments-0@9")
 		equal(t, "calls", len(s.ledger.order), 1)
 		equal(t, "keys", len(s.keys()), 1)
@@ -42,7 +42,7 @@ func TestLanesWithoutASlotBeforeTheDeadlineAreNotStarted(t *testing.T) {
 			return ctx.Err()
 		}
 		s.ledger.on["a"], s.ledger.on["b"] = wait, wait
-		reported := s.deliver(rec("payments-0@7", "a"), rec("payments-1@8", "b"), rec("payments-1@9", "c"))
+		reported := s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@8", "b"), recordAt("payments-1@9", "c"))
 		<-begun
 		equal(t, "reported places", len(reported), 3)
 		equal(t, "calls", len(s.ledger.order), 1)
@@ -65,7 +65,7 @@ func TestInvocationWithoutTimeStartsNothing(t *testing.T) {
 		s := newFixture(t)
 		ctx, cancel := context.WithTimeout(context.Background(), idem.Defaults().DeadlineMargin)
 		defer cancel()
-		resp, err := s.processUnder(ctx, batchOf(t, rec("payments-0@7", "a"), rec("payments-1@8", "b")))
+		resp, err := s.processUnder(ctx, batchOf(t, recordAt("payments-0@7", "a"), recordAt("payments-1@8", "b")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestInvocationWithoutTimeStartsNothing(t *testing.T) {
 }
 
 // overrun is a handler that ignores the end of its context until the test releases it.
-func overrun(s *fixture, key string) (letGo func()) {
+func overrun(s *fixture, key string) (release func()) {
 	gate := make(chan struct{})
 	s.ledger.on[key] = func(context.Context, msk.Record) error {
 		<-gate
@@ -89,9 +89,9 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, told := newFixture(t), &counts{}
 		s.engine.Observer = told
-		letGo := overrun(s, "a")
+		release := overrun(s, "a")
 		begun := time.Now()
-		resp, err := s.process(rec("payments-0@6", "before"), rec("payments-0@7", "a"), rec("payments-0@8", "behind"), rec("payments-1@1", "other"))
+		resp, err := s.process(recordAt("payments-0@6", "before"), recordAt("payments-0@7", "a"), recordAt("payments-0@8", "behind"), recordAt("payments-1@1", "other"))
 		wantErr(t, err, batch.ErrOverrun)
 		wantContains(t, err.Error(), "payments-0@7", "the process must end")
 		wantContains(t, s.log.of("batch")[0]["error"].(string), "payments-0@7: batch: a handler did not return")
@@ -119,7 +119,7 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 			return nil
 		}
 		s.ledger.mu.Unlock()
-		letGo()
+		release()
 		synctest.Wait()
 		got := s.get(keyA)
 		equal(t, "status", got.Status, store.StatusStarted)
@@ -127,7 +127,7 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 		equal(t, "keys", len(s.keys()), 3)
 
 		s.ledger.on["a"], s.ledger.on["behind"] = nil, nil
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "behind")))
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "behind")))
 		equal(t, "attempts", s.get(keyA).Attempts, 2)
 	})
 }
@@ -136,12 +136,12 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 func TestDuplicateOfAnOverrunIsNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		letGo := overrun(s, "a")
-		_, err := s.process(rec("payments-0@7", "a"), rec("payments-1@1", "a"))
+		release := overrun(s, "a")
+		_, err := s.process(recordAt("payments-0@7", "a"), recordAt("payments-1@1", "a"))
 		wantErr(t, err, batch.ErrOverrun)
 		equal(t, "overruns", s.last().Overruns, 1)
 		equal(t, "not started", s.last().NotStarted, 1)
-		letGo()
+		release()
 		synctest.Wait()
 	})
 }
@@ -155,9 +155,9 @@ func TestHandlersThatReturnAtTheDeadlineAreCountedOnce(t *testing.T) {
 			for p := range 16 {
 				key := strconv.Itoa(p)
 				s.ledger.takes(key, timeout-idem.Defaults().DeadlineMargin/8)
-				records = append(records, rec(place("payments-"+key, 1), key))
+				records = append(records, recordAt(place("payments-"+key, 1), key))
 				if p%2 == 0 {
-					records = append(records, rec(place("payments-"+key, 2), "behind "+key))
+					records = append(records, recordAt(place("payments-"+key, 2), "behind "+key))
 				}
 			}
 			if _, err := s.process(records...); err != nil {
@@ -173,18 +173,18 @@ func TestHandlersThatReturnAtTheDeadlineAreCountedOnce(t *testing.T) {
 func TestErrorNamesAtMostFiveOverruns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		letGo := overrun(s, "x")
+		release := overrun(s, "x")
 		var records []record
 		for n := range 8 {
 			key := string(rune('a' + n))
 			s.ledger.on[key] = s.ledger.on["x"]
-			records = append(records, rec("payments-"+string(rune('0'+n))+"@1", key))
+			records = append(records, recordAt("payments-"+string(rune('0'+n))+"@1", key))
 		}
 		_, err := s.process(records...)
 		wantErr(t, err, batch.ErrOverrun)
 		wantContains(t, err.Error(), "payments-0@1", "payments-4@1", "and 3 more")
 		equal(t, "overruns", s.last().Overruns, 8)
-		letGo()
+		release()
 		synctest.Wait()
 	})
 }
@@ -199,7 +199,7 @@ func TestDeadLetterThatIsNotSentInTimeIsAnOverrun(t *testing.T) {
 			<-gate
 			return errors.New("too late")
 		}
-		_, err := s.process(rec("payments-0@7", "a"))
+		_, err := s.process(recordAt("payments-0@7", "a"))
 		wantErr(t, err, batch.ErrOverrun)
 		close(gate)
 		synctest.Wait()
@@ -212,7 +212,7 @@ func TestProcessWithoutADeadlineWaitsForAllHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		s.ledger.takes("a", 24*time.Hour)
-		resp, err := s.processUnder(context.Background(), batchOf(t, rec("payments-0@7", "a")))
+		resp, err := s.processUnder(context.Background(), batchOf(t, recordAt("payments-0@7", "a")))
 		if err != nil || len(resp.BatchItemFailures) > 0 {
 			t.Fatal(resp, err)
 		}
@@ -228,7 +228,7 @@ func TestCancelledInvocationStartsNothingMore(t *testing.T) {
 			cancel()
 			return nil // its effect took place
 		}
-		resp, err := s.processUnder(ctx, batchOf(t, rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+		resp, err := s.processUnder(ctx, batchOf(t, recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ func TestDuplicatesInABatchCostOneClaim(t *testing.T) {
 			s := newFixture(t)
 			s.cfg.Records.Order = order
 			equalSlices(t, "reported places", s.deliver(
-				rec("payments-0@1", "a"), rec("payments-0@2", "a"), rec("payments-1@1", "b"), rec("payments-1@2", "a"), rec("payments-2@1", "a")))
+				recordAt("payments-0@1", "a"), recordAt("payments-0@2", "a"), recordAt("payments-1@1", "b"), recordAt("payments-1@2", "a"), recordAt("payments-2@1", "a")))
 			equal(t, "claims on a", s.store.claimed(keyA), 1)
 			equal(t, "claims", len(s.store.claims), 2)
 			equal(t, "settlements", len(s.store.settled), 2)
@@ -45,7 +45,7 @@ func TestDuplicatesShareTheOutcomeAcrossPartitions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
 			s.ledger.fails("a", tc.err)
-			equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-1@1", "a")), tc.reported...)
+			equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"), recordAt("payments-1@1", "a")), tc.reported...)
 			equal(t, "calls", s.ledger.calls["a"], 1)
 			equal(t, "claims", s.store.claimed(keyA), 1)
 			equal(t, "dead letters", len(s.letters.sent), tc.letters)
@@ -64,7 +64,7 @@ func TestWaitingDuplicatesHoldNoSlot(t *testing.T) {
 			s.ledger.takes("a", time.Second)
 			s.ledger.takes("b", time.Second)
 			equalSlices(t, "reported places", s.deliver(
-				rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-1@1", "b"), rec("payments-1@2", "a")))
+				recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"), recordAt("payments-1@1", "b"), recordAt("payments-1@2", "a")))
 			equal(t, "effects", s.ledger.total(), 2)
 			equal(t, "duplicates", s.last().Duplicates, 2)
 		})
@@ -81,7 +81,7 @@ func TestPartitionsWithTheSameKeysDoNotDeadlock(t *testing.T) {
 			for n := range keys {
 				key := strconv.Itoa((n*(p%(keys-1)+1) + p) % keys)
 				s.ledger.takes(key, time.Second)
-				records = append(records, rec(place("payments-"+strconv.Itoa(p), int64(n)), key))
+				records = append(records, recordAt(place("payments-"+strconv.Itoa(p), int64(n)), key))
 			}
 		}
 		equalSlices(t, "reported places", s.deliver(records...))
@@ -96,7 +96,7 @@ func TestDuplicatesDoNotWaitForARecordThatIsNotReached(t *testing.T) {
 		s := newFixture(t)
 		s.ledger.fails("bad", errBoom)
 		begun := time.Now()
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "bad"), rec("payments-0@2", "a"), rec("payments-1@1", "a")),
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", "bad"), recordAt("payments-0@2", "a"), recordAt("payments-1@1", "a")),
 			"payments-0@1", "payments-0@2")
 		equal(t, "effects", s.ledger.effects["a"], 1)
 		equal(t, "it took", time.Since(begun), 0)
@@ -116,7 +116,7 @@ func TestAnotherFingerprintInTheBatchIsProcessedAfterwards(t *testing.T) {
 		}
 		// Each copy of the refused request gets its own dead letter under its place, so that no record is lost.
 		equalSlices(t, "reported places", s.deliver(
-			rec("payments-0@1", "a"), rec("payments-0@2", "a").with("wrong"), rec("payments-0@3", "a"), rec("payments-0@4", "a").with("wrong")))
+			recordAt("payments-0@1", "a"), recordAt("payments-0@2", "a").with("wrong"), recordAt("payments-0@3", "a"), recordAt("payments-0@4", "a").with("wrong")))
 		equal(t, "calls", s.ledger.calls["a"], 1)
 		equal(t, "executed", s.last().Executed, 1)
 		equal(t, "duplicates", s.last().Duplicates, 1)
@@ -136,7 +136,7 @@ func TestOneOfTwoRequestsIsRefusedAfterAFailure(t *testing.T) {
 		s.cfg.Records.Order = kafka.Unordered
 		s.cfg.Records.Concurrency = 1
 		s.ledger.fails("a", errBoom)
-		s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a").with("wrong"))
+		s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "a").with("wrong"))
 		equal(t, "dead letters", len(s.letters.sent), 1)
 		equal(t, "calls", s.ledger.calls["a"], 1)
 	})

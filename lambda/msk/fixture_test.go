@@ -118,21 +118,21 @@ func (s *fixture) last() kafka.Report {
 // get returns the entry of a key.
 func (s *fixture) get(key string) store.Entry {
 	s.t.Helper()
-	rec, err := s.store.Get(context.Background(), key)
+	entry, err := s.store.Get(context.Background(), key)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return rec
+	return entry
 }
 
 // keys are the stored keys and the states that they are in.
 func (s *fixture) keys() map[string]store.Status {
 	keys := map[string]store.Status{}
-	for rec, err := range s.store.List(context.Background(), store.ListQuery{}) {
+	for entry, err := range s.store.List(context.Background(), store.ListQuery{}) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		keys[rec.Key] = rec.Status
+		keys[entry.Key] = entry.Status
 	}
 	return keys
 }

@@ -25,7 +25,7 @@ func TestForeignEntryIsReportedWithAnAlarm(t *testing.T) {
 			}
 			for range idem.Defaults().BreakerFailures + 1 {
 				equalSlices(t, "reported places",
-					s.deliver(rec("payments-0@6", "z"), rec("payments-0@7", "a"), rec("payments-0@8", "b"), rec("payments-1@1", "c")), "payments-0@7", "payments-0@8")
+					s.deliver(recordAt("payments-0@6", "z"), recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"), recordAt("payments-1@1", "c")), "payments-0@7", "payments-0@8")
 				equal(t, "retried", s.last().Retried, 1)
 				equal(t, "blocked", s.last().Blocked, 1)
 				equal(t, "store down", s.last().StoreDown, 0)
@@ -40,7 +40,7 @@ func TestForeignEntryIsReportedWithAnAlarm(t *testing.T) {
 			equal(t, "dead letters", len(s.letters.sent), 0)
 
 			s.store.up()
-			equalSlices(t, "reported places once it is fixed", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+			equalSlices(t, "reported places once it is fixed", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b")))
 			equal(t, "effects", s.ledger.total(), 4)
 		})
 	}

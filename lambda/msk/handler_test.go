@@ -99,12 +99,12 @@ func TestResultThatCannotBeEncodedStillCompletes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("{}")))
+			equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a").with("{}")))
 			equal(t, "executed", s.last().Executed, 1)
 			line := s.log.about("payments-0@7")
 			equal(t, "level", line["level"], any("WARN"))
 			wantContains(t, line["error"].(string), "the result can't be encoded")
-			equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("{}")))
+			equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a").with("{}")))
 			equal(t, "replayed", s.last().Replayed, 1)
 			wantContains(t, s.log.about("payments-0@7")["error"].(string), "could not be encoded")
 			equal(t, "calls", calls, 1)
@@ -119,11 +119,11 @@ func TestHandlersReceiveTombstones(t *testing.T) {
 		tombstone = r.Tombstone()
 		return nil
 	}
-	r := rec("payments-0@7", "a")
+	r := recordAt("payments-0@7", "a")
 	r.null = true
 	equalSlices(t, "reported places", s.deliver(r))
 	equal(t, "tombstone", tombstone, true)
-	empty := rec("payments-0@8", "a").with("")
+	empty := recordAt("payments-0@8", "a").with("")
 	s.deliver(empty)
 	equalSlices(t, "an empty value is another request", s.letters.sources(), "payments-0@8")
 }

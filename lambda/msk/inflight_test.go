@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// elsewhere is a claim of another process on a key of rec.
+// elsewhere is a claim of another process on the key of a record.
 func elsewhere(key string, lease time.Duration) store.ClaimRequest {
 	return store.ClaimRequest{
 		Key: "ledger#payments#" + key, Fingerprint: idem.FingerprintOf([]byte("value of " + key)), Source: "payments-9@9",
@@ -34,7 +34,7 @@ func TestKeyInFlightElsewhereForTooLongIsReported(t *testing.T) {
 				s.engine.Wait = tc.wait
 				s.store.hold(elsewhere("a", time.Hour))
 				begun := time.Now()
-				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")), "payments-0@7")
+				equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")), "payments-0@7")
 				equal(t, "it took", time.Since(begun), tc.took)
 				equal(t, "in flight", s.last().InFlight, 1)
 				equal(t, "effects of the other partition", s.ledger.effects["b"], 1)
@@ -56,7 +56,7 @@ func TestWaitingForAKeyHoldsNoSlot(t *testing.T) {
 			otherDone = time.Since(begun)
 			return nil
 		}
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")))
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")))
 		equal(t, "the other record was done after", otherDone, 0)
 		equal(t, "effects", s.ledger.effects["a"], 1)
 		equal(t, "stolen", s.last().Stolen, 1)
@@ -73,7 +73,7 @@ func TestKeyInFlightElsewhereIsReportedWithoutASlot(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")), "payments-0@7")
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")), "payments-0@7")
 		equal(t, "in flight", s.last().InFlight, 1)
 		wantContains(t, s.log.about("payments-0@7")["error"].(string), "in flight elsewhere", "payments-9@9")
 	})
@@ -93,10 +93,10 @@ func TestRecordOfADeadOwnerRunsAlone(t *testing.T) {
 			beside = s.ledger.running - 1
 			return nil
 		}
-		records := []record{rec("payments-0@7", "a")}
+		records := []record{recordAt("payments-0@7", "a")}
 		for _, place := range []string{"payments-1@3", "payments-2@3", "payments-3@3", "payments-4@3"} {
 			s.ledger.takes(place, time.Second)
-			records = append(records, rec(place, place), rec(place+"0", place+"0"))
+			records = append(records, recordAt(place, place), recordAt(place+"0", place+"0"))
 		}
 		equalSlices(t, "reported places", s.deliver(records...))
 		equal(t, "records beside it", beside, 0)
@@ -115,7 +115,7 @@ func TestRecordsOfDeadOwnersRunOneAfterAnother(t *testing.T) {
 		pass(2 * time.Second)
 		s.ledger.takes("a", time.Second)
 		s.ledger.takes("b", time.Second)
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")))
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")))
 		equal(t, "records at once", s.ledger.most, 1)
 		equal(t, "stolen", s.last().Stolen, 2)
 	})
@@ -146,7 +146,7 @@ func TestKeyTakenOverElsewhereIsWaitedFor(t *testing.T) {
 			thief.Owner, thief.TakeOver = "the new owner", true
 			equal(t, "state of the theft", s.store.hold(thief).State, store.Claimed)
 		})
-		equalSlices(t, "reported places", s.deliver(rec("payments-1@3", "b"), rec("payments-0@7", "a")))
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-1@3", "b"), recordAt("payments-0@7", "a")))
 		wg.Wait()
 		equal(t, "effects", s.ledger.effects["a"], 1)
 		equal(t, "attempts", s.get(keyA).Attempts, 3)
@@ -167,7 +167,7 @@ func TestFencedRecordIsReported(t *testing.T) {
 			equal(t, "state of the theft", s.store.hold(thief).State, store.Claimed)
 			return nil
 		}
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b")), "payments-0@7", "payments-0@8")
 		wantErr(t, cause, idem.ErrLeaseLost)
 		equal(t, "fenced", s.last().Fenced, 1)
 		equal(t, "the new owner's key", s.get(keyA).Owner, "the new owner")
@@ -192,7 +192,7 @@ func TestFencedRecordCompletedByAnotherOwnerIsAReplay(t *testing.T) {
 			})
 			return nil
 		}
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a")))
 		equal(t, "replayed", s.last().Replayed, 1)
 		equal(t, "fenced", s.last().Fenced, 1)
 		equal(t, "level", s.log.about("payments-0@7")["level"], any("WARN"))

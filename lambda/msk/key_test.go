@@ -182,7 +182,7 @@ func TestRecordWithoutAFingerprintIsDeadLettered(t *testing.T) {
 	if s.cfg.Records.Fingerprint, err = kafka.JSONFingerprint("$.a"); err != nil {
 		t.Fatal(err)
 	}
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("{"), rec("payments-0@8", "b").with(`{"a":1}`)))
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a").with("{"), recordAt("payments-0@8", "b").with(`{"a":1}`)))
 	wantContains(t, s.letters.sent[0].Error.Message, "the fingerprint can't be computed", "not JSON")
 	equal(t, "executed", s.last().Executed, 1)
 }
@@ -191,8 +191,8 @@ func TestRecordWithoutAFingerprintIsDeadLettered(t *testing.T) {
 func TestPaymentWithMembersInAnotherOrderIsADuplicate(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Key, s.cfg.Records.Fingerprint = hashKey(t), kafka.NoFingerprint
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with(`{"id":"p-1","amount":1.50}`), rec("payments-0@8", "b").with("{")))
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@9", "c").with(`{ "amount":1.5, "id":"p-1" }`)))
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a").with(`{"id":"p-1","amount":1.50}`), recordAt("payments-0@8", "b").with("{")))
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@9", "c").with(`{ "amount":1.5, "id":"p-1" }`)))
 	equal(t, "replayed", s.last().Replayed, 1)
 	equal(t, "effects", s.ledger.total(), 1)
 	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@8")
@@ -218,10 +218,10 @@ func TestRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
 			err := down
 			wrong(s, &err)
 			for range 4 {
-				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
+				equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b")), "payments-0@7", "payments-0@8")
 			}
 			err = nil
-			equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-0@8", "b")))
+			equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b")))
 			equal(t, "effects", s.ledger.effects["a"]+s.ledger.effects["b"], 2)
 			equalSlices(t, "dead letters", s.letters.sources())
 			equal(t, "state of the key", s.keys()["ledger#payments#a"], store.StatusCompleted)
@@ -247,10 +247,10 @@ func TestRecordWithoutKeyCanBeProcessed(t *testing.T) {
 				return errBoom
 			}
 			for range s.engine.MaxAttempts - 1 {
-				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", ""), rec("payments-0@8", "")), "payments-0@7", "payments-0@8")
+				equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", ""), recordAt("payments-0@8", "")), "payments-0@7", "payments-0@8")
 			}
 			for range 3 {
-				equalSlices(t, "reported places", s.deliver(rec("payments-0@7", ""), rec("payments-0@8", "")))
+				equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", ""), recordAt("payments-0@8", "")))
 			}
 			equalSlices(t, "attempts", attempts, 1, 2, 3)
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
@@ -260,7 +260,7 @@ func TestRecordWithoutKeyCanBeProcessed(t *testing.T) {
 			equal(t, "replayed", s.last().Replayed, 1)
 			// Other errors of the key are refused in both modes.
 			s.cfg.Records.Key, s.consumer = nil, nil
-			s.deliver(rec("payments-0@9", "x").header(kafka.DefaultKeyHeader, "y"))
+			s.deliver(recordAt("payments-0@9", "x").header(kafka.DefaultKeyHeader, "y"))
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@9")
 		})
 	}
@@ -272,7 +272,7 @@ func TestUnprotectedMode(t *testing.T) {
 	s.cfg.Records.Unprotected = true
 	s.ledger.fails("poison", idem.Permanent(errBoom))
 	batch := []record{
-		rec("payments-0@7", "a"), rec("payments-0@8", "a"), rec("payments-0@9", ""), undecodable("payments-0@10"), rec("payments-0@11", "poison"),
+		recordAt("payments-0@7", "a"), recordAt("payments-0@8", "a"), recordAt("payments-0@9", ""), undecodable("payments-0@10"), recordAt("payments-0@11", "poison"),
 	}
 	for range 2 {
 		equalSlices(t, "reported places", s.deliver(batch...))
@@ -299,9 +299,9 @@ func TestHashedKeysDoNotAppearInOutput(t *testing.T) {
 			s.ledger.fails(secret+"-poison", idem.Permanent(errBoom))
 			s.ledger.on[secret+"-panics"] = func(context.Context, msk.Record) error { panic("nil map") }
 			resp, err := s.process(
-				rec("payments-0@1", secret), rec("payments-0@2", secret), rec("payments-0@3", secret).with("mismatch"),
-				rec("payments-1@1", secret+"-fails"), rec("payments-2@1", secret+"-poison"), rec("payments-3@1", secret+"-panics"),
-				rec("payments-4@1", secret+"-held"), rec("payments-5@1", secret+"a").header(kafka.DefaultKeyHeader, secret+"b"),
+				recordAt("payments-0@1", secret), recordAt("payments-0@2", secret), recordAt("payments-0@3", secret).with("mismatch"),
+				recordAt("payments-1@1", secret+"-fails"), recordAt("payments-2@1", secret+"-poison"), recordAt("payments-3@1", secret+"-panics"),
+				recordAt("payments-4@1", secret+"-held"), recordAt("payments-5@1", secret+"a").header(kafka.DefaultKeyHeader, secret+"b"),
 			)
 			s.store.losing(errNetwork, store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend)
 			if err != nil {

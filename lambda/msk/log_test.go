@@ -55,7 +55,7 @@ func TestLogHasOneLinePerBatchAndPerNotableRecord(t *testing.T) {
 
 func TestBatchWithoutFailuresIsLoggedAtInfo(t *testing.T) {
 	s := newFixture(t)
-	s.deliver(rec("payments-0@1", "a"))
+	s.deliver(recordAt("payments-0@1", "a"))
 	line := s.log.of("batch")[0]
 	equal(t, "level", line["level"], any("INFO"))
 	equal(t, "error", line["error"], nil)
@@ -67,7 +67,7 @@ func TestDisabledLevelsAreNotWritten(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s.ledger.fails("bad", errBoom)
-	s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "a"), rec("payments-0@3", "bad"), rec("payments-0@4", "b"))
+	s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "a"), recordAt("payments-0@3", "bad"), recordAt("payments-0@4", "b"))
 	equal(t, "lines", len(s.log.lines), 2)
 	equal(t, "outcome", s.log.of("record")[0]["outcome"], any("Retry"))
 }
@@ -77,19 +77,19 @@ func TestTooLargeResultIsLoggedWithItsSize(t *testing.T) {
 	s := newFixture(t)
 	s.engine.MaxResult = 20
 	key := strings.Repeat("k", 20)
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@1", key), rec("payments-0@2", "short")))
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", key), recordAt("payments-0@2", "short")))
 	line := s.log.about("payments-0@1")
 	equal(t, "outcome", line["outcome"], any("Executed"))
 	equal(t, "level", line["level"], any("WARN"))
 	wantContains(t, line["error"].(string), "31 bytes", "the limit is 20")
 	equal(t, "a line about the one that fits", s.log.about("payments-0@2") != nil, false)
-	s.deliver(rec("payments-0@3", key))
+	s.deliver(recordAt("payments-0@3", key))
 	wantContains(t, s.log.about("payments-0@3")["error"].(string), "31 bytes")
 	equal(t, "replayed", s.last().Replayed, 1)
 
 	s = newFixture(t)
 	s.engine.MaxResult = -1 // none is wanted
-	s.deliver(rec("payments-0@1", key))
+	s.deliver(recordAt("payments-0@1", key))
 	equal(t, "lines about records", len(s.log.of("record")), 0)
 	equal(t, "status", s.get("ledger#payments#"+key).Status, store.StatusCompleted)
 }

@@ -18,7 +18,7 @@ import (
 // with x.
 func TestOrder(t *testing.T) {
 	keyed := func(place, kafkaKey string) record {
-		r := rec(place, place)
+		r := recordAt(place, place)
 		r.kafkaKey = kafkaKey
 		return r
 	}
@@ -88,7 +88,7 @@ func TestLaneStopsAtItsFirstUnsettledRecord(t *testing.T) {
 			s := newFixture(t)
 			s.cfg.Records.Order = tc.order
 			s.ledger.fails("a", errBoom)
-			a, b, c := rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-0@3", "c")
+			a, b, c := recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"), recordAt("payments-0@3", "c")
 			a.kafkaKey, b.kafkaKey, c.kafkaKey = "x", "y", "x"
 			// Records after it are reported even if they have completed; they are duplicates next time.
 			equalSlices(t, "reported places", s.deliver(a, b, c), "payments-0@1", "payments-0@2", "payments-0@3")
@@ -111,7 +111,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 			for n := range 20 {
 				key := strconv.Itoa(n)
 				s.ledger.takes(key, time.Second)
-				records = append(records, rec(place("payments-0", int64(n)), key))
+				records = append(records, recordAt(place("payments-0", int64(n)), key))
 			}
 			equalSlices(t, "reported places", s.deliver(records...))
 			equal(t, "records at once", s.ledger.most, min(bound, len(records)))
@@ -125,7 +125,7 @@ func TestGoroutinesAreBoundedByTheSlots(t *testing.T) {
 	s.cfg.Records.Order, s.cfg.Records.Concurrency = kafka.Unordered, 4
 	var records []record
 	for n := range 2000 {
-		records = append(records, rec(place("payments-0", int64(n)), strconv.Itoa(n)))
+		records = append(records, recordAt(place("payments-0", int64(n)), strconv.Itoa(n)))
 	}
 	before, most := runtime.NumGoroutine(), 0
 	s.ledger.book = func(context.Context, msk.Record) ([]byte, error) {
@@ -147,7 +147,7 @@ func TestUnprotectedRecordsKeepTheOrder(t *testing.T) {
 		s := newFixture(t)
 		s.cfg.Records.Unprotected, s.cfg.Records.Concurrency = true, 1
 		s.ledger.on["payments-0@1"] = func(context.Context, msk.Record) error { return errBoom }
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@1", ""), rec("payments-0@2", ""), rec("payments-1@1", "")),
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", ""), recordAt("payments-0@2", ""), recordAt("payments-1@1", "")),
 			"payments-0@1", "payments-0@2")
 		equal(t, "records at once", s.ledger.most, 1)
 		equal(t, "unprotected", s.last().Unprotected, 1)

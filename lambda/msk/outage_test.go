@@ -26,7 +26,7 @@ func TestOutageIsReportedWithAnAlarm(t *testing.T) {
 		}
 		var records []record
 		for i := range 8 {
-			records = append(records, rec(fmt.Sprintf("payments-0@%d", i), fmt.Sprint("key", i)))
+			records = append(records, recordAt(fmt.Sprintf("payments-0@%d", i), fmt.Sprint("key", i)))
 		}
 		equal(t, "reported places", len(s.deliver(records...)), 8)
 		equal(t, "calls of the handler", len(s.ledger.order), 5)

@@ -26,7 +26,7 @@ func newBatchedFixture(t testing.TB, n int) *fixture {
 func manyRecords(n, partitions int) []record {
 	records := make([]record, n)
 	for i := range records {
-		records[i] = rec(place(fmt.Sprintf("payments-%d", i%partitions), int64(i)), fmt.Sprintf("k%d", i))
+		records[i] = recordAt(place(fmt.Sprintf("payments-%d", i%partitions), int64(i)), fmt.Sprintf("k%d", i))
 	}
 	return records
 }
@@ -80,9 +80,9 @@ func TestClaimsAfterAFailureAreReleased(t *testing.T) {
 		reported := s.deliver(manyRecords(6, 1)...)
 		equalSlices(t, "reported places", reported, "payments-0@2", "payments-0@3", "payments-0@4", "payments-0@5")
 		for _, key := range []string{"k3", "k4", "k5"} {
-			rec := s.get("ledger#payments#" + key)
-			equal(t, "released: "+key, rec.Released(), true)
-			equal(t, "attempts of "+key, rec.Attempts, 0)
+			entry := s.get("ledger#payments#" + key)
+			equal(t, "released: "+key, entry.Released(), true)
+			equal(t, "attempts of "+key, entry.Attempts, 0)
 			equal(t, "calls of the handler for "+key, s.ledger.calls[key], 0)
 		}
 		equal(t, "attempts of the one that failed", s.get("ledger#payments#k2").Attempts, 1)
@@ -106,9 +106,9 @@ func TestUnusedClaimsAreReleasedAtTheDeadline(t *testing.T) {
 			if key == "ledger#payments#k0" || key == "ledger#payments#k1" {
 				continue
 			}
-			rec := s.get(key)
-			equal(t, "attempts of "+key, rec.Attempts, 0)
-			equal(t, "released: "+key, rec.Released(), true)
+			entry := s.get(key)
+			equal(t, "attempts of "+key, entry.Attempts, 0)
+			equal(t, "released: "+key, entry.Released(), true)
 		}
 	})
 }
@@ -123,8 +123,8 @@ func TestWaitingLaneHoldsNoClaims(t *testing.T) {
 		free := false
 		go func() {
 			pass(10 * time.Second)
-			rec := s.get("ledger#payments#k2")
-			free = rec.Released() && rec.Attempts == 0
+			entry := s.get("ledger#payments#k2")
+			free = entry.Released() && entry.Attempts == 0
 			s.store.Store.Settle(context.Background(), []store.Settlement{
 				{Op: store.OpComplete, Key: held.Key, Token: held.Token, Owner: held.Owner, Retention: time.Hour},
 			})
@@ -144,8 +144,8 @@ func TestRecordsInFlightAreClaimedAgain(t *testing.T) {
 		const n = 100
 		var held []store.Settlement
 		for i := range n {
-			rec := s.store.hold(elsewhere(fmt.Sprint("k", i), time.Minute)).Entry
-			held = append(held, store.Settlement{Op: store.OpComplete, Key: rec.Key, Token: rec.Token, Owner: rec.Owner, Retention: time.Hour})
+			entry := s.store.hold(elsewhere(fmt.Sprint("k", i), time.Minute)).Entry
+			held = append(held, store.Settlement{Op: store.OpComplete, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour})
 		}
 		go func() {
 			pass(20 * time.Second)
@@ -177,8 +177,8 @@ func TestRecordsThatShareAKeyAreNotPrefetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
 		equalSlices(t, "reported places", s.deliver(
-			rec("payments-0@1", "a"), rec("payments-0@2", "b"), rec("payments-0@3", "shared"), rec("payments-0@4", "c"), rec("payments-0@5", "d"),
-			rec("payments-0@6", "shared").with("another value"), rec("payments-0@7", "e"),
+			recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"), recordAt("payments-0@3", "shared"), recordAt("payments-0@4", "c"), recordAt("payments-0@5", "d"),
+			recordAt("payments-0@6", "shared").with("another value"), recordAt("payments-0@7", "e"),
 		))
 		equalSlices(t, "calls", s.store.calls, 1, 1, 1, 2, 1, 1, 1) // the first teaches the pace; the mismatch is claimed anew under its place
 		equal(t, "dead letters", len(s.letters.sent), 1)
@@ -193,11 +193,11 @@ func TestTakeOverRunsAlone(t *testing.T) {
 		pass(time.Minute)
 		var claimed, running int
 		s.ledger.on["k3"] = func(context.Context, msk.Record) error {
-			for rec, err := range s.store.List(context.Background(), store.ListQuery{Status: store.StatusStarted}) {
+			for entry, err := range s.store.List(context.Background(), store.ListQuery{Status: store.StatusStarted}) {
 				if err != nil {
 					return err
 				}
-				if !rec.Released() {
+				if !entry.Released() {
 					claimed++
 				}
 			}

@@ -25,8 +25,10 @@ type record struct {
 	raw      string // instead of all others but the place: further JSON fields of the record
 }
 
-// rec returns a record that is sufficient for most tests.
-func rec(place, key string) record { return record{place: place, key: key, value: "value of " + key} }
+// recordAt returns a record that is sufficient for most tests.
+func recordAt(place, key string) record {
+	return record{place: place, key: key, value: "value of " + key}
+}
 
 // header returns the record with one header more.
 func (r record) header(name, value string) record {

@@ -26,11 +26,11 @@ func TestRejectedRecordsAreDeadLetteredOnce(t *testing.T) {
 		says string
 	}{
 		"can't be decoded":   {bad: undecodable("payments-0@7"), says: "value: illegal base64"},
-		"has no key":         {bad: rec("payments-0@7", ""), says: `no idempotency key in the header "idempotency-key"`},
-		"has two keys":       {bad: rec("payments-0@7", "x").header("idempotency-key", "y"), says: "more than once"},
-		"has a bad redrive":  {bad: rec("payments-0@7", "x").header("idemsk-redrive", "soon"), says: "token of a dead letter"},
-		"redrives version 0": {bad: rec("payments-0@7", "x").header("idemsk-redrive", "0"), says: "token of a dead letter"},
-		"makes its key fail": {bad: rec("payments-0@7", "x"), key: keyPanics, says: "panicked: no such field"},
+		"has no key":         {bad: recordAt("payments-0@7", ""), says: `no idempotency key in the header "idempotency-key"`},
+		"has two keys":       {bad: recordAt("payments-0@7", "x").header("idempotency-key", "y"), says: "more than once"},
+		"has a bad redrive":  {bad: recordAt("payments-0@7", "x").header("idemsk-redrive", "soon"), says: "token of a dead letter"},
+		"redrives version 0": {bad: recordAt("payments-0@7", "x").header("idemsk-redrive", "0"), says: "token of a dead letter"},
+		"makes its key fail": {bad: recordAt("payments-0@7", "x"), key: keyPanics, says: "panicked: no such field"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
@@ -40,7 +40,7 @@ func TestRejectedRecordsAreDeadLetteredOnce(t *testing.T) {
 			}
 			records := []record{tc.bad}
 			if tc.key == nil {
-				records = append(records, rec("payments-0@8", "b"))
+				records = append(records, recordAt("payments-0@8", "b"))
 			}
 			for n := range 3 {
 				equalSlices(t, "reported places", s.deliver(records...))
@@ -53,9 +53,9 @@ func TestRejectedRecordsAreDeadLetteredOnce(t *testing.T) {
 			equal(t, "the letter's key", letter.IdempotencyKey, remembered)
 			equal(t, "the letter's attempts", letter.Attempts, 1)
 			wantContains(t, letter.Error.Message, tc.says)
-			rec := s.get(remembered)
-			equal(t, "status", rec.Status, store.StatusFailed)
-			equal(t, "the letter's version", letter.Token, rec.Token)
+			entry := s.get(remembered)
+			equal(t, "status", entry.Status, store.StatusFailed)
+			equal(t, "the letter's version", letter.Token, entry.Token)
 			equal(t, "calls of the handler for it", s.ledger.calls["x"]+s.ledger.calls["payments-0@7"], 0)
 			equal(t, "effects of the one behind", s.ledger.effects["b"], len(records)-1)
 		})
@@ -65,16 +65,16 @@ func TestRejectedRecordsAreDeadLetteredOnce(t *testing.T) {
 func TestPanicOfAKeyFunctionIsLoggedWithItsStack(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Key = func(context.Context, *msk.Record) (string, error) { panic("no such field") }
-	s.deliver(rec("payments-0@7", "x"))
+	s.deliver(recordAt("payments-0@7", "x"))
 	wantContains(t, s.log.about("payments-0@7")["stack"].(string), "rejected_test.go")
 }
 
 func TestMismatchIsDeadLetteredAndLeavesTheKeyUnchanged(t *testing.T) {
 	s := newFixture(t)
-	s.deliver(rec("payments-0@1", "a"))
+	s.deliver(recordAt("payments-0@1", "a"))
 	before := s.get(keyA)
 	for range 3 {
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a").with("another value")))
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a").with("another value")))
 	}
 	after := s.get(keyA)
 	equal(t, "token", after.Token, before.Token)
@@ -90,20 +90,20 @@ func TestMismatchIsDeadLetteredAndLeavesTheKeyUnchanged(t *testing.T) {
 // Without a dead-letter queue no record is given up: the partition is blocked, and an alarm is raised.
 func TestWithoutDeadLettersRecordsBlockTheirPartition(t *testing.T) {
 	for name, bad := range map[string]record{
-		"permanent":    rec("payments-0@7", "poison"),
+		"permanent":    recordAt("payments-0@7", "poison"),
 		"undecodable":  undecodable("payments-0@7"),
-		"no key":       rec("payments-0@7", ""),
-		"mismatch":     rec("payments-0@7", "a").with("another value"),
-		"fails always": rec("payments-0@7", "fails"),
+		"no key":       recordAt("payments-0@7", ""),
+		"mismatch":     recordAt("payments-0@7", "a").with("another value"),
+		"fails always": recordAt("payments-0@7", "fails"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
 			s.cfg.Records.DeadLetters = nil
 			s.ledger.fails("poison", idem.Permanent(errBoom))
 			s.ledger.fails("fails", errBoom)
-			s.deliver(rec("payments-0@1", "a"))
+			s.deliver(recordAt("payments-0@1", "a"))
 			for range idem.Defaults().MaxAttempts + 2 {
-				equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b"), rec("payments-1@1", "c")), "payments-0@7", "payments-0@8")
+				equalSlices(t, "reported places", s.deliver(bad, recordAt("payments-0@8", "b"), recordAt("payments-1@1", "c")), "payments-0@7", "payments-0@8")
 				checkCounts(t, s.last())
 			}
 			for key, status := range s.keys() {
@@ -119,13 +119,13 @@ func TestWithoutDeadLettersRecordsBlockTheirPartition(t *testing.T) {
 }
 
 func TestDeadLetterIsRetriedUntilItIsSent(t *testing.T) {
-	for name, bad := range map[string]record{"permanent": rec("payments-0@7", "poison"), "undecodable": undecodable("payments-0@7")} {
+	for name, bad := range map[string]record{"permanent": recordAt("payments-0@7", "poison"), "undecodable": undecodable("payments-0@7")} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
 			s.ledger.fails("poison", idem.Permanent(errBoom))
 			s.letters.on = func(context.Context, kafka.DeadLetter) error { return errNetwork }
 			for n := 1; n <= idem.Defaults().MaxAttempts+2; n++ {
-				equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b")), "payments-0@7", "payments-0@8")
+				equalSlices(t, "reported places", s.deliver(bad, recordAt("payments-0@8", "b")), "payments-0@7", "payments-0@8")
 				equal(t, "retried", s.last().Retried, 1)
 				equal(t, "blocked", s.last().Blocked, 1)
 			}
@@ -134,7 +134,7 @@ func TestDeadLetterIsRetriedUntilItIsSent(t *testing.T) {
 			equal(t, "alarm", line["alarm"], any(true))
 			wantContains(t, line["error"].(string), "the dead letter could not be sent", "connection refused")
 			s.letters.on = nil
-			equalSlices(t, "reported places", s.deliver(bad, rec("payments-0@8", "b")))
+			equalSlices(t, "reported places", s.deliver(bad, recordAt("payments-0@8", "b")))
 			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
 			equal(t, "effects of the one behind", s.ledger.effects["b"], 1)
 		})
@@ -147,10 +147,10 @@ func TestLetterIsSentAgainIfItsKeyIsNotFailed(t *testing.T) {
 		s := newFixture(t)
 		s.ledger.fails("poison", idem.Permanent(errBoom))
 		s.store.losing(errNetwork, store.OpFail)
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "poison")), "payments-0@7")
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "poison")), "payments-0@7")
 		equal(t, "completion failed", s.last().CompletionFailed, 1)
 		s.store.up()
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "poison")))
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "poison")))
 		equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7", "payments-0@7")
 		if a, b := s.letters.sent[0].Token, s.letters.sent[1].Token; b != a+1 {
 			t.Errorf("versions %d and %d; want one after the other", a, b)
@@ -162,13 +162,13 @@ func TestLetterIsSentAgainIfItsKeyIsNotFailed(t *testing.T) {
 func TestForgedKeysDoNotCollide(t *testing.T) {
 	s := newFixture(t)
 	records := []record{
-		undecodable("payments-0@7"),                           // remembered as payments@payments-0@7
-		rec("payments-0@8", "payments@payments-0@7"),          // looks like it
-		rec("payments-0@9", "#"), rec("payments-0@10", "a#b"), // a separator
-		rec("payments-1@1", "refunds#a"), rec("refunds-0@1", "a"), // another namespace
-		rec("payments-1@2", "sha256:"+strings.Repeat("0", 64)),        // a hash
-		rec("payments-1@3", "../../x"), rec("payments-1@4", "a\x00b"), // for stores with paths, or strings that end
-		rec("payments-1@5", "\xff\xfe"), rec("payments-1@6", strings.Repeat("k", 5000)),
+		undecodable("payments-0@7"),                                     // remembered as payments@payments-0@7
+		recordAt("payments-0@8", "payments@payments-0@7"),               // looks like it
+		recordAt("payments-0@9", "#"), recordAt("payments-0@10", "a#b"), // a separator
+		recordAt("payments-1@1", "refunds#a"), recordAt("refunds-0@1", "a"), // another namespace
+		recordAt("payments-1@2", "sha256:"+strings.Repeat("0", 64)),             // a hash
+		recordAt("payments-1@3", "../../x"), recordAt("payments-1@4", "a\x00b"), // for stores with paths, or strings that end
+		recordAt("payments-1@5", "\xff\xfe"), recordAt("payments-1@6", strings.Repeat("k", 5000)),
 	}
 	equalSlices(t, "reported places", s.deliver(records...))
 	equal(t, "executed", s.last().Executed, len(records)-1)
@@ -189,9 +189,9 @@ func TestRedrivenRecordIsExecuted(t *testing.T) {
 				s := newFixture(t)
 				s.engine.ClaimByRange = byRange
 				s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
-				s.deliver(rec("payments-0@7", "a"))
+				s.deliver(recordAt("payments-0@7", "a"))
 				version := s.letters.sent[0].Token
-				again := rec(place, "a").header(kafka.RedriveHeader, strconv.FormatInt(version, 10))
+				again := recordAt(place, "a").header(kafka.RedriveHeader, strconv.FormatInt(version, 10))
 				again = again.header(kafka.RedriveHeader, "1") // that of a failure before
 				equalSlices(t, "reported places", s.deliver(again))
 				equal(t, "executed", s.last().Executed, 1)
@@ -207,9 +207,9 @@ func TestRedrivenRecordIsExecuted(t *testing.T) {
 func TestRedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 	s := newFixture(t)
 	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
-	s.deliver(rec("payments-0@7", "a"))
-	again := rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[0].Token, 10))
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), again, rec("payments-0@10", "a")))
+	s.deliver(recordAt("payments-0@7", "a"))
+	again := recordAt("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[0].Token, 10))
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), again, recordAt("payments-0@10", "a")))
 	r := s.last()
 	equal(t, "replayed failures", r.ReplayedFailed, 1)
 	equal(t, "executed", r.Executed, 1)
@@ -222,9 +222,9 @@ func TestRedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 func TestRejectedRecordRedrivenInItsPlaceIsCheckedAgain(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Key = kafka.HeaderKey("payment-id")
-	s.deliver(rec("payments-0@7", "x"))
+	s.deliver(recordAt("payments-0@7", "x"))
 	version := strconv.FormatInt(s.letters.sent[0].Token, 10)
-	back := rec("payments-0@7", "x").header(kafka.RedriveHeader, version)
+	back := recordAt("payments-0@7", "x").header(kafka.RedriveHeader, version)
 
 	s.deliver(back)
 	equal(t, "replayed failures while its cause is not fixed", s.last().ReplayedFailed, 0)
@@ -244,12 +244,12 @@ func TestUnknownTokenDoesNotRedrive(t *testing.T) {
 			s := newFixture(t)
 			s.engine.ClaimByRange, s.ledger.atomic = byRange, byRange
 			s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
-			s.deliver(rec("payments-0@7", "a"))
+			s.deliver(recordAt("payments-0@7", "a"))
 			failed := s.get(keyA)
 			calls := s.ledger.calls["a"]
-			forged := rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(math.MaxInt64, 10))
+			forged := recordAt("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(math.MaxInt64, 10))
 			for n := range 3 {
-				equalSlices(t, "reported places", s.deliver(forged, rec("payments-0@10", "b")))
+				equalSlices(t, "reported places", s.deliver(forged, recordAt("payments-0@10", "b")))
 				equal(t, "dead-lettered", s.last().DeadLettered, max(0, 1-n))
 				equal(t, "replayed failures", s.last().ReplayedFailed, min(1, n))
 				checkCounts(t, s.last())
@@ -263,7 +263,7 @@ func TestUnknownTokenDoesNotRedrive(t *testing.T) {
 			equal(t, "the letter's version", again.Token, failed.Token)
 			wantContains(t, again.Error.Message, strconv.FormatInt(math.MaxInt64, 10), strconv.FormatInt(failed.Token, 10))
 
-			s.deliver(rec("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(again.Token, 10)))
+			s.deliver(recordAt("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(again.Token, 10)))
 			equal(t, "effects when that letter is redriven", s.ledger.effects["a"], 1)
 		})
 	}

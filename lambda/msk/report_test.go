@@ -39,10 +39,10 @@ func mixed(s *fixture) []record {
 	s.ledger.fails("poison", idem.Permanent(errBoom))
 	s.ledger.fails("later", errBoom)
 	s.ledger.fails("failed", idem.Permanent(errBoom))
-	s.deliver(rec("payments-0@1", "before"), rec("payments-0@2", "failed"))
+	s.deliver(recordAt("payments-0@1", "before"), recordAt("payments-0@2", "failed"))
 	return []record{
-		rec("payments-0@4", "new"), rec("payments-0@5", "before"), rec("payments-0@6", "new"), rec("payments-0@7", "poison"),
-		rec("payments-0@8", "failed"), rec("payments-1@1", "later"), rec("payments-1@2", "behind"), rec("payments-1@3", "behind too"),
+		recordAt("payments-0@4", "new"), recordAt("payments-0@5", "before"), recordAt("payments-0@6", "new"), recordAt("payments-0@7", "poison"),
+		recordAt("payments-0@8", "failed"), recordAt("payments-1@1", "later"), recordAt("payments-1@2", "behind"), recordAt("payments-1@3", "behind too"),
 	}
 }
 
@@ -86,9 +86,9 @@ func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
 				s.engine.Wait = -1
 				s.store.hold(store.ClaimRequest{Key: keyA, Fingerprint: idem.FingerprintOf([]byte("value of a")), Lease: tc.lease, Retention: time.Hour})
 				pass(10 * time.Minute)
-				s.deliver(rec("payments-0@1", "b"))
+				s.deliver(recordAt("payments-0@1", "b"))
 				equal(t, "age without it", s.last().InProgressAge, 0)
-				s.deliver(rec("payments-0@7", "a"))
+				s.deliver(recordAt("payments-0@7", "a"))
 				equal(t, "records of its kind", tc.kind(s.last()), 1)
 				equal(t, "age", s.last().InProgressAge, tc.want)
 			})
@@ -98,7 +98,7 @@ func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
 		s := newFixture(t)
 		s.ledger.fails("a", idem.Unavailable(errBoom))
 		for n := range 3 {
-			s.deliver(rec("payments-0@7", "a"))
+			s.deliver(recordAt("payments-0@7", "a"))
 			equal(t, "age of one that fails", s.last().InProgressAge, time.Duration(n)*time.Minute)
 			pass(time.Minute)
 		}
@@ -110,7 +110,7 @@ func TestRecordAgeIsThatOfTheOldest(t *testing.T) {
 		s := newFixture(t)
 		sent := time.UnixMilli(1767225600000)
 		pass(time.Until(sent) + 90*time.Second)
-		s.deliver(rec("payments-0@4", "a"), record{place: "payments-0@5", raw: `"timestamp":1767225660000`},
+		s.deliver(recordAt("payments-0@4", "a"), record{place: "payments-0@5", raw: `"timestamp":1767225660000`},
 			record{place: "payments-0@6", raw: `"timestamp":-1`}, record{place: "payments-0@7", raw: `"timestamp":99999999999999`})
 		equal(t, "age of the oldest", s.last().RecordAge, 90*time.Second)
 	})
@@ -127,7 +127,7 @@ func TestStoreLatencyIsOfClaimsAndSettlements(t *testing.T) {
 			pass(11 * time.Millisecond)
 			return land()
 		}
-		s.deliver(rec("payments-0@4", "a"))
+		s.deliver(recordAt("payments-0@4", "a"))
 		equalSlices(t, "latencies", s.last().StoreLatency, 7*time.Millisecond, 11*time.Millisecond)
 		equal(t, "the batch took", s.last().Took, 18*time.Millisecond)
 	})

@@ -234,7 +234,7 @@ func TestBatchNearThePayloadLimit(t *testing.T) {
 	var records []record
 	for n := range 1000 {
 		key := fmt.Sprintf("near-6-mb-%03d", n)
-		records = append(records, rec(place("payments-"+strconv.Itoa(n%3), int64(n)), key).with(strings.Repeat("x", 4300)))
+		records = append(records, recordAt(place("payments-"+strconv.Itoa(n%3), int64(n)), key).with(strings.Repeat("x", 4300)))
 	}
 	event := payload(records...)
 	equal(t, "the payload is near the limit", len(event) > 5_900_000 && len(event) < 6<<20, true)

@@ -19,7 +19,7 @@ func TestNamespacesDoNotShareKeys(t *testing.T) {
 		s := newFixture(t)
 		s.store, s.cfg.Records.Namespace, s.cfg.Records.MissingKey = st, name, kafka.Process
 		for range 2 {
-			equalSlices(t, "reported places", s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", ""), undecodable("payments-0@3")))
+			equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", ""), undecodable("payments-0@3")))
 		}
 		equal(t, "effects in "+name, s.ledger.total(), 2)
 		equalSlices(t, "dead letters of "+name, s.letters.sources(), "payments-0@3")
@@ -28,7 +28,7 @@ func TestNamespacesDoNotShareKeys(t *testing.T) {
 
 // Payment 42 and refund 42 are two requests, even with equal values, unless the scope is the namespace.
 func TestKeysOfTopics(t *testing.T) {
-	batch := []record{rec("payments-0@1", "42"), rec("refunds-0@1", "42")}
+	batch := []record{recordAt("payments-0@1", "42"), recordAt("refunds-0@1", "42")}
 	for _, tc := range []struct {
 		scope   kafka.KeyScope
 		effects int
@@ -55,12 +55,12 @@ func TestKeysOfTopics(t *testing.T) {
 // Records without a key are stored under their topic and timestamp: the offsets of a topic that was deleted and created again
 // start at 0 again.
 func TestPlacesOfTopics(t *testing.T) {
-	reborn := rec("payments-0@0", "")
+	reborn := recordAt("payments-0@0", "")
 	reborn.raw = `"timestamp":1767225600001`
 	for name, key := range map[string]kafka.KeyFunc{"no key": nil, "offset": kafka.OffsetKey} {
 		s := newFixture(t)
 		s.cfg.Records.Key, s.cfg.Records.MissingKey = key, kafka.Process
-		for _, r := range []record{rec("payments-0@0", ""), rec("refunds-0@0", ""), rec("payments-1@0", ""), reborn, rec("payments-0@0", "")} {
+		for _, r := range []record{recordAt("payments-0@0", ""), recordAt("refunds-0@0", ""), recordAt("payments-1@0", ""), reborn, recordAt("payments-0@0", "")} {
 			equalSlices(t, "reported places", s.deliver(r))
 		}
 		equal(t, "effects with "+name, s.ledger.total(), 4)
@@ -80,18 +80,18 @@ func TestStoredKeysAreGolden(t *testing.T) {
 		set  func(s *fixture)
 		r    record
 	}{
-		{"header", func(*fixture) {}, rec("payments-3@17", "pay-42")},
-		{"header, namespace scope", func(s *fixture) { s.cfg.Records.KeyScope = kafka.NamespaceScope }, rec("payments-3@17", "pay-42")},
-		{"header with separators", func(*fixture) {}, rec("payments-3@17", "a#b@c")},
-		{"header, long", func(*fixture) {}, rec("payments-3@17", long)},
-		{"header, hashed", func(s *fixture) { s.engine.HashKeys = true }, rec("payments-3@17", "pay-42")},
-		{"offset", func(s *fixture) { s.cfg.Records.Key = kafka.OffsetKey }, rec("payments-3@17", "")},
-		{"value's hash", func(s *fixture) { s.cfg.Records.Key = kafka.ValueHashKey }, rec("payments-3@17", "").with("value")},
-		{"no key", func(s *fixture) { s.cfg.Records.MissingKey = kafka.Process }, rec("payments-3@17", "")},
+		{"header", func(*fixture) {}, recordAt("payments-3@17", "pay-42")},
+		{"header, namespace scope", func(s *fixture) { s.cfg.Records.KeyScope = kafka.NamespaceScope }, recordAt("payments-3@17", "pay-42")},
+		{"header with separators", func(*fixture) {}, recordAt("payments-3@17", "a#b@c")},
+		{"header, long", func(*fixture) {}, recordAt("payments-3@17", long)},
+		{"header, hashed", func(s *fixture) { s.engine.HashKeys = true }, recordAt("payments-3@17", "pay-42")},
+		{"offset", func(s *fixture) { s.cfg.Records.Key = kafka.OffsetKey }, recordAt("payments-3@17", "")},
+		{"value's hash", func(s *fixture) { s.cfg.Records.Key = kafka.ValueHashKey }, recordAt("payments-3@17", "").with("value")},
+		{"no key", func(s *fixture) { s.cfg.Records.MissingKey = kafka.Process }, recordAt("payments-3@17", "")},
 		{"no key, namespace scope", func(s *fixture) {
 			s.cfg.Records.MissingKey, s.cfg.Records.KeyScope = kafka.Process, kafka.NamespaceScope
-		}, rec("payments-3@17", "")},
-		{"rejected", func(*fixture) {}, rec("payments-3@17", "")},
+		}, recordAt("payments-3@17", "")},
+		{"rejected", func(*fixture) {}, recordAt("payments-3@17", "")},
 	} {
 		s := newFixture(t)
 		tc.set(s)

@@ -12,7 +12,7 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// The key of rec("payments-0@7", "a") as it is stored.
+// The key of recordAt("payments-0@7", "a") as it is stored.
 const keyA = "ledger#payments#a"
 
 func TestFreshRecordIsExecutedAndCompleted(t *testing.T) {
@@ -22,7 +22,7 @@ func TestFreshRecordIsExecutedAndCompleted(t *testing.T) {
 		seen, _ = idem.AttemptFrom(ctx)
 		return nil
 	}
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a")))
 	got := s.get(keyA)
 	equal(t, "status", got.Status, store.StatusCompleted)
 	equal(t, "stored result", string(got.Result), "receipt of a")
@@ -49,9 +49,9 @@ func TestRetryAfterBeyondTheDeadlineIsReportedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		s.ledger.fails("a", idem.RetryAfter(errBoom, time.Hour))
-		s.deliver(rec("payments-0@7", "a"))
+		s.deliver(recordAt("payments-0@7", "a"))
 		begun := time.Now()
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a")), "payments-0@7")
 		equal(t, "it took", time.Since(begun), 0)
 		equal(t, "in flight", s.last().InFlight, 1)
 		wantContains(t, s.log.about("payments-0@7")["error"].(string), "released until", "last failure error: boom")
@@ -61,13 +61,13 @@ func TestRetryAfterBeyondTheDeadlineIsReportedAtOnce(t *testing.T) {
 func TestPanicIsAFailureOfItsRecord(t *testing.T) {
 	s := newFixture(t)
 	s.ledger.on["a"] = func(context.Context, msk.Record) error { panic("nil map") }
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "b")), "payments-0@7")
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")), "payments-0@7")
 	line := s.log.about("payments-0@7")
 	wantContains(t, line["error"].(string), "panicked: nil map")
 	wantContains(t, line["stack"].(string), "settle_test.go")
 	equal(t, "effects of the other partition", s.ledger.effects["b"], 1)
 	for range 4 {
-		s.deliver(rec("payments-0@7", "a"))
+		s.deliver(recordAt("payments-0@7", "a"))
 	}
 	equal(t, "the letter's code", s.letters.sent[0].Error.Code, store.CodePanic)
 }
@@ -76,7 +76,7 @@ func TestPanicIsAFailureOfItsRecord(t *testing.T) {
 func TestPanicWithAPermanentErrorIsNotPermanent(t *testing.T) {
 	s := newFixture(t)
 	s.ledger.on["a"] = func(context.Context, msk.Record) error { panic(idem.Permanent(errBoom)) }
-	equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")), "payments-0@7")
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a")), "payments-0@7")
 	equal(t, "retried", s.last().Retried, 1)
 }
 
@@ -90,7 +90,7 @@ func TestHandlerThatEndsItsGoroutineIsReported(t *testing.T) {
 		}
 		s.ledger.on["a"], s.ledger.on["c"] = leave, leave
 		equalSlices(t, "reported places",
-			s.deliver(rec("payments-0@7", "a"), rec("payments-1@3", "a"), rec("payments-2@1", "b"), rec("payments-3@1", "c")),
+			s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "a"), recordAt("payments-2@1", "b"), recordAt("payments-3@1", "c")),
 			"payments-0@7", "payments-1@3", "payments-3@1")
 		for _, place := range []string{"payments-0@7", "payments-1@3", "payments-3@1"} {
 			wantContains(t, s.log.about(place)["error"].(string), "runtime.Goexit")
@@ -99,7 +99,7 @@ func TestHandlerThatEndsItsGoroutineIsReported(t *testing.T) {
 		equal(t, "status", s.get(keyA).Status, store.StatusStarted)
 		equal(t, "effects of the other key", s.ledger.effects["b"], 1)
 		begun := time.Now()
-		equalSlices(t, "reported places", s.deliver(rec("payments-0@7", "a")))
+		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a")))
 		equal(t, "it waited for the lease", time.Since(begun) > 29*time.Second, true)
 		equal(t, "stolen", s.last().Stolen, 1)
 	})

@@ -29,7 +29,7 @@ func TestKeysInTwoPartitionsAreCounted(t *testing.T) {
 					s.cfg.Records.KeyScope = tc.scope
 					s.engine.ClaimByRange = byRange
 					for _, place := range tc.places {
-						equalSlices(t, "reported places", s.deliver(rec(place, "a")))
+						equalSlices(t, "reported places", s.deliver(recordAt(place, "a")))
 						checkCounts(t, s.last())
 					}
 					equal(t, "keys in two partitions", s.last().KeysInTwoPartitions, tc.want)
@@ -43,7 +43,7 @@ func TestKeysInTwoPartitionsAreCounted(t *testing.T) {
 func TestKeysInTwoPartitionsOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		s.deliver(rec("payments-0@1", "a"), rec("payments-1@1", "a"))
+		s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-1@1", "a"))
 		equal(t, "duplicates", s.last().Duplicates, 1)
 		equal(t, "keys in two partitions", s.last().KeysInTwoPartitions, 1)
 	})
@@ -53,8 +53,8 @@ func TestKeysInTwoPartitionsOfABatch(t *testing.T) {
 func TestRedrivenRecordInAnotherPartitionIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		s.deliver(rec("payments-0@1", "a"))
-		s.deliver(rec("payments-1@1", "a").header(kafka.RedriveHeader, strconv.FormatInt(s.get(keyA).Token, 10)))
+		s.deliver(recordAt("payments-0@1", "a"))
+		s.deliver(recordAt("payments-1@1", "a").header(kafka.RedriveHeader, strconv.FormatInt(s.get(keyA).Token, 10)))
 		equal(t, "replayed", s.last().Replayed, 1)
 		equal(t, "keys in two partitions", s.last().KeysInTwoPartitions, 0)
 	})
@@ -67,8 +67,8 @@ func TestKeysInTwoPartitionsAreLogged(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFixture(t)
 				s.engine.ClaimByRange = byRange
-				s.deliver(rec("payments-0@1", "a"), rec("payments-0@2", "b"))
-				s.deliver(rec("payments-1@1", "c"), rec("payments-1@2", "a"), rec("payments-0@2", "b"))
+				s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"))
+				s.deliver(recordAt("payments-1@1", "c"), recordAt("payments-1@2", "a"), recordAt("payments-0@2", "b"))
 
 				equal(t, "count of the batch", s.log.of("batch")[1]["keysInTwoPartitions"], any(1.0))
 				equal(t, "count of the batch before", s.log.of("batch")[0]["keysInTwoPartitions"], nil)

@@ -149,10 +149,10 @@ func (s *stack) record(key string, status store.Status) store.Entry {
 	s.Helper()
 	st, err := dynamostore.New(s.db, dynamostore.Config{Table: s.outputs.TableName})
 	s.must(err)
-	rec, err := st.Get(s.Context(), key)
+	entry, err := st.Get(s.Context(), key)
 	s.must(err)
-	same(s, "status of "+key, rec.Status, status)
-	return rec
+	same(s, "status of "+key, entry.Status, status)
+	return entry
 }
 
 // balance is that of account acc-1 in the example's ledger.

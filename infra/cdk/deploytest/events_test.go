@@ -80,9 +80,9 @@ func (s *stack) keys() map[store.Status]int {
 	st, err := dynamostore.New(s.db, dynamostore.Config{Table: s.outputs.TableName})
 	s.must(err)
 	count := make(map[store.Status]int)
-	for rec, err := range st.List(s.Context(), store.ListQuery{}) {
+	for entry, err := range st.List(s.Context(), store.ListQuery{}) {
 		s.must(err)
-		count[rec.Status]++
+		count[entry.Status]++
 	}
 	return count
 }

@@ -259,7 +259,7 @@ var defectsOfOutages = []defect{
 		shows:  "a payment that does not fail has a dead letter",
 		test:   "idem TestLastAttemptIsGivenBackDuringAnOutage",
 		changes: []replacement{{
-			runFile, "return s.giveBack(claim, out, claim.givenBack(err), classOf(err).delay), store.Settlement{}",
+			runFile, "return s.refund(claim, out, claim.givenBack(err), classOf(err).delay), store.Settlement{}",
 			"return s.released(claim, out, s.release(claim, failureOf(err), classOf(err).delay, false)), store.Settlement{}",
 		}},
 	}, {

@@ -42,7 +42,7 @@ var defectsOfRules = []defect{
 		undoes:  "rule 2",
 		shows:   "a new owner with the token of the one before",
 		test:    "idem/store TestClaimCreatesOrContinuesAnEntry",
-		changes: []replacement{{rulesFile, "rec.Token, rec.Attempts = seen.Token+1,", "rec.Token, rec.Attempts = seen.Token,"}},
+		changes: []replacement{{rulesFile, "entry.Token, entry.Attempts = seen.Token+1,", "entry.Token, entry.Attempts = seen.Token,"}},
 	}, {
 		name:    "a take-over forgets the attempts",
 		undoes:  "rule 8",
@@ -94,7 +94,7 @@ var defectsOfRules = []defect{
 		undoes:  "rule 9",
 		shows:   "the expiry of a STARTED entry is before the end of its lease",
 		test:    "idem/store TestClaimCreatesOrContinuesAnEntry",
-		changes: []replacement{{rulesFile, "Expiry(rec.LeaseUntil, req.Retention)", "Expiry(now, 0)"}},
+		changes: []replacement{{rulesFile, "Expiry(entry.LeaseUntil, req.Retention)", "Expiry(now, 0)"}},
 	}, {
 		name:   "a completed key is kept for no retention",
 		undoes: "rule 9",
@@ -102,8 +102,8 @@ var defectsOfRules = []defect{
 		test:   "idem/store TestSettlementHoldsOnceAndIsRecognised",
 		changes: []replacement{{
 			rulesFile,
-			"s.Result, s.ResultOmitted, nil\n\t\trec.Expiry = Expiry(now, s.Retention)",
-			"s.Result, s.ResultOmitted, nil\n\t\trec.Expiry = Expiry(now, 0)",
+			"s.Result, s.ResultOmitted, nil\n\t\tentry.Expiry = Expiry(now, s.Retention)",
+			"s.Result, s.ResultOmitted, nil\n\t\tentry.Expiry = Expiry(now, 0)",
 		}},
 	}, {
 		name:    "a delay between attempts is not kept in the store",

@@ -10,7 +10,8 @@
 //
 // A configuration has a value of each dimension: each variable of docs/configuration.md (or there is a reason why not), and what hosts, producers and
 // operators do (dimensions_test.go). A new variable that is no dimension fails a test. The configuration of a seed is, of some random ones, the one
-// whose pairs of values were the rarest in the seeds before it, so that 500 seeds from a multiple of 500 have every possible pair (config_test.go).
+// whose pairs of values were the rarest in the seeds before it, so that the 500 seeds from a multiple of 1000 have every possible pair. The 500 after them
+// have configurations in which nothing is excepted from the promises (config_test.go).
 // make simulate prints how many pairs were run together with a kill, an outage and a redelivery.
 //
 // Producers repeat payments, use keys for other values, forget keys, write tombstones and records that fail, are slow, or end each process that handles
@@ -31,9 +32,11 @@
 //     recognised costs few first attempts;
 //   - effects take place as often as the key completes, with the result of the owner's handler and the fingerprint of its record;
 //   - a key is FAILED only if its dead letter is in the queue, and a record has a dead letter only for a reason;
-//   - no offset is committed beyond a record that is not settled;
+//   - a process that takes a key over handles nothing else meanwhile; an invocation releases what it has claimed and not handled;
+//   - a call of a bulk handler begins when the completions of the one before are answered, and a record that has failed has a call of its own;
+//   - no offset is committed beyond a record that is not settled; the answer to a redrive is true;
 //   - what promises_test.go lists, unless it excepts the configuration: two handlers of a key do not run at once, each attempt is counted, a handler runs
-//     with a claim, a key completes once, the records of a lane are handled in order.
+//     with a claim, a key completes once, the records of a lane are handled in order. What fails open handles records while the store is down.
 //
 // At the end, within half an hour after the last fault and without anything that an operator does, every record is settled: its key is final, or it has
 // a dead letter. Redriven records have run, no key is STARTED, balances and events of the outbox are those of the completions, and time to live deletes

@@ -123,7 +123,7 @@ func TestListingIsContinued(t *testing.T) {
 func TestDeletionNeedsTheVersionSeen(t *testing.T) {
 	t.Parallel()
 	o, st := newOperator(t)
-	rec := add(t, st, "k", &store.Settlement{Op: store.OpFail, Failure: &store.Failure{Code: store.CodePermanent, Message: "no"}})
+	entry := add(t, st, "k", &store.Settlement{Op: store.OpFail, Failure: &store.Failure{Code: store.CodePermanent, Message: "no"}})
 	do := func(key string, token int64) error {
 		_, err := o.Do(t.Context(), console.Change{Action: console.ChangeDelete, Key: key, Token: token})
 		return err
@@ -134,7 +134,7 @@ func TestDeletionNeedsTheVersionSeen(t *testing.T) {
 		is    error
 		says  string
 	}{
-		{"k", rec.Token - 1, store.ErrFenced, fmt.Sprintf("the entry is now FAILED with version %d", rec.Token)},
+		{"k", entry.Token - 1, store.ErrFenced, fmt.Sprintf("the entry is now FAILED with version %d", entry.Token)},
 		{"k", 0, console.ErrInput, "the version that was seen"}, {"", 1, console.ErrInput, "the key"}, {"other", 1, store.ErrNotFound, "the entry is gone"},
 	} {
 		if err := do(test.key, test.token); !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
@@ -144,7 +144,7 @@ func TestDeletionNeedsTheVersionSeen(t *testing.T) {
 	if _, err := st.Get(t.Context(), "k"); err != nil {
 		t.Errorf("the entry was deleted: %v", err)
 	}
-	if err := do("k", rec.Token); err != nil {
+	if err := do("k", entry.Token); err != nil {
 		t.Error(err)
 	}
 	if _, err := st.Get(t.Context(), "k"); !errors.Is(err, store.ErrNotFound) {

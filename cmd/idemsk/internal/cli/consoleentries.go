@@ -58,20 +58,20 @@ func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
 // entryOnPage returns what a page shows of an entry, without its result.
-func entryOnPage(rec *store.Entry, now time.Time) console.Entry {
+func entryOnPage(entry *store.Entry, now time.Time) console.Entry {
 	e := console.Entry{
-		Key: rec.Key, Status: string(rec.Status), State: console.StateOf(rec.Status, rec.Released(), !now.Before(rec.LeaseUntil)),
-		Expired: rec.Status != store.StatusStarted && !now.Before(rec.Expiry),
-		Token:   rec.Token, Attempts: rec.Attempts, Source: rec.Source, Owner: rec.Owner, Print: rec.Fingerprint.String(),
-		Created: micros(rec.CreatedAt), Updated: micros(rec.UpdatedAt), Expires: micros(rec.Expiry),
+		Key: entry.Key, Status: string(entry.Status), State: console.StateOf(entry.Status, entry.Released(), !now.Before(entry.LeaseUntil)),
+		Expired: entry.Status != store.StatusStarted && !now.Before(entry.Expiry),
+		Token:   entry.Token, Attempts: entry.Attempts, Source: entry.Source, Owner: entry.Owner, Print: entry.Fingerprint.String(),
+		Created: micros(entry.CreatedAt), Updated: micros(entry.UpdatedAt), Expires: micros(entry.Expiry),
 	}
 	switch e.State {
 	case console.Waiting:
-		e.Until = micros(rec.RetryAt)
+		e.Until = micros(entry.RetryAt)
 	case console.Held, console.LeaseOver:
-		e.Until = micros(rec.LeaseUntil)
+		e.Until = micros(entry.LeaseUntil)
 	}
-	if f := rec.Failure; f != nil {
+	if f := entry.Failure; f != nil {
 		e.Code, e.Message, e.FailedAt = f.Code, f.Message, micros(f.At)
 	}
 	return e
@@ -101,14 +101,14 @@ func (o *operator) Entries(ctx context.Context, f console.Filter) (console.Listi
 	if f.Failure {
 		most = pageFailures
 	}
-	out.Cursor, err = o.entries.read(ctx, list, func(rec store.Entry, err error) (more bool, failed error) {
+	out.Cursor, err = o.entries.read(ctx, list, func(entry store.Entry, err error) (more bool, failed error) {
 		switch {
 		case errors.Is(err, store.ErrForeignEntry) && len(out.Problems) < reportEntries:
 			out.Problems = append(out.Problems, err.Error())
 		case err != nil:
 			return false, o.store.explain(err)
-		case q.Matches(&rec, now) && (!f.Failure || rec.Failure != nil && rec.Status != store.StatusCompleted):
-			out.Entries = append(out.Entries, entryOnPage(&rec, now))
+		case q.Matches(&entry, now) && (!f.Failure || entry.Failure != nil && entry.Status != store.StatusCompleted):
+			out.Entries = append(out.Entries, entryOnPage(&entry, now))
 		}
 		out.Read++
 		return len(out.Entries) < most && out.Read < mostRead, nil

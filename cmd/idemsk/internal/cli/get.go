@@ -59,7 +59,7 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 		return err
 	}
 	defer st.close()
-	rec, err := find(ctx, st, key)
+	entry, err := find(ctx, st, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return errors.New(st.notFound(key))
 	}
@@ -67,14 +67,14 @@ func (g *get) run(ctx context.Context, s Streams, args []string) error {
 		return st.explain(err)
 	}
 	if g.json {
-		return printJSON(s, rec, "  ")
+		return printJSON(s, entry, "  ")
 	}
-	_, err = fmt.Fprint(s.Out, recordTable(&rec, time.Now()))
+	_, err = fmt.Fprint(s.Out, recordTable(&entry, time.Now()))
 	return err
 }
 
 // find gets an entry by its key, or by the key's hash, which may be given itself.
-func find(ctx context.Context, st store.Admin, key string) (rec store.Entry, err error) {
+func find(ctx context.Context, st store.Admin, key string) (entry store.Entry, err error) {
 	var forms []string
 	if store.IsHashed(key) {
 		forms = append(forms, key) // as list shows it
@@ -82,18 +82,18 @@ func find(ctx context.Context, st store.Admin, key string) (rec store.Entry, err
 	for _, hashed := range []bool{false, true} {
 		stored, err := store.Key(key, hashed)
 		if err != nil {
-			return rec, err
+			return entry, err
 		}
 		if !slices.Contains(forms, stored) {
 			forms = append(forms, stored)
 		}
 	}
 	for _, stored := range forms {
-		if rec, err = st.Get(ctx, stored); !errors.Is(err, store.ErrNotFound) {
-			return rec, err
+		if entry, err = st.Get(ctx, stored); !errors.Is(err, store.ErrNotFound) {
+			return entry, err
 		}
 	}
-	return rec, store.ErrNotFound
+	return entry, store.ErrNotFound
 }
 
 // notFound says where a key was not found, and how keys are stored.
@@ -112,7 +112,7 @@ func printJSON(s Streams, v any, indent string) error {
 	return err
 }
 
-func recordTable(rec *store.Entry, now time.Time) string {
+func recordTable(entry *store.Entry, now time.Time) string {
 	var t term.Table
 	row := func(name, value string) {
 		if value != "" {
@@ -124,25 +124,25 @@ func recordTable(rec *store.Entry, now time.Time) string {
 			t.Row(name, term.When(at, now))
 		}
 	}
-	row("key", rec.Key)
-	row("status", statusText(rec, now))
-	row("token", strconv.FormatInt(rec.Token, 10))
-	row("attempts", strconv.Itoa(rec.Attempts))
-	row("source", rec.Source)
-	row("owner", rec.Owner)
-	if rec.Status == store.StatusStarted && !rec.Released() { // otherwise the lease has no meaning
-		when("lease until", rec.LeaseUntil)
+	row("key", entry.Key)
+	row("status", statusText(entry, now))
+	row("token", strconv.FormatInt(entry.Token, 10))
+	row("attempts", strconv.Itoa(entry.Attempts))
+	row("source", entry.Source)
+	row("owner", entry.Owner)
+	if entry.Status == store.StatusStarted && !entry.Released() { // otherwise the lease has no meaning
+		when("lease until", entry.LeaseUntil)
 	}
-	when("retry at", rec.RetryAt)
-	when("created", rec.CreatedAt)
-	when("updated", rec.UpdatedAt)
-	when("expires", rec.Expiry)
-	if r := rec.Range; r != nil {
+	when("retry at", entry.RetryAt)
+	when("created", entry.CreatedAt)
+	when("updated", entry.UpdatedAt)
+	when("expires", entry.Expiry)
+	if r := entry.Range; r != nil {
 		rangeRows(r, row)
 	}
-	row("fingerprint", rec.Fingerprint.String())
-	row("result", resultText(rec))
-	if f := rec.Failure; f != nil {
+	row("fingerprint", entry.Fingerprint.String())
+	row("result", resultText(entry))
+	if f := entry.Failure; f != nil {
 		row("failure", f.Code)
 		when("failed", f.At)
 		row("message", f.Message)
@@ -161,18 +161,18 @@ func rangeRows(r *store.Range, row func(name, value string)) {
 }
 
 // statusText returns the status and what it means at the time now.
-func statusText(rec *store.Entry, now time.Time) string {
-	text := string(rec.Status)
+func statusText(entry *store.Entry, now time.Time) string {
+	text := string(entry.Status)
 	switch {
-	case rec.Status != store.StatusStarted && !now.Before(rec.Expiry):
+	case entry.Status != store.StatusStarted && !now.Before(entry.Expiry):
 		return text + ", expired: counts as absent"
-	case rec.Status != store.StatusStarted:
+	case entry.Status != store.StatusStarted:
 		return text
-	case rec.Released() && rec.Range != nil:
+	case entry.Released() && entry.Range != nil:
 		return text + ", released"
-	case rec.Released():
+	case entry.Released():
 		return text + ", released for another attempt"
-	case now.Before(rec.LeaseUntil):
+	case now.Before(entry.LeaseUntil):
 		return text + ", in flight"
 	}
 	return text + ", its lease is over: the next delivery claims it"
@@ -182,14 +182,14 @@ func statusText(rec *store.Entry, now time.Time) string {
 const maxResult = 300
 
 // resultText shows a stored result, shortened.
-func resultText(rec *store.Entry) string {
-	text, size := wholeResult(rec)
+func resultText(entry *store.Entry) string {
+	text, size := wholeResult(entry)
 	return cutTo(text, size)
 }
 
 // wholeResult returns a stored result as text if it is UTF-8, as hexadecimal otherwise, and its size in bytes.
-func wholeResult(rec *store.Entry) (text string, size int) {
-	result, err := rec.StoredResult()
+func wholeResult(entry *store.Entry) (text string, size int) {
+	result, err := entry.StoredResult()
 	switch {
 	case err != nil:
 		return strings.TrimPrefix(err.Error(), "idem: "), 0

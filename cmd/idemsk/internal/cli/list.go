@@ -95,7 +95,7 @@ func (l *list) run(ctx context.Context, s Streams, args []string) error {
 func (l *list) print(ctx context.Context, s Streams, st store.Admin) (found int, cut bool, err error) {
 	var t term.Table
 	now := time.Now()
-	for rec, err := range st.List(ctx, l.query) {
+	for entry, err := range st.List(ctx, l.query) {
 		if err != nil {
 			return found, false, err
 		}
@@ -105,12 +105,12 @@ func (l *list) print(ctx context.Context, s Streams, st store.Admin) (found int,
 		}
 		found++
 		if l.json {
-			if err := printJSON(s, rec, ""); err != nil {
+			if err := printJSON(s, entry, ""); err != nil {
 				return found, false, err
 			}
 			continue
 		}
-		listRow(&t, &rec, now)
+		listRow(&t, &entry, now)
 	}
 	if t.Len() > 0 {
 		_, err = fmt.Fprint(s.Out, t.String())
@@ -124,27 +124,27 @@ const (
 	failureWidth = 60
 )
 
-func listRow(t *term.Table, rec *store.Entry, now time.Time) {
+func listRow(t *term.Table, entry *store.Entry, now time.Time) {
 	if t.Len() == 0 {
 		t.Row("KEY", "STATUS", "ATTEMPTS", "UPDATED", "SOURCE", "FAILURE")
 		t.Right(2) //nolint:mnd // attempts
 	}
 	failure := ""
-	if rec.Failure != nil {
-		failure = term.Cut(term.Escape(rec.Failure.Code+": "+rec.Failure.Message), failureWidth)
+	if entry.Failure != nil {
+		failure = term.Cut(term.Escape(entry.Failure.Code+": "+entry.Failure.Message), failureWidth)
 	}
-	t.Row(term.Cut(rec.Key, keyWidth), listStatus(rec, now), fmt.Sprint(rec.Attempts), term.Age(rec.UpdatedAt, now), rec.Source, failure)
+	t.Row(term.Cut(entry.Key, keyWidth), listStatus(entry, now), fmt.Sprint(entry.Attempts), term.Age(entry.UpdatedAt, now), entry.Source, failure)
 }
 
 // listStatus returns the status, with released, overdue or expired if that applies.
-func listStatus(rec *store.Entry, now time.Time) string {
+func listStatus(entry *store.Entry, now time.Time) string {
 	switch {
-	case rec.Released():
-		return string(rec.Status) + " released"
-	case rec.Status == store.StatusStarted && !now.Before(rec.LeaseUntil):
-		return string(rec.Status) + " overdue"
-	case rec.Status != store.StatusStarted && !now.Before(rec.Expiry):
-		return string(rec.Status) + " expired"
+	case entry.Released():
+		return string(entry.Status) + " released"
+	case entry.Status == store.StatusStarted && !now.Before(entry.LeaseUntil):
+		return string(entry.Status) + " overdue"
+	case entry.Status != store.StatusStarted && !now.Before(entry.Expiry):
+		return string(entry.Status) + " expired"
 	}
-	return string(rec.Status)
+	return string(entry.Status)
 }

@@ -62,9 +62,9 @@ func (l *recordLine) cells(what string, now time.Time) []string {
 	if l.row != nil {
 		cells[1], cells[6] = term.Cut(l.row.Key, keyWidth), strconv.Itoa(l.row.Line)
 	}
-	if rec := l.rec; rec != nil {
-		cells[1], cells[2] = term.Cut(rec.Key, keyWidth), listStatus(rec, now)
-		cells[3], cells[4], cells[5] = strconv.Itoa(rec.Attempts), term.Age(rec.UpdatedAt, now), rec.Source
+	if entry := l.rec; entry != nil {
+		cells[1], cells[2] = term.Cut(entry.Key, keyWidth), listStatus(entry, now)
+		cells[3], cells[4], cells[5] = strconv.Itoa(entry.Attempts), term.Age(entry.UpdatedAt, now), entry.Source
 	}
 	return cells
 }

@@ -31,12 +31,12 @@ func fill(t *testing.T, client *dynamodb.Client) {
 		}
 		return &res[0].Entry
 	}
-	settle := func(rec *store.Entry, set store.Settlement, age time.Duration) {
+	settle := func(entry *store.Entry, set store.Settlement, age time.Duration) {
 		st, err := dynamostore.New(client, dynamostore.Config{Clock: func() time.Time { return now.Add(-age) }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		set.Key, set.Token, set.Owner, set.Retention = rec.Key, rec.Token, rec.Owner, 168*time.Hour
+		set.Key, set.Token, set.Owner, set.Retention = entry.Key, entry.Token, entry.Owner, 168*time.Hour
 		if errs := st.Settle(t.Context(), []store.Settlement{set}); errs != nil {
 			t.Fatal(errs)
 		}

@@ -64,8 +64,8 @@ func fillStore(t *testing.T, s store.Store) {
 		}
 		return res[0].Entry
 	}
-	settle := func(rec store.Entry, set store.Settlement) {
-		set.Key, set.Token, set.Owner, set.Retention = rec.Key, rec.Token, rec.Owner, time.Hour
+	settle := func(entry store.Entry, set store.Settlement) {
+		set.Key, set.Token, set.Owner, set.Retention = entry.Key, entry.Token, entry.Owner, time.Hour
 		if errs := s.Settle(t.Context(), []store.Settlement{set}); errs != nil {
 			t.Fatal(errs)
 		}

@@ -17,13 +17,13 @@ import (
 
 // Bounds of the verdict of a page.
 const (
-	maxVerified      = 100_000 // records, because the prover keeps something of each
-	maxVerdictRows   = 100     // accounts and problems
-	verdictEvery     = time.Second
-	verdictShare     = 40 // a verification takes at most a 40th of the time
-	withIdemsk       = "with idemsk"
-	withoutIdemsk    = "without idemsk"
-	whyNotTheExample = "only the ledger of the example function is known"
+	maxVerified    = 100_000 // records, because the prover keeps something of each
+	maxVerdictRows = 100     // accounts and problems
+	verdictEvery   = time.Second
+	verdictShare   = 40 // a verification takes at most a 40th of the time
+	withIdemsk     = "with idemsk"
+	withoutIdemsk  = "without idemsk"
+	onlyTheExample = "only the ledger of the example function is known"
 )
 
 // verdict verifies the ledger while the run goes on. It does nothing until a page asks for it.
@@ -42,7 +42,7 @@ type verdict struct {
 func newVerdict(r *run) *verdict {
 	v := &verdict{run: r}
 	if !r.o.Example {
-		v.why = whyNotTheExample
+		v.why = onlyTheExample
 	}
 	r.o.checkLedger(func(ok bool, format string, args ...any) {
 		if !ok && v.why == "" {

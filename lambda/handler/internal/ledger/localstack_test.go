@@ -237,9 +237,9 @@ func TestInLocalStack(t *testing.T) {
 		t.Fatalf("%d dead letters; want 1", len(letters))
 	}
 	l := letters[0]
-	rec, err := s.store.Get(t.Context(), l.IdempotencyKey)
-	if err != nil || rec.Status != store.StatusFailed || rec.Token != l.Token || l.Error.Code != store.CodePermanent {
-		t.Fatalf("the record is %+v (%v), its dead letter %+v", rec, err, l)
+	entry, err := s.store.Get(t.Context(), l.IdempotencyKey)
+	if err != nil || entry.Status != store.StatusFailed || entry.Token != l.Token || l.Error.Code != store.CodePermanent {
+		t.Fatalf("the record is %+v (%v), its dead letter %+v", entry, err, l)
 	}
 	s.wantBooked(0, "poison-record") // delivered again: it is in the dead letters already
 	if n := len(s.deadLetters()); n != 1 {
@@ -252,8 +252,8 @@ func TestInLocalStack(t *testing.T) {
 	if n := len(s.deadLetters()); n != 0 {
 		t.Errorf("%d dead letters after the redrive; want none. It said:\n%s", n, out)
 	}
-	if rec, err = s.store.Get(t.Context(), l.IdempotencyKey); err != nil || rec.Status != store.StatusCompleted {
-		t.Errorf("after the redrive the record is %s (%v)", rec.Status, err)
+	if entry, err = s.store.Get(t.Context(), l.IdempotencyKey); err != nil || entry.Status != store.StatusCompleted {
+		t.Errorf("after the redrive the record is %s (%v)", entry.Status, err)
 	}
 	if _, after := s.booked(); after != before+1 {
 		t.Errorf("the redriven payment was booked %d times; want once", after-before)

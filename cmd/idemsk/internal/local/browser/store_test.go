@@ -87,8 +87,8 @@ func (s *shop) claim(key string, lease time.Duration, set *store.Settlement) sto
 		s.t.Fatal(res[0].Err)
 	}
 	if set != nil {
-		rec := res[0].Entry
-		set.Key, set.Token, set.Owner, set.Retention = rec.Key, rec.Token, rec.Owner, 168*time.Hour
+		entry := res[0].Entry
+		set.Key, set.Token, set.Owner, set.Retention = entry.Key, entry.Token, entry.Owner, 168*time.Hour
 		if errs := s.store.Settle(s.t.Context(), []store.Settlement{*set}); errs != nil {
 			s.t.Fatal(errs)
 		}
@@ -147,11 +147,11 @@ func (s *shop) park(keys ...string) {
 }
 
 // letter sends the dead letter of a key.
-func (s *shop) letter(key string, rec store.Entry, message string) {
+func (s *shop) letter(key string, entry store.Entry, message string) {
 	s.t.Helper()
 	l := kafka.DeadLetter{
-		Topic: "payments", Partition: 1, Offset: rec.Token, Key: []byte(key), Value: []byte(`{"paymentId":"` + key + `","account":"acc-17","amount":500}`),
-		IdempotencyKey: rec.Key, Token: rec.Token, Attempts: 1, Error: store.Failure{Code: store.CodePermanent, Message: message},
+		Topic: "payments", Partition: 1, Offset: entry.Token, Key: []byte(key), Value: []byte(`{"paymentId":"` + key + `","account":"acc-17","amount":500}`),
+		IdempotencyKey: entry.Key, Token: entry.Token, Attempts: 1, Error: store.Failure{Code: store.CodePermanent, Message: message},
 	}
 	body, err := json.Marshal(l)
 	if err == nil {
