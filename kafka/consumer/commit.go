@@ -17,8 +17,8 @@ const doubtTime = time.Minute
 // commit commits the watermarks of all partitions. There is one commit at a time. It reports whether the broker accepts some of
 // them only after a rebalance.
 func (m *member) commit(ctx context.Context, client *kgo.Client) (rebalance bool) {
-	m.commits.Lock()
-	defer m.commits.Unlock()
+	m.commits.lock()
+	defer m.commits.unlock()
 	return m.send(ctx, client, m.uncommitted(time.Now(), nil))
 }
 

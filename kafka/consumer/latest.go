@@ -98,9 +98,9 @@ func (m *member) commitPositions(ctx context.Context, positions map[place]int64,
 		}
 		commit[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: offset}
 	}
-	m.commits.Lock()
+	m.commits.lock()
 	m.send(ctx, m.client, commit)
-	m.commits.Unlock()
+	m.commits.unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for at, offset := range positions {

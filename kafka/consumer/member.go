@@ -24,7 +24,7 @@ type member struct {
 	wake   chan struct{} // a partition can be resumed
 	added  chan struct{} // partitions were assigned, and their committed offsets are known
 
-	commits sync.Mutex // held from the collection of offsets until they are committed, and while partitions are removed
+	commits gate // held from the collection of offsets until they are committed, and while partitions are removed
 
 	mu         sync.Mutex // guards the fields below and the partitions
 	partitions map[place]*partition
@@ -39,6 +39,12 @@ type member struct {
 	client *kgo.Client      // set by assigned, which is called first
 	known  map[string]int32 // with Reset Latest: how many partitions each topic had when the member joined
 }
+
+// gate is a lock that is held while a request is in progress. Who waits for a sync.Mutex stops the virtual time of tests, in which the request ends.
+type gate chan struct{}
+
+func (g gate) lock()   { g <- struct{}{} }
+func (g gate) unlock() { <-g }
 
 // place is a partition of a topic.
 type place struct {
@@ -60,7 +66,7 @@ type partition struct {
 func newMember(cfg *Config) *member {
 	return &member{
 		cfg: cfg, log: cfg.Logger.With("group", cfg.Group), seldom: newLimiter(), sizes: newSizes(),
-		wake: make(chan struct{}, 1), added: make(chan struct{}, 1), partitions: make(map[place]*partition), alive: time.Now(),
+		commits: make(gate, 1), wake: make(chan struct{}, 1), added: make(chan struct{}, 1), partitions: make(map[place]*partition), alive: time.Now(),
 	}
 }
 
@@ -121,8 +127,8 @@ func (m *member) revoked(ctx context.Context, client *kgo.Client, revoked map[st
 	} else {
 		m.finish(ctx, revoked)
 	}
-	m.commits.Lock()
-	defer m.commits.Unlock()
+	m.commits.lock()
+	defer m.commits.unlock()
 	ctx, cancel := context.WithTimeout(ctx, commitWithin)
 	defer cancel()
 	m.send(ctx, client, m.uncommitted(time.Now(), revoked))
@@ -154,8 +160,8 @@ func (m *member) lost(ctx context.Context, client *kgo.Client, lost map[string][
 	}
 	m.log.WarnContext(ctx, "partitions lost: their records are delivered again to the new owners, and nothing is committed",
 		"lost", lost, "handlersRunning", len(running))
-	m.commits.Lock()
-	defer m.commits.Unlock()
+	m.commits.lock()
+	defer m.commits.unlock()
 	m.remove(client, lost)
 }
 
