@@ -310,7 +310,8 @@ func (p *process) checkWindow(wrong func(string, ...any)) {
 
 // unconfirmed reports whether the completion of a handler that has succeeded may be in progress.
 func (e *execution) unconfirmed(now *entry) bool {
-	return e.succeeded && !e.thrown && !e.givenUp() && now.status == started && now.token == e.token && now.retry == 0
+	refused := e.record.payment.Kind == rejected // it is answered, and its dead letter is sent
+	return e.succeeded && !e.thrown && !refused && !e.givenUp() && now.status == started && now.token == e.token && now.retry == 0
 }
 
 // givenUp reports whether the completion of a handler is no longer tried: a process does so for a lease, an invocation until shortly after its handlers' time.
