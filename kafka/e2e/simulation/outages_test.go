@@ -103,8 +103,8 @@ func (p *process) checkHeldBack(began time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h, left := &p.health, timeout-time.Since(began)
-	throws := p.is("handler", "bulk that throws") || p.is("handler", "layer") // then a handler can succeed in a call that fails
-	if err != nil && !throws && strings.Contains(err.Error(), idem.ErrHandlerDown.Error()) && h.ended.After(began) && len(h.failing) == 0 && left > timeout/2 {
+	if err != nil && p.is("handler", "record") && // a success in a call that fails ends no outage
+		strings.Contains(err.Error(), idem.ErrHandlerDown.Error()) && h.ended.After(began) && len(h.failing) == 0 && left > timeout/2 {
 		p.violatedLockedf(p.name, "answers after an outage that ended %v ago: %v", time.Since(h.ended), err)
 	}
 }
