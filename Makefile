@@ -71,7 +71,7 @@ linear:
 	LINEAR_OPS=$(OPS) LINEAR_SEED=$(SEED) go test -tags servers -count=1 -timeout 3h -v ./internal/test/linear
 
 ## simulate: functions and consumer processes in virtual time: each seed draws the whole configuration, what producers and operators do, and faults.
-##      Prints the steps (requests at the services) a second, and how many pairs of settings were run together. SEEDS=7 or SEEDS=1-8000; 500 seeds have
+##      Prints the steps (requests at the services) a second, and how many pairs of settings were run together. SEEDS=7 or SEEDS=1-8000; 0-499 have
 ##      each pair. A seed that fails is shrunk, and the command that repeats it exactly is printed: with CONFIG='NAME=VALUE,…', the settings that are not
 ##      the first ones of dimensions_test.go. With ORDERS=1-100 each seed is run in each of these orders of goroutines, which are repeated exactly and
 ##      take some ten times longer; with ORDERS=none a seed that fails is shrunk as it happens

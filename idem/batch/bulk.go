@@ -27,7 +27,8 @@ type Result struct {
 }
 
 // RunBulk executes items in as few calls of a handler as possible, with at most idem.Config.CommitWindow items each, and fewer after a call
-// that failed as a whole. The handlers of the items' tasks are not called, except those of substitutes. RunBulk returns as Run does.
+// that failed as a whole. The handlers of the items' tasks are not called, except those of substitutes and of rejected tasks. RunBulk returns as
+// Run does.
 //
 // The first calls get every item whose key could be claimed. An item whose key is in flight elsewhere is passed to a later
 // call. An item whose last attempt failed gets its own call. A key whose owner's lease is over is taken over when nothing else is in progress, and
@@ -170,7 +171,7 @@ func (b *bulk) process(round []*Item) {
 				others = append(others, it)
 			}
 		}
-		b.settle(others)
+		b.settleAll(others)
 		free = b.callAll(free, false)
 	}
 	b.callAll(free, true)
@@ -182,7 +183,7 @@ func (b *bulk) process(round []*Item) {
 func (b *bulk) runOut(items []*Item, err error) {
 	for _, it := range items {
 		if it.waits() {
-			b.settle([]*Item{it}) // its outcome says for what
+			b.settle(it) // its outcome says for what
 			continue
 		}
 		b.end(it, notStarted(err), false)
@@ -214,8 +215,8 @@ func (b *bulk) callSize() int {
 // takeOver takes over the keys of owners that may have died, one at a time, and calls the handler for each alone.
 func (b *bulk) takeOver(suspects []*Item) {
 	for i, it := range suspects {
-		if b.session.Handlers().Err() != nil { // a claim could not be released in time
-			b.settle(suspects[i:])
+		if err := b.session.Handlers().Err(); err != nil { // a claim could not be released in time
+			b.runOut(suspects[i:], err)
 			return
 		}
 		it.claim.TakeOver = true
@@ -225,7 +226,7 @@ func (b *bulk) takeOver(suspects []*Item) {
 		case b.callable(it):
 			b.call([]*Item{it})
 		case it.claim.State() == store.Claimed:
-			b.settle([]*Item{it})
+			b.settle(it)
 		}
 	}
 }
@@ -259,26 +260,29 @@ func (b *bulk) wait(items []*Item) {
 	for _, it := range items {
 		all.Go(func() {
 			if !b.session.Wait(&it.claim) {
-				b.settle([]*Item{it})
+				b.settle(it)
 			}
 		})
 	}
 	all.Wait()
 }
 
-// settle ends items for which the bulk handler is not called, all at once. It calls the handlers of rejected tasks and of those that replaced others.
-func (b *bulk) settle(items []*Item) {
+// settleAll ends items for which the bulk handler is not called, all at once.
+func (b *bulk) settleAll(items []*Item) {
 	var all sync.WaitGroup
 	for _, it := range items {
-		all.Go(func() {
-			if it.Unprotected {
-				b.end(it, b.session.RunUnprotected(&it.claim.Task), false)
-			} else {
-				b.endOrReplace(it, b.session.Run(&it.claim))
-			}
-		})
+		all.Go(func() { b.settle(it) })
 	}
 	all.Wait()
+}
+
+// settle ends an item for which the bulk handler is not called. It calls the handler of a rejected task, and of one that replaced another.
+func (b *bulk) settle(it *Item) {
+	if it.Unprotected {
+		b.end(it, b.session.RunUnprotected(&it.claim.Task), false)
+		return
+	}
+	b.endOrReplace(it, b.session.Run(&it.claim))
 }
 
 // endOrReplace ends an item. If its key was refused and there is a substitute task, the item takes part in the next round with that task.

@@ -119,7 +119,7 @@ var defectsOfBatches = []defect{
 		undoes:  "38bc12d",
 		shows:   "a record that is refused has no dead letter",
 		test:    "idem/batch TestBulkTakesTheKeyOfASubstituteOver",
-		changes: []replacement{{bulkFile, "\t\tcase it.claim.State() == store.Claimed:\n\t\t\tb.settle([]*Item{it})\n", ""}},
+		changes: []replacement{{bulkFile, "\t\tcase it.claim.State() == store.Claimed:\n\t\t\tb.settle(it)\n", ""}},
 	}, {
 		name:    "a bulk handler does not fail open",
 		undoes:  "38bc12d",

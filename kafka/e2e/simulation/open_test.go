@@ -21,11 +21,11 @@ func (w *world) watchStoreDown() {
 	if sleep(w.stopping, from-time.Since(w.begun)) != nil {
 		return
 	}
-	calls, processes := w.unprotectedCalls()
+	calls, processes := w.activity()
 	if w.inProgress() || sleep(w.stopping, to-from) != nil || w.inProgress() { // a completion is sent again and again, for as long as an invocation
 		return
 	}
-	if callsThen, processesThen := w.unprotectedCalls(); callsThen > calls || processesThen > processes { // a process that has started was busy with that
+	if callsThen, processesThen := w.activity(); callsThen > calls || processesThen > processes { // a process that has started was busy with that
 		return
 	}
 	w.mu.Lock()
@@ -37,8 +37,8 @@ func (w *world) watchStoreDown() {
 	}
 }
 
-// unprotectedCalls returns how often handlers were called without a claim, and how many processes have started.
-func (w *world) unprotectedCalls() (calls, processes int) {
+// activity returns how often handlers were called without a claim, and how many processes have started.
+func (w *world) activity() (calls, processes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.opened, w.processes
