@@ -30,6 +30,13 @@ var defects = slices.Concat(
 	defectsOfBatches, defectsOfStreams, defectsOfRecords, // of the scheduler and the hosts
 )
 
+// Why the simulation does not find several defects.
+const (
+	fewReserved = "a run has fewer records than one reservation of positions"
+	slowMoves   = "a partition does not change its owner within what two clocks of a run differ by"
+	onlyWaits   = "records only wait longer"
+)
+
 // root is the folder of the repository.
 const root = "../../.."
 

@@ -176,6 +176,7 @@ var defectsOfLeases = []defect{
 		undoes:  "docs/design.md: a lease lasts until the settlement has an answer",
 		shows:   "a payment is taken from an owner that settles it",
 		test:    "idem TestLeaseIsExtendedUntilTheKeyIsSettled",
+		not:     "a settlement that has lost its lease is fenced, as after a pause of its process",
 		changes: []replacement{{heartbeatFile, "\th.join()\n\treturn h.lost", "\th.join()\n\th.stopped = true\n\treturn h.lost"}},
 	}, {
 		name:    "a handler is not told that its lease is lost",
@@ -303,6 +304,7 @@ var defectsOfOutages = []defect{
 		undoes:  "cf21b46",
 		shows:   "records wait longer than the pauses of an outage",
 		test:    "idem TestKeysThatFailedWaitLongerDuringAnOutage",
+		not:     onlyWaits,
 		changes: []replacement{{outageFile, "o.next.Add(o.turn(key)).Sub(now)", "o.next.Sub(now)"}},
 	}, {
 		name:    "an outage has no limit",
@@ -338,6 +340,7 @@ var defectsOfOutages = []defect{
 		undoes:  "69816c7",
 		shows:   "a record without a key has no dead letter during an outage",
 		test:    "idem TestRejectedTaskIsNotHeldBack",
+		not:     onlyWaits,
 		changes: []replacement{{outageFile, "o.quiet() || claim.Task.Rejected {", "o.quiet() {"}},
 	}, {
 		name:   "an outage lets a record that failed in a call be handled with others again",

@@ -251,6 +251,7 @@ var defectsOfRanges = []defect{
 		undoes: "38bc12d: Till never shrinks",
 		shows:  "a first attempt is begun a third time",
 		test:   "idem/batch TestStreamAfterADeadOwner|TestStreamReservesPositions",
+		not:    fewReserved,
 		changes: []replacement{{
 			rangeStream,
 			"store.Range{End: end + reservedPositions, Till: r.till}",
@@ -283,18 +284,21 @@ var defectsOfRanges = []defect{
 		undoes:  "rule P7",
 		shows:   "a first attempt is begun a third time",
 		test:    "idem/batch TestStreamReservesPositions",
+		not:     fewReserved,
 		changes: []replacement{{rangeStream, "if end == r.lease.span.End {", "if end >= r.lease.span.End {"}},
 	}, {
 		name:    "the token of a lease is not greater than the end of the one before",
 		undoes:  "rule P2",
 		shows:   "the token of a payment goes back",
 		test:    "idem/store TestTokenOfALeaseIsGreaterThanTheEndOfTheOneBefore",
+		not:     slowMoves,
 		changes: []replacement{{rangeRulesFile, "seen.Token+1, seen.LeaseUntil.UnixMilli()+1)", "seen.Token+1)"}},
 	}, {
 		name:    "a record under a lease has the token of its own clock",
 		undoes:  "38bc12d",
 		shows:   "the token of a payment goes back",
 		test:    "idem/batch TestStreamGivesNoTokenOfATimeAfterItsLease",
+		not:     slowMoves,
 		changes: []replacement{{rangeFile, "max(r.token, min(res.Entry.Token, r.beat.end().UnixMilli()))", "res.Entry.Token"}},
 	}, {
 		name:    "a record under a lease has a token of a time after the lease",
@@ -307,6 +311,7 @@ var defectsOfRanges = []defect{
 		undoes:  "38bc12d: tokens of the time of the read",
 		shows:   "tokens that do not grow beyond the retention",
 		test:    "idem/batch TestStreamGivesEachRecordItsOwnTime",
+		not:     "no copy of a record comes under the same lease after the retention",
 		changes: []replacement{{rangeFile, "max(r.token, min(res.Entry.Token, r.beat.end().UnixMilli()))", "r.token"}},
 	}, {
 		name:    "a claim by key under a lease has the token of its own clock",
@@ -349,6 +354,7 @@ var defectsOfRanges = []defect{
 		undoes: "rule P7",
 		shows:  "a first attempt is begun a third time",
 		test:   "idem/dynamostore TestRules",
+		not:    fewReserved,
 		changes: []replacement{{
 			dynamoRange,
 			"ss[i].Op == store.OpExtend && ss[i].Range != nil {",

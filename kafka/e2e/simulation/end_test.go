@@ -19,6 +19,7 @@ func (w *world) checkEnd() {
 	for key, h := range w.keys {
 		switch {
 		case w.is("registry", "silent") && w.isPlace(key): // it was claimed under its place while its key was not known
+		case w.isPlaceOfUnknown(key): // it was claimed under its place while its key was FAILED
 		case len(h.redriven) > len(h.delivered): // the function that redrove it died, and its letter is there still
 		case h.entry.status == started && w.promises(settled) && w.promises(protected) && w.promises(once) && h.entry.retry == 0:
 			w.violatedLockedf(key, "is STARTED at the end: %+v", h.entry)
@@ -40,6 +41,9 @@ func (w *world) checkRecord(r *record) {
 	case r.key == "" && !w.hasLetter(r):
 		w.violatedLockedf(r.source(), "has no key and no dead letter")
 	case r.key == "":
+	case r.unknown && w.promises(protected) && !w.hasLetter(r) && len(w.of(r.key).completions) == 0:
+		w.violatedLockedf(r.source(), "was redriven with a token that its key never had, and is neither done nor has a letter: %s", w.state(r))
+	case r.unknown:
 	case r.redrive > 0 && w.promises(protected) && !w.hasLetter(r) && !w.of(r.key).doneAfter(r.redrive):
 		w.violatedLockedf(r.source(), "was redriven with token %d, and is neither done nor has a new letter: %s", r.redrive, w.state(r))
 	case w.misused(r) && !w.hasLetter(r) && w.promises(protected):

@@ -85,6 +85,7 @@ func (p *process) handle(ctx context.Context, kr kafka.Record) ([]byte, error) {
 func (p *process) handleUnprotected(ctx context.Context, r *record) ([]byte, error) {
 	p.mu.Lock()
 	p.opened++
+	p.lastOpened = time.Now()
 	p.mu.Unlock()
 	if p.promises(protected) || !p.link.failedLately() {
 		p.violatedf(r.source(), "was handled by %s without a claim, and the store answered", p.name)

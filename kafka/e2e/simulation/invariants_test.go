@@ -331,7 +331,7 @@ func (w *world) checkLetter(l *letter) {
 	attempts := int64(l.Attempts)
 	switch {
 	case len(h.prints) > 1 || w.misused(r): // it has no usable key
-	case r.payment.Kind.fails():
+	case r.payment.Kind.fails(), r.unknown:
 	case r.redrive > 0 && !w.promises(once): // the entry that it would open is gone
 	case attempts > w.maxAttempts, attempts == w.maxAttempts && w.maxAttempts < 8: // processes died, or attempts are few
 	case attempts == w.maxAttempts && slices.ContainsFunc(h.calls, func(e *execution) bool { return e.down }): // fewer keys than an outage needs had failed
@@ -343,6 +343,11 @@ func (w *world) checkLetter(l *letter) {
 // isPlace reports whether a stored key is that of a place, under which a record without a usable key is settled.
 func (w *world) isPlace(key string) bool {
 	return slices.ContainsFunc(w.topic.all, func(r *record) bool { return r.stored == key })
+}
+
+// isPlaceOfUnknown reports whether a stored key is the place of a record that was redriven with a token that its key never had.
+func (w *world) isPlaceOfUnknown(key string) bool {
+	return slices.ContainsFunc(w.topic.all, func(r *record) bool { return r.unknown && r.stored == key })
 }
 
 // hasLetter reports whether there is or was a dead letter of a record.

@@ -216,6 +216,9 @@ func (l *link) carry(ctx context.Context, rq *request) (*http.Response, error) {
 	case silentReply:
 		l.perform(l.process, rq, kind)
 		return nil, l.silence(ctx)
+	case slow:
+		out := l.perform(l.process, rq, kind)
+		return out.response(), sleep(ctx, dynamostore.AttemptTimeout-100*time.Millisecond)
 	case late:
 		d := time.Duration(l.dice.between(100, 3000, "late "+rq.name)) * l.lease / 1000
 		l.running.Go(func() {

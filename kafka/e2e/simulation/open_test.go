@@ -55,3 +55,17 @@ func (w *world) inProgress() bool {
 	}
 	return false
 }
+
+// checkOpened checks that an invocation of a function that is to fail open does not fail, while the store does not answer, before it has called a
+// handler, if it has the time. Records without a key need their dead letters' entries.
+func (p *process) checkOpened(began time.Time, err error) {
+	down, c := p.times[storeDown], p.variables()
+	if began.Sub(p.begun) < down.from || time.Since(p.begun) > down.to || !c.is("IDEMSK_STORE_DOWN", "open") || !p.is("registry", "none") || !p.is("keyless", "no") {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil && p.lastOpened.Before(began) && time.Since(began) < timeout/2 {
+		p.violatedLockedf(p.name, "is to fail open, and answers after %v, in which the store did not answer and no handler was called: %v", time.Since(began), err)
+	}
+}

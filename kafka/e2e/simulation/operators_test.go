@@ -120,7 +120,10 @@ func (w *world) redrive(h operated, i int, name string) {
 	}
 	for range times {
 		if w.is("redrive", "topic") {
-			w.redriveToTopic(h, &l)
+			if w.dice.chance(0.2, "unknown token of "+name) {
+				w.redriveToTopic(h, &l, true)
+			}
+			w.redriveToTopic(h, &l, false)
 			continue
 		}
 		for tries := 0; !w.redriveToFunction(h, &l, name); tries++ {
@@ -137,7 +140,8 @@ func (w *world) redrive(h operated, i int, name string) {
 	w.letters[i].done = true
 }
 
-func (w *world) redriveToTopic(h operated, l *letter) {
+// redriveToTopic writes the record of a letter again, with its token, or with a later one that its key never had, as after a restore of the table.
+func (w *world) redriveToTopic(h operated, l *letter, unknown bool) {
 	w.producing.lock()
 	defer w.producing.unlock()
 	original := w.recordAt(l.place())
@@ -146,13 +150,17 @@ func (w *world) redriveToTopic(h operated, l *letter) {
 		return
 	}
 	r := w.appended(draft{payment: original.payment, partition: int(l.Partition)}, func(r *record) {
-		r.Key, r.Value, r.Headers, r.redrive = l.Key, l.Value, nil, l.Token
-		for _, header := range redriven.Headers(&l.DeadLetter) {
+		one := l.DeadLetter
+		if unknown {
+			one.Token += time.Hour.Milliseconds()
+		}
+		r.Key, r.Value, r.Headers, r.redrive, r.unknown = one.Key, one.Value, nil, one.Token, unknown
+		for _, header := range redriven.Headers(&one) {
 			r.Headers = append(r.Headers, mskevent.Header(header))
 		}
 	}, h.publish)
 	w.log("operator", "redrives "+l.Source()+" as "+r.source())
-	if r.key == l.IdempotencyKey {
+	if r.key == l.IdempotencyKey && !unknown {
 		w.mu.Lock()
 		w.of(r.key).redriven[l.Token], w.of(r.key).delivered[l.Token] = true, true
 		w.mu.Unlock()

@@ -36,6 +36,7 @@ type process struct {
 	client     *dynamodb.Client // of the handler
 	handler    kafka.Handler
 	health     health
+	lastOpened time.Time       // when its handler was last called without a claim
 	alive      context.Context // done when the process has ended
 	end        context.CancelFunc
 }
@@ -174,6 +175,7 @@ func (p *process) invoke(payload []byte) ([]byte, error) {
 		}
 		p.checkReleased(began)
 		p.checkHeldBack(began, a.err)
+		p.checkOpened(began, a.err)
 		return a.out, a.err
 	case <-p.alive.Done():
 		return nil, errCrashed

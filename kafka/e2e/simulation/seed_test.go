@@ -42,6 +42,7 @@ const (
 	lostReply       = "lost-reply"       // it is reset after the request is performed
 	silent          = "silent"           // no answer; the request is lost
 	silentReply     = "silent-reply"     // no answer; the request is performed
+	slow            = "slow"             // the answer comes shortly before its sender gives up
 	late            = "late"             // no answer; the request is performed when its sender has given up
 	throttled       = "throttled"        // also a queue that accepts no letter
 	internal        = "internal"         // an internal error of the service, before the request is performed
@@ -65,7 +66,7 @@ var requestFaults = []struct {
 	kind    string
 	percent int
 }{
-	{refused, 4}, {reset, 4}, {lostReply, 8}, {silent, 3}, {silentReply, 4}, {late, 5}, {throttled, 8}, {internal, 4}, {internalApplied, 4},
+	{refused, 4}, {reset, 4}, {lostReply, 8}, {silent, 3}, {silentReply, 4}, {slow, 4}, {late, 5}, {throttled, 8}, {internal, 4}, {internalApplied, 4},
 	{conflict, 8}, {partial, 60},
 }
 

@@ -50,6 +50,7 @@ type record struct {
 	print   []byte        // its fingerprint, as stored; nil without fingerprints
 	at      time.Duration // when it can be read
 	redrive int64         // the token of the dead letter that it was
+	unknown bool          // its key never had that token
 	lost    string        // why nothing needs to become of it: what an operator did, or the limits of the event source
 }
 
