@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// DeadLetters is the destination of records that can never succeed. Package sqsdlq sends them to an SQS queue, package topicdlq
+// DeadLetters is the destination of records that can never succeed. Package kafka/deadletter/sqs sends them to an SQS queue, package kafka/deadletter/topic
 // to a Kafka topic.
 type DeadLetters interface {
 	// Send sends a dead letter. It must return nil only if the letter is stored durably, because the record is not delivered
@@ -42,7 +42,7 @@ type DeadLetter struct {
 	// "headers", "undecoded", "key".
 	ValueOmitted int      `json:"valueOmitted,omitempty"`
 	Omitted      []string `json:"omitted,omitempty"`
-	// ValueObject is the object in S3 with the omitted value, s3://BUCKET/KEY, if package s3spill has stored it.
+	// ValueObject is the object in S3 with the omitted value, s3://BUCKET/KEY, if package kafka/deadletter/s3 has stored it.
 	ValueObject string `json:"valueObject,omitempty"`
 
 	IdempotencyKey string        `json:"idempotencyKey"` // as stored

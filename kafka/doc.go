@@ -2,7 +2,7 @@
 // stored result, and records that can never succeed are sent to the dead letters. All hosts use this package, so a handler runs on each
 // of them unchanged: package lambda/msk reads the records from the events of a Lambda function, package kafka/consumer from the topic.
 //
-// An application needs [JSON] or a [Handler], and [Record]; most need nothing else, because lambda/app and kafka/app read the configuration
+// An application needs [JSON] or a [Handler], and [Record]; most need nothing else, because app/lambda and app/process read the configuration
 // from the environment.
 //
 // A record becomes a task of the engine in these steps:

@@ -4,7 +4,7 @@
 //
 //	t, err := telemetry.New(telemetry.Config{Group: "ledger"}) // after the SDK has set the providers
 //	…
-//	app.Start(handler, t.Options()...)
+//	lambda.Start(handler, t.Options()...)
 //
 // docs/telemetry.md lists the spans, attributes and metrics.
 package telemetry

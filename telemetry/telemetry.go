@@ -10,7 +10,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 )
 
 // scope is the name of the instrumentation scope.
@@ -72,11 +72,11 @@ func New(cfg Config) (*Telemetry, error) {
 	}, nil
 }
 
-// Options returns the options of a host, for lambda/app and kafka/app.
-func (t *Telemetry) Options() []host.Option {
-	all := []host.Option{host.WithHandler(t.Handler), host.WithBatch(t.Batch), host.WithObserver(t)}
+// Options returns the options of a host, for app/lambda and app/process.
+func (t *Telemetry) Options() []app.Option {
+	all := []app.Option{app.WithHandler(t.Handler), app.WithBatch(t.Batch), app.WithObserver(t)}
 	if t.pollSpans {
-		all = append(all, host.WithPoll(t.Poll))
+		all = append(all, app.WithPoll(t.Poll))
 	}
 	return all
 }

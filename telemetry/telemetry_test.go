@@ -19,7 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/observe"
@@ -398,7 +398,7 @@ func TestOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		base := host.NewBase(host.NewVars(func(string) (string, bool) { return "", false }), host.Config{}, io.Discard, tel.Options()...)
+		base := app.NewBase(app.NewVars(func(string) (string, bool) { return "", false }), app.Config{}, io.Discard, tel.Options()...)
 		records := base.Config.Records
 		if records.Batch == nil || (records.Poll != nil) != polls || base.Config.Engine.Observer == nil {
 			t.Errorf("with PollSpans %v: %+v", polls, records)

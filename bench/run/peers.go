@@ -55,7 +55,7 @@ func (p *peer) eventRecords() int { return cmp.Or(p.records, records) }
 const consumerRecords = 5 * records
 
 func (r *runner) peers() []peer {
-	// The collector's settings of app.StartFunc in a function of 512 MB. The floor has them too.
+	// The collector's settings of lambda.StartFunc in a function of 512 MB. The floor has them too.
 	tuned := []string{"GOGC=400", "GOMEMLIMIT=409MiB"}
 	ours := func(name string, env ...string) peer {
 		return peer{name: name, command: []string{r.program("idemsk")}, env: append(env, tuned...), key: ourKey, batched: true}

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -26,10 +26,10 @@ func variables(t *testing.T, tpl template) values {
 }
 
 // config reads the environment as the function does, with something in place of what only CloudFormation knows.
-func config(t *testing.T, tpl template) app.Config {
+func config(t *testing.T, tpl template) lambda.Config {
 	t.Helper()
 	env := variables(t, tpl)
-	vars := host.NewVars(func(name string) (string, bool) {
+	vars := app.NewVars(func(name string) (string, bool) {
 		value, ok := env[name]
 		if _, isRef := value.(values); isRef {
 			if name == "IDEMSK_DEAD_LETTER_QUEUE_URL" {
@@ -39,7 +39,7 @@ func config(t *testing.T, tpl template) app.Config {
 		}
 		return fmt.Sprint(value), ok
 	})
-	cfg := app.ReadConfig(vars)
+	cfg := lambda.ReadConfig(vars)
 	if err := vars.Err(); err != nil {
 		t.Fatalf("the function would refuse its environment: %v", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Variables reads environment variables and collects errors in them. *host.Vars implements it.
+// Variables reads environment variables and collects errors in them. *app.Vars implements it.
 type Variables interface {
 	// String returns a variable, or def if it is not set.
 	String(name, def string) string

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
@@ -26,8 +26,8 @@ const (
 // idem.Unavailable, so that no attempt is counted.
 type Runtime func(ctx context.Context, event []byte) (answer []byte, err error)
 
-// Build is the host.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event in another context.
-func Build(_ context.Context, base *host.Base) (msk.Handler, error) {
+// Build is the app.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event in another context.
+func Build(_ context.Context, base *app.Base) (msk.Handler, error) {
 	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)
 		return inv.call(ctx, rs)

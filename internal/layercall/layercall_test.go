@@ -12,12 +12,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -31,8 +31,8 @@ func TestCallsOfAnInvocation(t *testing.T) {
 		env := map[string]string{
 			"AWS_LAMBDA_FUNCTION_NAME": "payments", "IDEMSK_STORE": "memory", "IDEMSK_KEY": "key", "IDEMSK_FAILURES": "partial", "IDEMSK_RETRY_DELAY": "0s",
 		}
-		vars := host.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
-		fn, err := app.New(t.Context(), layercall.Build, vars, io.Discard, io.Discard)
+		vars := app.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
+		fn, err := lambda.New(t.Context(), layercall.Build, vars, io.Discard, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}

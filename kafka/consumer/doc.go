@@ -1,6 +1,6 @@
 // Package consumer runs a handler in a long-running process that consumes topics as a member of a Kafka consumer group, on ECS,
-// EKS or a virtual machine. Package lambda/app runs the same handler as a Lambda function; both use package kafka, with the same
-// keys, stores and dead letters. Package kafka/app configures a consumer by environment variables.
+// EKS or a virtual machine. Package app/lambda runs the same handler as a Lambda function; both use package kafka, with the same
+// keys, stores and dead letters. Package app/process configures a consumer by environment variables.
 //
 // # Guarantees
 //

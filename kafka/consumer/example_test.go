@@ -14,7 +14,7 @@ import (
 )
 
 // A process consumes a topic until it gets SIGTERM. It then drains and ends. A program that is configured by environment variables
-// uses package kafka/app instead.
+// uses package app/process instead.
 func Example() {
 	book := func(_ context.Context, r kafka.Record) ([]byte, error) {
 		fmt.Println("booking", string(r.Value))

@@ -13,17 +13,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	appprocess "github.com/idemsk/idemsk/app/process"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/app"
 )
 
 // quietProcess is the value of processVariable for a process whose handler takes 5 ms and writes nothing.
 const quietProcess = "quiet"
 
 func quietly() {
-	app.Start(func(ctx context.Context, _ kafka.Record) ([]byte, error) {
+	appprocess.Start(func(ctx context.Context, _ kafka.Record) ([]byte, error) {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():

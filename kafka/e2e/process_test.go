@@ -18,10 +18,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	appprocess "github.com/idemsk/idemsk/app/process"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/subprocess"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/app"
 )
 
 // processVariable makes the test binary a consumer process. Its handler does not return for the key "slow" before the deadline of
@@ -32,7 +32,7 @@ func process() {
 	if os.Getenv(processVariable) == quietProcess {
 		quietly()
 	}
-	app.Start(func(ctx context.Context, r kafka.Record) ([]byte, error) {
+	appprocess.Start(func(ctx context.Context, r kafka.Record) ([]byte, error) {
 		fmt.Println("handling", string(r.Key))
 		slog.InfoContext(ctx, "booking")
 		switch string(r.Key) {

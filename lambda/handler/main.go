@@ -2,10 +2,10 @@
 package main
 
 import (
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 )
 
 func main() {
-	app.StartFunc(ledger.Build(nil))
+	lambda.StartFunc(ledger.Build(nil))
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/internal/reconcile"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -19,7 +19,7 @@ type config struct {
 // maxCovers is the longest retention of keys.
 const maxCovers = 10 * 365 * 24 * time.Hour
 
-func readConfig(v *host.Vars, keys *kafka.Config) config {
+func readConfig(v *app.Vars, keys *kafka.Config) config {
 	c := config{
 		export: v.String("IDEMSK_EXPORT", ""),
 		field:  v.String("IDEMSK_EXPORT_FIELD", "idempotencyKey"),

@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/host/pgapp"
-	"github.com/idemsk/idemsk/host/redisapp"
-	"github.com/idemsk/idemsk/host/s3app"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/postgres"
+	"github.com/idemsk/idemsk/app/redis"
+	"github.com/idemsk/idemsk/app/s3"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/emf"
 	"github.com/idemsk/idemsk/internal/reconcile"
@@ -34,18 +34,18 @@ type pruner interface {
 // function is the maintenance as a Lambda handler.
 type function struct {
 	config
-	base   *host.Base
+	base   *app.Base
 	store  store.Store
 	stdout io.Writer // for metrics
 }
 
 // newFunction creates the function from the environment variables. Metrics go to stdout, logs to stderr. It returns all errors of the
 // configuration together.
-func newFunction(ctx context.Context, vars *host.Vars, stdout, stderr io.Writer) (*function, error) {
+func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) (*function, error) {
 	const name = "AWS_LAMBDA_FUNCTION_NAME"
-	options := []host.Option{pgapp.Store(), redisapp.Store()}
-	cfg := host.ReadConfig(vars, host.Defaults{Name: vars.String(name, ""), NameVariable: name}, options...)
-	f := &function{config: readConfig(vars, &cfg.Records), base: host.NewBase(vars, cfg, stderr, options...), stdout: stdout}
+	options := []app.Option{postgres.Store(), redis.Store()}
+	cfg := app.ReadConfig(vars, app.Defaults{Name: vars.String(name, ""), NameVariable: name}, options...)
+	f := &function{config: readConfig(vars, &cfg.Records), base: app.NewBase(vars, cfg, stderr, options...), stdout: stdout}
 	vars.WarnUnread(ctx, f.base.Logger)
 	if err := vars.Err(); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (f *function) openExport(ctx context.Context, o *reconcile.Options, now tim
 	if err != nil {
 		return none, err
 	}
-	export, err := reconcile.OpenObject(ctx, s3app.NewClient(awsCfg), f.export, f.field)
+	export, err := reconcile.OpenObject(ctx, s3.NewClient(awsCfg), f.export, f.field)
 	if err != nil {
 		return none, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
@@ -81,7 +81,7 @@ func (f *fixture) invoke(ctx context.Context, event string) error {
 		return value, ok
 	}
 	var stdout bytes.Buffer
-	fn, err := newFunction(f.Context(), host.NewVars(lookup), &stdout, &f.logs)
+	fn, err := newFunction(f.Context(), app.NewVars(lookup), &stdout, &f.logs)
 	if err != nil {
 		return err
 	}

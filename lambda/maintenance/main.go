@@ -16,11 +16,11 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 )
 
 func main() {
-	fn, err := newFunction(context.Background(), host.Environment(), os.Stdout, os.Stderr)
+	fn, err := newFunction(context.Background(), app.Environment(), os.Stdout, os.Stderr)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the maintenance can't start:\n%v\n", err)
 		os.Exit(1)

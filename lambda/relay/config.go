@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/internal/kafkaauth"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
@@ -22,7 +22,7 @@ type config struct {
 
 const maxAttempts = 20
 
-func readConfig(v *host.Vars) config {
+func readConfig(v *app.Vars) config {
 	return config{
 		table:    v.Table("IDEMSK_OUTBOX_TABLE", dynamooutbox.DefaultTable),
 		kafka:    kafkaauth.Read(v),
@@ -33,7 +33,7 @@ func readConfig(v *host.Vars) config {
 	}
 }
 
-func readLogLevel(v *host.Vars) slog.Level {
+func readLogLevel(v *app.Vars) slog.Level {
 	switch v.OneOf("IDEMSK_LOG_LEVEL", "INFO", "DEBUG", "WARN", "ERROR") {
 	case "DEBUG":
 		return slog.LevelDebug

@@ -13,7 +13,7 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
@@ -34,7 +34,7 @@ type function struct {
 
 // newFunction creates the function from the environment variables. Metrics go to stdout, logs to stderr. It returns all errors
 // of the configuration together. It opens no connection.
-func newFunction(ctx context.Context, vars *host.Vars, stdout, stderr io.Writer) (*function, error) {
+func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) (*function, error) {
 	cfg := readConfig(vars)
 	logger := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: cfg.logLevel}))
 	vars.WarnUnread(ctx, logger)

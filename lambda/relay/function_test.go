@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 )
 
 // metrics returns the last batch's, and wants CloudWatch to find all of them in it.
@@ -186,7 +186,7 @@ func TestAllInvalidVariablesAreNamed(t *testing.T) {
 		"IDEMSK_OUTBOX_TABLE": "a b", "IDEMSK_KAFKA_BROKERS": "broker", "IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_TLS": "false",
 		"IDEMSK_KAFKA_TLS_CA": "nowhere.pem", "IDEMSK_KAFKA_TIMEOUT": "1h", "IDEMSK_RELAY_ATTEMPTS": "0", "IDEMSK_LOG_LEVEL": "loud",
 	}
-	v := host.NewVars(lookup(vars))
+	v := app.NewVars(lookup(vars))
 	_, err := newFunction(t.Context(), v, nil, nil)
 	if err == nil {
 		t.Fatal("no error")
@@ -203,7 +203,7 @@ func TestUnreadVariableIsNamed(t *testing.T) {
 	t.Setenv("IDEMSK_KAFKA_BROKER", "127.0.0.1:9")
 	t.Setenv("IDEMSK_KAFKA_BROKERS", "")
 	var stderr bytes.Buffer
-	_, err := newFunction(t.Context(), host.Environment(), io.Discard, &stderr)
+	_, err := newFunction(t.Context(), app.Environment(), io.Discard, &stderr)
 	if err == nil || !strings.Contains(stderr.String(), `"variable":"IDEMSK_KAFKA_BROKER","perhaps":"IDEMSK_KAFKA_BROKERS"`) {
 		t.Errorf("error %v, log %q", err, stderr.String())
 	}
@@ -224,7 +224,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 		documented[row[1]] = ""
 	}
 	read := make(map[string]string)
-	readConfig(host.NewVars(func(name string) (string, bool) {
+	readConfig(app.NewVars(func(name string) (string, bool) {
 		if strings.HasPrefix(name, "IDEMSK_") {
 			read[name] = ""
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
@@ -112,7 +112,7 @@ func start(t *testing.T, a *cloud, c *kfake.Cluster, env map[string]string) *fix
 	}
 	s := &fixture{T: t}
 	var err error
-	s.fn, err = newFunction(t.Context(), host.NewVars(lookup(vars)), &s.metric, &s.logs)
+	s.fn, err = newFunction(t.Context(), app.NewVars(lookup(vars)), &s.metric, &s.logs)
 	if err != nil {
 		t.Fatal(err)
 	}

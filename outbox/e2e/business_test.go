@@ -11,10 +11,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/internal/test/tally"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
 )
@@ -78,10 +78,10 @@ func paymentKey(t *testing.T) kafka.KeyFunc {
 }
 
 // function returns the second consumer as Lambda runs it, without any variable set: the outbox's events must fit its defaults.
-func function(t *testing.T, handler msk.Handler) *app.Function {
+func function(t *testing.T, handler msk.Handler) *lambda.Function {
 	t.Helper()
-	build := func(context.Context, *app.Base) (msk.Handler, error) { return handler, nil }
-	fn, err := app.New(t.Context(), build, host.NewVars(asLambda), io.Discard, io.Discard)
+	build := func(context.Context, *lambda.Base) (msk.Handler, error) { return handler, nil }
+	fn, err := lambda.New(t.Context(), build, app.NewVars(asLambda), io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
-// Package schemaapp runs a handler of decoded values as a function (lambda/app) or as a process (kafka/app):
+// Package schemaapp runs a handler of decoded values as a function (app/lambda) or as a process (app/process):
 //
-//	func main() { app.StartFunc(schemaapp.Build(decoder, book)) }
+//	func main() { lambda.StartFunc(schemaapp.Build(decoder, book)) }
 //
-//	func decoder(ctx context.Context, b *host.Base) (*schema.Decoder, error) {
+//	func decoder(ctx context.Context, b *app.Base) (*schema.Decoder, error) {
 //		cfg, err := b.AWS(ctx)
 //		if err != nil {
 //			return nil, err
@@ -15,17 +15,17 @@ import (
 	"context"
 	"strings"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/schema"
 )
 
-// Build returns a host.Build of a schema.Handler. What IDEMSK_KEY and IDEMSK_FINGERPRINT take from parts of values (json:…, hash:…) is
+// Build returns a app.Build of a schema.Handler. What IDEMSK_KEY and IDEMSK_FINGERPRINT take from parts of values (json:…, hash:…) is
 // taken from the decoded values. With IDEMSK_KEY=key the key is schema.Decoder.RecordKey.
 func Build[T, R any](
-	decoder func(ctx context.Context, b *host.Base) (*schema.Decoder, error), f func(ctx context.Context, value T, r kafka.Record) (R, error),
-) host.Build {
-	return func(ctx context.Context, b *host.Base) (kafka.Handler, error) {
+	decoder func(ctx context.Context, b *app.Base) (*schema.Decoder, error), f func(ctx context.Context, value T, r kafka.Record) (R, error),
+) app.Build {
+	return func(ctx context.Context, b *app.Base) (kafka.Handler, error) {
 		d, err := decoder(ctx, b)
 		if err != nil {
 			return nil, err

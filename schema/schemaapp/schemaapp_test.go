@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/schema"
@@ -34,10 +34,10 @@ func TestVariablesApplyToDecodedValues(t *testing.T) {
 		{"hash:$.id", "", "8b54475402832ed678027ac0d12c6ef67b3fb83224d4f6d68dc0315337a52773", idem.Fingerprint{}},
 	} {
 		env := map[string]string{"IDEMSK_STORE": "memory", "IDEMSK_NAMESPACE": "n", "IDEMSK_KEY": tc.key, "IDEMSK_FINGERPRINT": tc.fingerprint}
-		vars := host.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
-		base := host.NewBase(vars, host.ReadConfig(vars, host.Defaults{}), t.Output())
+		vars := app.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
+		base := app.NewBase(vars, app.ReadConfig(vars, app.Defaults{}), t.Output())
 		var handled string
-		parts, err := base.Parts(t.Context(), schemaapp.Build(func(context.Context, *host.Base) (*schema.Decoder, error) {
+		parts, err := base.Parts(t.Context(), schemaapp.Build(func(context.Context, *app.Base) (*schema.Decoder, error) {
 			registry, err := confluent.New([]string{server.URL()})
 			if err != nil {
 				return nil, err

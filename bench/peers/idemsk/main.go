@@ -1,4 +1,4 @@
-// Program idemsk is the function of a trivial handler as lambda/app builds it from the environment, for the benchmark.
+// Program idemsk is the function of a trivial handler as app/lambda builds it from the environment, for the benchmark.
 package main
 
 import (
@@ -6,9 +6,9 @@ import (
 	"os"
 	"sync/atomic"
 
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/bench/internal/peer"
-	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -19,7 +19,7 @@ type payment struct {
 
 // function is the deployed function, but for the Runtime API.
 type function struct {
-	*app.Function
+	*lambda.Function
 	handled atomic.Int64
 }
 
@@ -33,14 +33,14 @@ func (f *function) Invoke(ctx context.Context, payload []byte) (int, error) {
 func main() {
 	peer.Main(func(ctx context.Context) (peer.Function, error) {
 		f := new(function)
-		handler := func(context.Context, *app.Base) (msk.Handler, error) {
+		handler := func(context.Context, *lambda.Base) (msk.Handler, error) {
 			return msk.JSON(func(_ context.Context, p payment, _ msk.Record) (string, error) {
 				f.handled.Add(1)
 				return p.PaymentID, nil
 			}), nil
 		}
 		var err error
-		f.Function, err = app.New(ctx, handler, host.NewVars(os.LookupEnv), os.Stderr, os.Stderr)
+		f.Function, err = lambda.New(ctx, handler, app.NewVars(os.LookupEnv), os.Stderr, os.Stderr)
 		return f, err
 	})
 }

@@ -160,7 +160,7 @@ type Props struct {
 	Canary Canary
 
 	// DeadLetterBucketARN is an S3 bucket, or a prefix in it, for the values of large dead letters: arn:aws:s3:::NAME/PREFIX. CodeDir must
-	// contain a program with host/s3app, which the example function is not. A customer key of the bucket must admit Role to
+	// contain a program with app/s3, which the example function is not. A customer key of the bucket must admit Role to
 	// kms:GenerateDataKey. Default: none; large dead letters are sent without their values.
 	DeadLetterBucketARN string
 

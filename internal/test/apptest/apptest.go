@@ -6,8 +6,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -17,22 +17,22 @@ const Event = `{"eventSource":"aws:kafka","records":{"payments-0":[{"topic":"pay
 
 // Function is a function under test, with its output.
 type Function struct {
-	*app.Function
+	*lambda.Function
 	Stdout, Stderr bytes.Buffer
 }
 
 // Start starts a function with the name ledger, unless the variables contain another.
-func Start(t testing.TB, env map[string]string, handler msk.Handler, options ...host.Option) (*Function, error) {
+func Start(t testing.TB, env map[string]string, handler msk.Handler, options ...app.Option) (*Function, error) {
 	t.Helper()
 	var f Function
-	build := func(context.Context, *host.Base) (msk.Handler, error) { return handler, nil }
-	fn, err := app.New(t.Context(), build, Vars(env), &f.Stdout, &f.Stderr, options...)
+	build := func(context.Context, *app.Base) (msk.Handler, error) { return handler, nil }
+	fn, err := lambda.New(t.Context(), build, Vars(env), &f.Stdout, &f.Stderr, options...)
 	f.Function = fn
 	return &f, err
 }
 
 // MustStart is Start for a function that must start.
-func MustStart(t testing.TB, env map[string]string, handler msk.Handler, options ...host.Option) *Function {
+func MustStart(t testing.TB, env map[string]string, handler msk.Handler, options ...app.Option) *Function {
 	t.Helper()
 	f, err := Start(t, env, handler, options...)
 	if err != nil {
@@ -69,8 +69,8 @@ func Returning(result string, err error) msk.Handler {
 }
 
 // Vars returns Vars that read from a map instead of the environment, with the function name ledger unless the map has another.
-func Vars(env map[string]string) *host.Vars {
-	return host.NewVars(func(name string) (string, bool) {
+func Vars(env map[string]string) *app.Vars {
+	return app.NewVars(func(name string) (string, bool) {
 		s, ok := env[name]
 		if !ok && name == "AWS_LAMBDA_FUNCTION_NAME" {
 			return "ledger", true

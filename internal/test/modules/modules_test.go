@@ -20,12 +20,12 @@ const handler = `package main
 import (
 	"context"
 
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 func main() {
-	app.Start(msk.JSON(func(context.Context, struct{}, msk.Record) (string, error) { return "", nil }))
+	lambda.Start(msk.JSON(func(context.Context, struct{}, msk.Record) (string, error) { return "", nil }))
 }
 `
 
@@ -45,7 +45,7 @@ func TestFunctionOnDynamoDBDownloadsNoOtherClient(t *testing.T) {
 	for _, args := range [][]string{
 		{"mod", "init", "example.com/payments"},
 		{"mod", "edit", "-replace", "github.com/idemsk/idemsk=" + root},
-		{"get", "github.com/idemsk/idemsk/lambda/app", "github.com/idemsk/idemsk/lambda/msk"},
+		{"get", "github.com/idemsk/idemsk/app/lambda", "github.com/idemsk/idemsk/lambda/msk"},
 		{"list", "-deps", "."},
 		{"mod", "tidy", "-e"}, // continues without the modules of tests, which may be missing from the local cache
 	} {

@@ -275,7 +275,7 @@ var defectsOfRecords = []defect{
 		name:   "letters of two failures have one ID",
 		undoes: "letter identity",
 		shows:  "a queue that deduplicates drops the second letter",
-		test:   "kafka/sqsdlq TestFIFOQueueKeepsTheLettersOfAllFailures",
+		test:   "kafka/deadletter/sqs TestFIFOQueueKeepsTheLettersOfAllFailures",
 		not:    "the queue of a run does not deduplicate",
 		changes: []replacement{{
 			letterFile,

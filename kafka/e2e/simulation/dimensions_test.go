@@ -128,8 +128,8 @@ var otherVariables = map[string]string{
 	"IDEMSK_MAX_CLOCK_SKEW":        "skew; the dimension clocks lets clocks differ by more",
 	"IDEMSK_DEAD_LETTER_TOPIC":     "the dimension letters: a queue in the topic's place (process.options)",
 	"IDEMSK_DEAD_LETTER_QUEUE_URL": "the dimension letters: the queue has the virtual network (process.options)",
-	"IDEMSK_DEAD_LETTER_MAX_BYTES": "payments are small; package sqsdlq tests the limit",
-	"IDEMSK_DEAD_LETTER_BUCKET":    "payments are small; package s3spill tests it",
+	"IDEMSK_DEAD_LETTER_MAX_BYTES": "payments are small; package kafka/deadletter/sqs tests the limit",
+	"IDEMSK_DEAD_LETTER_BUCKET":    "payments are small; package kafka/deadletter/s3 tests it",
 	"IDEMSK_LOG_LEVEL":             "it changes no behaviour",
 
 	"IDEMSK_KAFKA_BROKERS":         "the brokers of the seed",

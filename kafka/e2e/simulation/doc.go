@@ -1,8 +1,8 @@
 // Package simulation runs functions and consumer processes in virtual time, in a configuration that a seed draws, with producers, operators and faults of
 // the seed, and checks the invariants of idempotency after every request. It has tests only. make simulate runs many seeds, make test a few.
 //
-// A run has a topic and a host. A function is package lambda/app behind an event source with pollers, with a handler of records, a bulk handler, or the
-// protocol of the layer with a scripted function. A process is package kafka/app's consumer on an in-process Kafka with a virtual network. It is the real
+// A run has a topic and a host. A function is package app/lambda behind an event source with pollers, with a handler of records, a bulk handler, or the
+// protocol of the layer with a scripted function. A process is package app/process's consumer on an in-process Kafka with a virtual network. It is the real
 // code from the event, or the fetch, down to the requests of the AWS SDK. The store is dynamostore on dynamofake, the queue of dead letters is sqsfake;
 // both are called without sockets.
 //

@@ -17,9 +17,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
+	appprocess "github.com/idemsk/idemsk/app/process"
 	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
-	"github.com/idemsk/idemsk/kafka/app"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
@@ -224,7 +224,7 @@ func (g *group) member(name string) {
 	}
 }
 
-// consume runs a process as package kafka/app does.
+// consume runs a process as package app/process does.
 func (g *group) consume(ctx context.Context, p *process, name string) error {
 	options := p.options()
 	more := map[string]string{"IDEMSK_KAFKA_BROKERS": g.brokers[0]}
@@ -232,8 +232,8 @@ func (g *group) consume(ctx context.Context, p *process, name string) error {
 		more["IDEMSK_KAFKA_INSTANCE_ID"] = name
 	}
 	vars := p.vars(more)
-	cfg := app.ReadConfig(vars, options...)
-	base := host.NewBase(vars, cfg.Config, io.Discard, options...)
+	cfg := appprocess.ReadConfig(vars, options...)
+	base := app.NewBase(vars, cfg.Config, io.Discard, options...)
 	parts, err := base.Parts(ctx, p.build)
 	if err != nil {
 		return err

@@ -114,6 +114,7 @@ func (p *process) execute(ctx context.Context, e *execution, a idem.Attempt) ([]
 	if err := sleep(ctx, p.work(e.record, a.Number)); err != nil {
 		return nil, context.Cause(ctx)
 	}
+	p.checkHeld(e)
 	if e.down {
 		return nil, errDown
 	}
@@ -266,6 +267,18 @@ func (p *process) checkAlone(h *history, e *execution, wrong func(string, ...any
 	}
 	if h.entry.final() && h.entry.token >= e.token && e.ctx.Err() == nil {
 		wrong("is handled by %s with token %d, and is %s", p.name, e.token, h.entry.status)
+	}
+}
+
+// checkHeld checks that a handler is told when the lease of its key is over by the clock of its process. A call of several records is not.
+func (p *process) checkHeld(e *execution) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := &p.of(e.record.key).entry
+	over := time.Now().Add(p.offset).UnixMilli() - h.lease
+	held := h.status == started && h.token == e.token && h.retry == 0
+	if held && over > 1 && e.ctx.Err() == nil && p.is("handler", "record") && !p.ended() {
+		p.violatedLockedf(e.record.key, "is handled by %s still, %d ms after the end of its lease", p.name, over)
 	}
 }
 

@@ -11,26 +11,26 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/sqsdlq"
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
 )
 
-// process is a process of the function, package app with everything below it, or a member of a consumer group. It has a network of its own.
+// process is a process of the function, package app/lambda with everything below it, or a member of a consumer group. It has a network of its own.
 type process struct {
 	*world
 	name       string
 	deployment int
-	offset     time.Duration // of its clock
-	fn         *app.Function // nil in a group
-	turn       gate          // held during an invocation
+	offset     time.Duration    // of its clock
+	fn         *lambda.Function // nil in a group
+	turn       gate             // held during an invocation
 	aws        aws.Config
 	link       *link
 	client     *dynamodb.Client // of the handler
@@ -59,43 +59,43 @@ func (w *world) newProcess(name string) *process {
 	return p
 }
 
-// options give a host the process's network and clock: the store and the queue, with the clients that package host uses.
-func (p *process) options() []host.Option {
-	tables := host.WithStore(host.Store{
-		Name: host.StoreDynamoDB,
-		Read: func(v *host.Vars, c *host.Config) { c.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable) },
-		Open: func(_ context.Context, b *host.Base) (store.Store, error) {
+// options give a host the process's network and clock: the store and the queue, with the clients that package app uses.
+func (p *process) options() []app.Option {
+	tables := app.WithStore(app.Store{
+		Name: app.StoreDynamoDB,
+		Read: func(v *app.Vars, c *app.Config) { c.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable) },
+		Open: func(_ context.Context, b *app.Base) (store.Store, error) {
 			clock := func() time.Time { return time.Now().Add(p.offset) }
 			return dynamostore.New(p.client, dynamostore.Config{Table: b.Config.Table, MaxClockSkew: b.Config.MaxClockSkew, Clock: clock})
 		},
 	})
-	letters := host.WithDeadLetterTopic(host.DeadLetterTopic{
-		Read: func(*host.Vars) {},
-		Open: func(context.Context, *host.Base) (kafka.DeadLetters, error) {
-			client := sqs.NewFromConfig(p.aws, func(o *sqs.Options) {
+	letters := app.WithDeadLetterTopic(app.DeadLetterTopic{
+		Read: func(*app.Vars) {},
+		Open: func(context.Context, *app.Base) (kafka.DeadLetters, error) {
+			client := awssqs.NewFromConfig(p.aws, func(o *awssqs.Options) {
 				o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = 3, 200*time.Millisecond })
 			})
-			return sqsdlq.New(client, sqsdlq.Config{URL: p.url})
+			return sqs.New(client, sqs.Config{URL: p.url})
 		},
 	})
-	return []host.Option{tables, letters}
+	return []app.Option{tables, letters}
 }
 
 // vars returns the environment of a process.
-func (p *process) vars(more map[string]string) *host.Vars {
+func (p *process) vars(more map[string]string) *app.Vars {
 	env := p.environ(p.deployment)
 	maps.Copy(env, more)
-	return host.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
+	return app.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
 }
 
 // start starts a process of the function.
 func (w *world) start(name string) *process {
 	p := w.newProcess(name)
-	build := host.Build(p.build)
+	build := app.Build(p.build)
 	if w.is("handler", "layer") {
 		build = p.buildLayer
 	}
-	fn, err := app.New(p.alive, build, p.vars(nil), io.Discard, io.Discard, p.options()...)
+	fn, err := lambda.New(p.alive, build, p.vars(nil), io.Discard, io.Discard, p.options()...)
 	if err != nil {
 		panic(err) // the settings are valid
 	}
@@ -103,8 +103,8 @@ func (w *world) start(name string) *process {
 	return p
 }
 
-// build is the host.Build of the function and of a member of a group.
-func (p *process) build(_ context.Context, base *host.Base) (kafka.Handler, error) {
+// build is the app.Build of the function and of a member of a group.
+func (p *process) build(_ context.Context, base *app.Base) (kafka.Handler, error) {
 	if p.is("registry", "silent") {
 		base.Config.Records.Key = p.askRegistry(base.Config.Records.Key)
 	}
@@ -115,8 +115,8 @@ func (p *process) build(_ context.Context, base *host.Base) (kafka.Handler, erro
 	return nil, nil // there is a bulk handler instead
 }
 
-// buildLayer is the host.Build of the layer.
-func (p *process) buildLayer(ctx context.Context, base *host.Base) (kafka.Handler, error) {
+// buildLayer is the app.Build of the layer.
+func (p *process) buildLayer(ctx context.Context, base *app.Base) (kafka.Handler, error) {
 	_, _ = p.build(ctx, base) // for the key
 	return layercall.Build(ctx, base)
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/host/topicapp"
+	"github.com/idemsk/idemsk/app"
+	function "github.com/idemsk/idemsk/app/lambda"
+	"github.com/idemsk/idemsk/app/process"
+	"github.com/idemsk/idemsk/app/topic"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
-	process "github.com/idemsk/idemsk/kafka/app"
-	function "github.com/idemsk/idemsk/lambda/app"
 )
 
 // environment returns the variables of a consumer in memory with the topic of dead letters.
-func environment(brokers []string, more map[string]string) *host.Vars {
+func environment(brokers []string, more map[string]string) *app.Vars {
 	env := map[string]string{
 		"IDEMSK_STORE": "memory", "IDEMSK_DEAD_LETTER_TOPIC": letters, "IDEMSK_KAFKA_BROKERS": strings.Join(brokers, ","), "IDEMSK_KEY": "key",
 	}
-	return host.NewVars(func(name string) (string, bool) {
+	return app.NewVars(func(name string) (string, bool) {
 		if s, ok := more[name]; ok {
 			return s, true
 		}
@@ -49,7 +49,7 @@ func wantLetter(t *testing.T, brokers []string, of string) {
 func TestFunctionSendsItsLettersToATopic(t *testing.T) {
 	brokers := newCluster(t).ListenAddrs()
 	vars := environment(brokers, map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "pay"})
-	f, err := function.New(t.Context(), host.Handler(refuse), vars, t.Output(), t.Output(), topicapp.DeadLetters())
+	f, err := function.New(t.Context(), app.Handler(refuse), vars, t.Output(), t.Output(), topic.DeadLetters())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestProcessSendsItsLettersToATopic(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	vars := environment(brokers, map[string]string{"IDEMSK_KAFKA_TOPICS": "payments", "IDEMSK_KAFKA_GROUP": "ledger"})
-	go func() { done <- process.Run(ctx, host.Handler(refuse), vars, t.Output()) }()
+	go func() { done <- process.Run(ctx, app.Handler(refuse), vars, t.Output()) }()
 	wantLetter(t, brokers, "ledger")
 	stop()
 	if err := <-done; err != nil {
@@ -87,7 +87,7 @@ func TestProcessSendsItsLettersToATopic(t *testing.T) {
 // The errors of variables that the consumer and its dead letters read are reported once.
 func TestProcessReportsAnErrorOnce(t *testing.T) {
 	vars := environment(nil, map[string]string{"IDEMSK_KAFKA_TOPICS": "payments", "IDEMSK_KAFKA_GROUP": "ledger"})
-	err := process.Run(t.Context(), host.Handler(refuse), vars, t.Output())
+	err := process.Run(t.Context(), app.Handler(refuse), vars, t.Output())
 	if err == nil || strings.Count(err.Error(), "IDEMSK_KAFKA_BROKERS is") != 1 {
 		t.Errorf("error %v; want one of IDEMSK_KAFKA_BROKERS", err)
 	}

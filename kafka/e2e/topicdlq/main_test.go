@@ -15,7 +15,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/topicdlq"
+	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,9 +40,9 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 }
 
 // newTopic returns the topic of the brokers, with a timeout of three seconds.
-func newTopic(t *testing.T, brokers []string, options ...kgo.Opt) *topicdlq.Topic {
+func newTopic(t *testing.T, brokers []string, options ...kgo.Opt) *topicletters.Topic {
 	t.Helper()
-	topic, err := topicdlq.New(topicdlq.Config{Topic: letters, Options: append(options, kgo.SeedBrokers(brokers...)), Timeout: timeout})
+	topic, err := topicletters.New(topicletters.Config{Topic: letters, Options: append(options, kgo.SeedBrokers(brokers...)), Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func read(t *testing.T, brokers []string, n int) (records []*kgo.Record) {
 func readLetters(t *testing.T, brokers []string, n int) (found []kafka.DeadLetter) {
 	t.Helper()
 	for _, r := range read(t, brokers, n) {
-		l, err := topicdlq.Parse(r)
+		l, err := topicletters.Parse(r)
 		if err != nil {
 			t.Fatal(err)
 		}

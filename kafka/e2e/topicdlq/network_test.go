@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
-	"github.com/idemsk/idemsk/kafka/topicdlq"
+	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 )
 
 const (
@@ -29,7 +29,7 @@ func newProxiedCluster(t *testing.T) (brokers []string, proxy *faultproxy.Proxy)
 }
 
 // send sends a letter and wants an answer soon.
-func send(t *testing.T, topic *topicdlq.Topic) error {
+func send(t *testing.T, topic *topicletters.Topic) error {
 	t.Helper()
 	begun := time.Now()
 	err := topic.Send(t.Context(), letter())

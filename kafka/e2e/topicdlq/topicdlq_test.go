@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/topicdlq"
+	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 )
 
 // shapes are letters whose records differ in what Kafka can distinguish.
@@ -53,7 +53,7 @@ func keepsShapes(t *testing.T, brokers []string) {
 	}
 	for i, r := range read(t, brokers, len(shapes())) {
 		want := shapes()[i]
-		got, err := topicdlq.Parse(r)
+		got, err := topicletters.Parse(r)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("letter %d: %+v, %v; want %+v", i, got, err, want)
 		}

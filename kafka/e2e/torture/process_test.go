@@ -16,13 +16,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"go.uber.org/goleak"
 
-	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/host/pgapp"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/postgres"
+	"github.com/idemsk/idemsk/app/process"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/app"
 )
 
 // processVariable makes the test binary a consumer process.
@@ -30,7 +30,7 @@ const processVariable = "TORTURE_PROCESS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(processVariable) != "" {
-		app.StartFunc(build, pgapp.Store())
+		process.StartFunc(build, postgres.Store())
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -45,9 +45,9 @@ type booking struct {
 const effectsTable = "effects"
 
 // build returns a handler that books in the transaction of the completion, and keeps the order of the bookings of each account.
-func build(ctx context.Context, base *host.Base) (kafka.Handler, error) {
+func build(ctx context.Context, base *app.Base) (kafka.Handler, error) {
 	book := bookInPostgres
-	if base.Config.Store == host.StoreDynamoDB {
+	if base.Config.Store == app.StoreDynamoDB {
 		cfg, err := base.AWS(ctx)
 		if err != nil {
 			return nil, err

@@ -2,13 +2,13 @@
 package main
 
 import (
-	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/host/pgapp"
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
+	"github.com/idemsk/idemsk/app/postgres"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger/pgbooks"
 )
 
 func main() {
-	app.StartFunc(ledger.Build(ledger.Servers{host.StorePostgres: pgbooks.Open}), pgapp.Store())
+	lambda.StartFunc(ledger.Build(ledger.Servers{app.StorePostgres: pgbooks.Open}), postgres.Store())
 }

@@ -3,17 +3,17 @@
 package main
 
 import (
-	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/host/pgapp"
-	"github.com/idemsk/idemsk/host/redisapp"
-	"github.com/idemsk/idemsk/host/s3app"
-	"github.com/idemsk/idemsk/kafka/app"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/postgres"
+	"github.com/idemsk/idemsk/app/process"
+	"github.com/idemsk/idemsk/app/redis"
+	"github.com/idemsk/idemsk/app/s3"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger/pgbooks"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger/redisbooks"
 )
 
 func main() {
-	books := ledger.Servers{host.StorePostgres: pgbooks.Open, host.StoreRedis: redisbooks.Open}
-	app.StartFunc(ledger.Build(books), pgapp.Store(), redisapp.Store(), s3app.DeadLetterValues())
+	books := ledger.Servers{app.StorePostgres: pgbooks.Open, app.StoreRedis: redisbooks.Open}
+	process.StartFunc(ledger.Build(books), postgres.Store(), redis.Store(), s3.DeadLetterValues())
 }

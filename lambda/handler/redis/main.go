@@ -2,13 +2,13 @@
 package main
 
 import (
-	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/host/redisapp"
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
+	"github.com/idemsk/idemsk/app/redis"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger/redisbooks"
 )
 
 func main() {
-	app.StartFunc(ledger.Build(ledger.Servers{host.StoreRedis: redisbooks.Open}), redisapp.Store())
+	lambda.StartFunc(ledger.Build(ledger.Servers{app.StoreRedis: redisbooks.Open}), redis.Store())
 }

@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"github.com/idemsk/idemsk/host/pgapp"
+	"github.com/idemsk/idemsk/app/postgres"
 	"github.com/idemsk/idemsk/lambda/layer/internal/proxy"
 )
 
-func main() { proxy.Main(os.Args[1:], pgapp.Store()) }
+func main() { proxy.Main(os.Args[1:], postgres.Store()) }

@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"github.com/idemsk/idemsk/host/redisapp"
+	"github.com/idemsk/idemsk/app/redis"
 	"github.com/idemsk/idemsk/lambda/layer/internal/proxy"
 )
 
-func main() { proxy.Main(os.Args[1:], redisapp.Store()) }
+func main() { proxy.Main(os.Args[1:], redis.Store()) }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/kafka/s3spill"
+	"github.com/idemsk/idemsk/kafka/deadletter/s3"
 )
 
 func redriveVerb() verb {
@@ -191,7 +191,7 @@ func (r *redriveCommand) open(ctx context.Context, s Streams) (closeAll func(), 
 }
 
 // values returns a client of S3, for the values of large letters.
-func (r *redriveCommand) values(ctx context.Context) (s3spill.Getter, error) {
+func (r *redriveCommand) values(ctx context.Context) (s3.Getter, error) {
 	cfg, err := r.load(ctx)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/topicdlq"
+	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 )
 
 // cloud is what the function needs, in this process: DynamoDB, and SQS and Lambda's Invoke at one endpoint.
@@ -258,7 +258,7 @@ func TestRedriveToTheTopic(t *testing.T) {
 // fillLetterTopic sends dead letters of a function, those of the records at some offsets, to the topic "letters".
 func fillLetterTopic(t *testing.T, brokers, function string, offsets ...int) {
 	t.Helper()
-	topic, err := topicdlq.New(topicdlq.Config{Topic: "letters", Options: []kgo.Opt{kgo.SeedBrokers(brokers)}})
+	topic, err := topicletters.New(topicletters.Config{Topic: "letters", Options: []kgo.Opt{kgo.SeedBrokers(brokers)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func (l *lineWriter) first(variable string) bool {
 	return true
 }
 
-// misspelt returns the variable of a line that host.Vars.WarnUnread has logged, and the warning; "" for any other line.
+// misspelt returns the variable of a line that app.Vars.WarnUnread has logged, and the warning; "" for any other line.
 func misspelt(line []byte) (variable, warning string) {
 	if !bytes.Contains(line, []byte(`"variable"`)) {
 		return "", ""

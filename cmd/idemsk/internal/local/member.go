@@ -92,7 +92,7 @@ func (o *output) reset() {
 	o.last, o.address = "", ""
 }
 
-// line takes a line. Package kafka/app logs where it serves the metrics.
+// line takes a line. Package app/process logs where it serves the metrics.
 func (o *output) line(line []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

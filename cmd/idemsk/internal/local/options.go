@@ -82,7 +82,7 @@ type Options struct {
 	Copies float64
 
 	// Host is HostLambda (the default) or HostProcess. With HostProcess, Function is the command of a process that is configured as by
-	// package kafka/app, and Processes is the number of processes. Of the mapping only the topic and the group apply.
+	// package app/process, and Processes is the number of processes. Of the mapping only the topic and the group apply.
 	Host      string
 	Processes int
 	// Function is the command of a function that uses the Runtime API, Invoke the URL of a Lambda Invoke endpoint. One of them is set.

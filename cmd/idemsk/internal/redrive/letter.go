@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/s3spill"
+	"github.com/idemsk/idemsk/kafka/deadletter/s3"
 )
 
 // incomplete reports whether something was left out of a letter for its size.
@@ -37,7 +37,7 @@ func (r *runner) fetchValue(ctx context.Context, l *kafka.DeadLetter) error {
 	if err != nil {
 		return err
 	}
-	return s3spill.Fill(ctx, client, l)
+	return s3.Fill(ctx, client, l)
 }
 
 // check says why a letter can't be redriven.

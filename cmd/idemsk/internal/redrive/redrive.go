@@ -13,7 +13,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/s3spill"
+	"github.com/idemsk/idemsk/kafka/deadletter/s3"
 )
 
 // Source is where letters are.
@@ -63,7 +63,7 @@ type Options struct {
 	Destination Destination
 	Reader      Reader // nil: letters that are not whole, and whose value is not in S3, can't be redriven
 	// Values returns a client of S3. It is called once a letter has its value there.
-	Values func(ctx context.Context) (s3spill.Getter, error)
+	Values func(ctx context.Context) (s3.Getter, error)
 	Key    string // only letters with this key, as stored or as the record has it, if not empty
 	// Function and Cluster are those whose letters are redriven, as the letters name them. A letter of another function, or
 	// of another cluster, is passed over: it is of another record, though its place may be the same. A letter that names none, as

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/s3"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/s3spill"
+	"github.com/idemsk/idemsk/kafka/deadletter/s3"
 )
 
 func bodies(t *testing.T, letters ...kafka.DeadLetter) (all [][]byte) {
@@ -98,13 +98,13 @@ func TestRun(t *testing.T) {
 // objects is an S3 with the objects of a bucket.
 type objects map[string]string
 
-// GetObject implements s3spill.Getter.
-func (o objects) GetObject(_ context.Context, in *s3.GetObjectInput, _ ...func(*s3.Options)) (*s3.GetObjectOutput, error) {
+// GetObject implements s3.Getter.
+func (o objects) GetObject(_ context.Context, in *awss3.GetObjectInput, _ ...func(*awss3.Options)) (*awss3.GetObjectOutput, error) {
 	value, ok := o[*in.Key]
 	if !ok {
 		return nil, &types.NoSuchKey{}
 	}
-	return &s3.GetObjectOutput{Body: io.NopCloser(strings.NewReader(value))}, nil
+	return &awss3.GetObjectOutput{Body: io.NopCloser(strings.NewReader(value))}, nil
 }
 
 // reader is a Kafka that has every record, with the value "kafka".
@@ -146,7 +146,7 @@ func TestOmittedValueInS3(t *testing.T) {
 		dst := &keeper{}
 		results, _ := runAll(t, redrive.Options{
 			Source: &listSource{bodies: bodies(t, letters...)}, Destination: dst, Reader: tc.reader,
-			Values: func(context.Context) (s3spill.Getter, error) { return objects{"a": "s3"}, nil },
+			Values: func(context.Context) (s3.Getter, error) { return objects{"a": "s3"}, nil },
 		})
 		if got := outcomes(results); got != tc.outcomes || !slices.Equal(dst.values, tc.values) {
 			t.Errorf("%s, values %q; want %s, %q", got, dst.values, tc.outcomes, tc.values)

@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/internal/serverproc"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/internal/test/testkit/kafkatest"
-	"github.com/idemsk/idemsk/kafka/topicdlq"
+	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 )
 
 // On a real Kafka: two runs redrive each letter once, and the broker keeps their commits for years.
@@ -23,7 +23,7 @@ func TestTopicOfARealKafka(t *testing.T) {
 	brokers := kgo.SeedBrokers(server.Addr())
 	kafkatest.CreateTopic(t, server.Addr(), deadLetters, 1, nil)
 	kafkatest.CreateTopic(t, server.Addr(), "payments", 3, nil)
-	topic, err := topicdlq.New(topicdlq.Config{Topic: deadLetters, Options: []kgo.Opt{brokers}})
+	topic, err := topicletters.New(topicletters.Config{Topic: deadLetters, Options: []kgo.Opt{brokers}})
 	if err != nil {
 		t.Fatal(err)
 	}

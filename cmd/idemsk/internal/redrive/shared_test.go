@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/sqsdlq"
+	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -49,9 +49,9 @@ func (m mode) key() string {
 }
 
 // newConsumer returns the function of a name.
-func newConsumer(t *testing.T, name string, m mode, client *sqs.Client, queue string) *consumer {
+func newConsumer(t *testing.T, name string, m mode, client *awssqs.Client, queue string) *consumer {
 	t.Helper()
-	letters, err := sqsdlq.New(client, sqsdlq.Config{URL: queue})
+	letters, err := sqs.New(client, sqs.Config{URL: queue})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func (c *consumer) deliver(t *testing.T, cluster, key string) {
 	}
 }
 
-func lettersIn(t *testing.T, client *sqs.Client, url string) (letters []kafka.DeadLetter) {
+func lettersIn(t *testing.T, client *awssqs.Client, url string) (letters []kafka.DeadLetter) {
 	t.Helper()
 	for _, body := range left(t, client, url) {
 		l, err := kafka.ParseDeadLetter([]byte(body))

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
-	"github.com/idemsk/idemsk/kafka/topicdlq"
+	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 )
 
 // topic is a source of letters in a Kafka topic. It reads those that were in the topic when the run began. What is done is
@@ -212,7 +212,7 @@ func (t *topic) Next(ctx context.Context) (*Message, error) {
 }
 
 func newMessage(r *kgo.Record) *Message {
-	l, err := topicdlq.Parse(r)
+	l, err := topicletters.Parse(r)
 	return &Message{Name: fmt.Sprintf("%s-%d@%d", r.Topic, r.Partition, r.Offset), Letter: l, Err: err, at: position{r.Partition, r.Offset}}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/kafka/topicdlq"
+	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 )
 
 const (
@@ -34,7 +34,7 @@ func newLetterCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 // sendLetters sends letters as a consumer does.
 func sendLetters(t *testing.T, c *kfake.Cluster, letters ...kafka.DeadLetter) {
 	t.Helper()
-	topic, err := topicdlq.New(topicdlq.Config{Topic: deadLetters, Options: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}})
+	topic, err := topicletters.New(topicletters.Config{Topic: deadLetters, Options: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}})
 	if err != nil {
 		t.Fatal(err)
 	}

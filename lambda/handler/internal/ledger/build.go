@@ -5,7 +5,7 @@ package ledger
 import (
 	"context"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -16,14 +16,14 @@ type Books struct {
 }
 
 // Open opens the books on the server of a store.
-type Open func(ctx context.Context, base *host.Base, table string, events Publishing) (Books, error)
+type Open func(ctx context.Context, base *app.Base, table string, events Publishing) (Books, error)
 
 // Servers open the books of a program's additional stores, by the value of IDEMSK_STORE.
 type Servers map[string]Open
 
-// Build returns the host.Build of a program with these additional stores.
-func Build(servers Servers) host.Build {
-	return func(ctx context.Context, base *host.Base) (msk.Handler, error) {
+// Build returns the app.Build of a program with these additional stores.
+func Build(servers Servers) app.Build {
+	return func(ctx context.Context, base *app.Base) (msk.Handler, error) {
 		simulate := base.Vars.OneOf("IDEMSK_SIMULATE", "off", "on") == "on"
 		s := readSettings(base)
 		if err := base.Vars.Err(); err != nil {
@@ -50,12 +50,12 @@ type settings struct {
 }
 
 // ReadTable returns the name of the balances' table.
-func ReadTable(v *host.Vars) string { return v.Table("IDEMSK_LEDGER_TABLE", "idemsk-ledger") }
+func ReadTable(v *app.Vars) string { return v.Table("IDEMSK_LEDGER_TABLE", "idemsk-ledger") }
 
-func readSettings(base *host.Base) settings {
+func readSettings(base *app.Base) settings {
 	s := settings{
 		table:  ReadTable(base.Vars),
-		atomic: base.Vars.OneOf("IDEMSK_LEDGER", "atomic", "plain") == "atomic" && base.Config.Store != host.StoreNone,
+		atomic: base.Vars.OneOf("IDEMSK_LEDGER", "atomic", "plain") == "atomic" && base.Config.Store != app.StoreNone,
 	}
 	audit := base.Vars.Table("IDEMSK_AUDIT_TABLE", "idemsk-audit")
 	if base.Vars.OneOf("IDEMSK_AUDIT", "off", "on") == "on" {
@@ -65,14 +65,14 @@ func readSettings(base *host.Base) settings {
 	return s
 }
 
-func (s *settings) open(ctx context.Context, base *host.Base, servers Servers) (Books, error) {
+func (s *settings) open(ctx context.Context, base *app.Base, servers Servers) (Books, error) {
 	switch base.Config.Store {
-	case host.StoreMemory:
+	case app.StoreMemory:
 		if s.atomic {
 			return Books{Ledger: memoryAtomicLedger{newMemoryLedger()}}, nil
 		}
 		return Books{Ledger: newMemoryLedger()}, nil
-	case host.StorePostgres, host.StoreRedis:
+	case app.StorePostgres, app.StoreRedis:
 		return servers[base.Config.Store](ctx, base, s.table, s.events)
 	}
 	if s.atomic {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
@@ -27,14 +27,14 @@ type Publishing string
 
 // readPublishing reads IDEMSK_OUTBOX and IDEMSK_OUTBOX_TOPIC. Events are published in the transaction of the booking.
 // IDEMSK_OUTBOX=on is refused for ledgers without transactions.
-func readPublishing(base *host.Base, atomic bool) Publishing {
+func readPublishing(base *app.Base, atomic bool) Publishing {
 	const name, topicName = "IDEMSK_OUTBOX", "IDEMSK_OUTBOX_TOPIC"
 	if base.Vars.OneOf(name, "off", "on") != "on" {
 		return ""
 	}
 	switch store := base.Config.Store; {
-	case store == host.StorePostgres:
-	case store != host.StoreDynamoDB:
+	case store == app.StorePostgres:
+	case store != app.StoreDynamoDB:
 		base.Vars.Fail(name, "on", "off with IDEMSK_STORE="+store+", where no event can commit with its booking")
 	case !atomic:
 		base.Vars.Fail(name, "on", "off with IDEMSK_LEDGER=plain, where no event can commit with its booking; or take IDEMSK_LEDGER=atomic")
@@ -67,7 +67,7 @@ func (p Publishing) publish(ctx context.Context, paid *Payment) error {
 
 // inDynamoDB returns a wrapper that makes a handler publish its events in its DynamoDB transactions, nil if no events are
 // published.
-func (p Publishing) inDynamoDB(base *host.Base) (func(msk.Handler) msk.Handler, error) {
+func (p Publishing) inDynamoDB(base *app.Base) (func(msk.Handler) msk.Handler, error) {
 	if p == "" {
 		return nil, nil //nolint:nilnil // see above
 	}

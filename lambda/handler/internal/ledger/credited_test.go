@@ -11,11 +11,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/internal/test/tally"
-	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
@@ -79,14 +79,14 @@ func TestOutboxIsRefusedWithoutTransactions(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			defaults := map[string]string{"IDEMSK_OUTBOX": "on", "AWS_LAMBDA_FUNCTION_NAME": "ledger"}
-			vars := host.NewVars(func(name string) (string, bool) {
+			vars := app.NewVars(func(name string) (string, bool) {
 				value, ok := env[name]
 				if def := defaults[name]; def != "" && !ok {
 					return def, true
 				}
 				return value, ok
 			})
-			_, err := app.New(t.Context(), Build(nil), vars, io.Discard, io.Discard)
+			_, err := lambda.New(t.Context(), Build(nil), vars, io.Discard, io.Discard)
 			if err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%v; want %s", err, says)
 			}

@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -21,13 +21,13 @@ const leakVariable = "SOAK_LEAK"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(leakVariable) != "" {
-		app.StartFunc(leaking)
+		lambda.StartFunc(leaking)
 	}
 	goleak.VerifyTestMain(m)
 }
 
 // leaking returns the example function, of which one record in ten leaks memory, a goroutine and a file descriptor.
-func leaking(ctx context.Context, base *host.Base) (msk.Handler, error) {
+func leaking(ctx context.Context, base *app.Base) (msk.Handler, error) {
 	h, err := ledger.Build(nil)(ctx, base)
 	var mu sync.Mutex
 	var kept [][]byte

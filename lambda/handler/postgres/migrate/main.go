@@ -7,20 +7,20 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 )
 
 func main() {
-	if err := run(context.Background(), host.Environment()); err != nil {
+	if err := run(context.Background(), app.Environment()); err != nil {
 		fmt.Fprintln(os.Stderr, "migrate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, v *host.Vars) error {
+func run(ctx context.Context, v *app.Vars) error {
 	url, table := v.String("IDEMSK_STORE_URL", ""), ledger.ReadTable(v)
 	if url == "" {
 		v.FailSecret("IDEMSK_STORE_URL", "postgres://user:password@host:port/database")

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
 	"github.com/idemsk/idemsk/internal/test/pgserver"
 )
 
-func variables(values map[string]string) *host.Vars {
-	return host.NewVars(func(name string) (string, bool) { s, ok := values[name]; return s, ok })
+func variables(values map[string]string) *app.Vars {
+	return app.NewVars(func(name string) (string, bool) { s, ok := values[name]; return s, ok })
 }
 
 func TestTheLedgersTableIsCreatedOnce(t *testing.T) {

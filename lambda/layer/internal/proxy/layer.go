@@ -11,10 +11,10 @@ import (
 	"github.com/aws/aws-lambda-go/lambda/messages"
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/lambda/app"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -22,12 +22,12 @@ import (
 type layer struct {
 	upstream *upstream
 	api      *api
-	consumer func() (*app.Function, error) // of Kafka events
+	consumer func() (*lambda.Function, error) // of Kafka events
 }
 
-func newLayer(up *upstream, api *api, options []app.Option) *layer {
-	return &layer{upstream: up, api: api, consumer: sync.OnceValues(func() (*app.Function, error) {
-		return app.New(context.Background(), layercall.Build, host.Environment(), os.Stdout, os.Stderr, options...)
+func newLayer(up *upstream, api *api, options []lambda.Option) *layer {
+	return &layer{upstream: up, api: api, consumer: sync.OnceValues(func() (*lambda.Function, error) {
+		return lambda.New(context.Background(), layercall.Build, app.Environment(), os.Stdout, os.Stderr, options...)
 	})}
 }
 

@@ -16,11 +16,11 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/app/lambda"
 )
 
 // Main runs a runtime's command, and ends this process as the runtime ends.
-func Main(command []string, options ...app.Option) {
+func Main(command []string, options ...lambda.Option) {
 	runtime.LockOSThread() // the runtime's process is killed when the thread that started it ends
 	if err := run(command, options); err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the layer: %v\n", err)
@@ -29,7 +29,7 @@ func Main(command []string, options ...app.Option) {
 }
 
 // run is Main. It returns only with an error.
-func run(command []string, options []app.Option) error {
+func run(command []string, options []lambda.Option) error {
 	if len(command) == 0 {
 		return errors.New("it has no command: set AWS_LAMBDA_EXEC_WRAPPER to the layer's script, and Lambda passes the command of the runtime")
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"log"
 
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/telemetry"
 )
@@ -15,5 +15,5 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	app.Start(func(context.Context, msk.Record) ([]byte, error) { return nil, nil }, t.Options()...)
+	lambda.Start(func(context.Context, msk.Record) ([]byte, error) { return nil, nil }, t.Options()...)
 }

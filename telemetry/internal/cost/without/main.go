@@ -4,10 +4,10 @@ package main
 import (
 	"context"
 
-	"github.com/idemsk/idemsk/lambda/app"
+	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 func main() {
-	app.Start(func(context.Context, msk.Record) ([]byte, error) { return nil, nil })
+	lambda.Start(func(context.Context, msk.Record) ([]byte, error) { return nil, nil })
 }

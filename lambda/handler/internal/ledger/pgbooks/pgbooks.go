@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/idemsk/idemsk/host"
+	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/internal/pgledger"
@@ -16,7 +16,7 @@ import (
 )
 
 // Open is a ledger.Open.
-func Open(_ context.Context, base *host.Base, table string, events ledger.Publishing) (ledger.Books, error) {
+func Open(_ context.Context, base *app.Base, table string, events ledger.Publishing) (ledger.Books, error) {
 	within, err := inTransactions(base, events)
 	return ledger.Books{Ledger: postgresLedger{pgledger.Ledger(table)}, Within: within}, err
 }
@@ -25,7 +25,7 @@ func Open(_ context.Context, base *host.Base, table string, events ledger.Publis
 type postgresLedger struct{ table pgledger.Ledger }
 
 // inTransactions returns a wrapper that makes a handler publish its events in its PostgreSQL transactions, nil if no events are published.
-func inTransactions(base *host.Base, events ledger.Publishing) (func(msk.Handler) msk.Handler, error) {
+func inTransactions(base *app.Base, events ledger.Publishing) (func(msk.Handler) msk.Handler, error) {
 	if events == "" {
 		return nil, nil //nolint:nilnil // see above
 	}

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/idemsk/idemsk/host"
-	"github.com/idemsk/idemsk/host/redisapp"
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/redis"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/redisledger"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
@@ -18,13 +18,13 @@ import (
 // redisLedger is a ledger on the store's server. A booking does not commit with its key's completion: if the process dies
 // between them, the payment is booked again.
 type redisLedger struct {
-	client redis.UniversalClient
+	client goredis.UniversalClient
 	name   redisledger.Ledger
 }
 
 // Open is a ledger.Open.
-func Open(ctx context.Context, base *host.Base, name string, _ ledger.Publishing) (ledger.Books, error) {
-	client, err := redisapp.Client(ctx, base, redisledger.SendOnce)
+func Open(ctx context.Context, base *app.Base, name string, _ ledger.Publishing) (ledger.Books, error) {
+	client, err := redis.Client(ctx, base, redisledger.SendOnce)
 	return ledger.Books{Ledger: redisLedger{client, redisledger.Ledger(name)}}, err
 }
 

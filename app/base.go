@@ -1,0 +1,207 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/observe"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
+)
+
+// Build returns a handler. It records errors of its own environment variables in base.Vars, which are reported together with all
+// others. Its own error is reported only if the variables are valid.
+type Build func(ctx context.Context, base *Base) (kafka.Handler, error)
+
+// Handler returns a Build that returns a handler which needs nothing of a Base.
+func Handler(h kafka.Handler) Build {
+	return func(context.Context, *Base) (kafka.Handler, error) { return h, nil }
+}
+
+// Base has the configuration, the logger and the clients from which a handler can be built.
+type Base struct {
+	Config Config
+	Vars   *Vars
+	Logger *slog.Logger // adds to each line what its context says; see observe.LogHandler
+	awsCfg func(ctx context.Context) (aws.Config, error)
+	opened []func() // called by Close, in the order in which they were registered
+	passed *Store   // the configured store; nil if it is built in
+	topic  *DeadLetterTopic
+	bucket *DeadLetterBucket
+	around []func(kafka.Handler) kafka.Handler
+}
+
+// NewBase returns a Base with a configuration that was read from vars with these options. Logs go to stderr.
+func NewBase(vars *Vars, cfg Config, stderr io.Writer, options ...Option) *Base {
+	added := collect(options)
+	if len(added.observers) > 0 {
+		cfg.Engine.Observer = added.observers
+	}
+	cfg.Records.Batch, cfg.Records.Poll = added.batch, added.poll
+	return &Base{
+		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel, added.logAttrs), awsCfg: loadOnce(),
+		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket, around: added.around,
+	}
+}
+
+// OnClose registers a function that Close calls.
+func (b *Base) OnClose(f func()) { b.opened = append(b.opened, f) }
+
+// Close closes what was opened.
+func (b *Base) Close() {
+	for _, f := range slices.Backward(b.opened) {
+		f()
+	}
+	b.opened = nil
+}
+
+// AWS returns the SDK's configuration, loaded once. Endpoints come from AWS_ENDPOINT_URL and the related variables.
+func (b *Base) AWS(ctx context.Context) (aws.Config, error) { return b.awsCfg(ctx) }
+
+// Parts are what a host runs.
+type Parts struct {
+	Store   store.Store
+	Engine  *idem.Engine
+	Handler kafka.Handler
+	Records kafka.Config // with the dead letters and the logger
+}
+
+// Parts builds the handler and opens the store and the dead letters. It returns all errors of the variables together. If it
+// returns an error, everything is closed.
+func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
+	defer func() {
+		if err != nil {
+			b.Close()
+		}
+	}()
+	p.Handler, err = build(ctx, b)
+	b.Vars.WarnUnread(ctx, b.Logger)
+	if wrong := b.Vars.Err(); wrong != nil {
+		return Parts{}, wrong
+	}
+	if err != nil {
+		return Parts{}, fmt.Errorf("building the handler: %w", err)
+	}
+	if p.Handler != nil { // a Build may set Config.Records.BulkAttempts instead
+		for _, around := range slices.Backward(b.around) {
+			p.Handler = around(p.Handler)
+		}
+	}
+	if p.Store, err = b.OpenStore(ctx); err != nil {
+		return Parts{}, err
+	}
+	if p.Engine, err = idem.New(p.Store, b.Config.Engine); err != nil {
+		return Parts{}, err
+	}
+	p.Records = b.Config.Records
+	p.Records.Logger = b.Logger
+	p.Records.DeadLetters, err = b.deadLetters(ctx)
+	return p, err
+}
+
+// OpenStore opens the configured store, which Close closes. It sends no request to DynamoDB.
+func (b *Base) OpenStore(ctx context.Context) (store.Store, error) {
+	if b.passed != nil {
+		return b.passed.Open(ctx, b)
+	}
+	switch b.Config.Store {
+	case StoreMemory:
+		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=memory protects nothing beyond this process: for local runs only")
+		return memstore.New(memory()), nil
+	case StoreNone:
+		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=none protects nothing: every delivery runs the handler, for comparison only")
+		return memstore.New(memstore.Config{}), nil
+	}
+	awsCfg, err := b.AWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dynamostore.New(dynamostore.NewClient(awsCfg), b.Config.dynamo())
+}
+
+// The attempts to send a dead letter, and the longest pause between them: with dynamostore.AttemptTimeout, about six seconds if
+// SQS does not answer.
+const (
+	sqsAttempts   = 3
+	sqsMaxBackoff = 200 * time.Millisecond
+)
+
+// deadLetters returns the destination of dead letters, nil if none is configured.
+func (b *Base) deadLetters(ctx context.Context) (kafka.DeadLetters, error) {
+	letters, err := b.destination(ctx)
+	if err != nil || b.Config.DeadLetterBucket == "" {
+		return letters, err
+	}
+	return b.bucket.Open(ctx, b, letters)
+}
+
+func (b *Base) destination(ctx context.Context) (kafka.DeadLetters, error) {
+	switch {
+	case b.Config.DeadLetterTopic != "":
+		return b.topic.Open(ctx, b)
+	case b.Config.DeadLetterQueueURL != "":
+		return b.queue(ctx)
+	}
+	b.Logger.LogAttrs(ctx, slog.LevelWarn, "no dead letters are configured (IDEMSK_DEAD_LETTER_QUEUE_URL or IDEMSK_DEAD_LETTER_TOPIC): "+
+		"a record that always fails blocks its partition")
+	return nil, nil //nolint:nilnil // kafka.Config says what nil means
+}
+
+func (b *Base) queue(ctx context.Context) (*sqs.Queue, error) {
+	awsCfg, err := b.AWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := awssqs.NewFromConfig(awsCfg, func(o *awssqs.Options) {
+		o.HTTPClient = awsclient.New(awsCfg.HTTPClient, dynamostore.AttemptTimeout)
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = sqsAttempts, sqsMaxBackoff })
+	})
+	return sqs.New(client, sqs.Config{URL: b.Config.DeadLetterQueueURL, MaxBytes: b.Config.DeadLetterMaxBytes})
+}
+
+// loadOnce loads the SDK's configuration at the first call, so that a function without AWS does not wait for it.
+func loadOnce() func(ctx context.Context) (aws.Config, error) {
+	var cfg *aws.Config
+	return func(ctx context.Context) (aws.Config, error) {
+		if cfg == nil {
+			loaded, err := config.LoadDefaultConfig(ctx)
+			if err != nil {
+				return aws.Config{}, fmt.Errorf("loading the AWS configuration: %w", err)
+			}
+			cfg = &loaded
+		}
+		return *cfg, nil
+	}
+}
+
+func newLogger(w io.Writer, level slog.Level, attrs []func(ctx context.Context) []slog.Attr) *slog.Logger {
+	return slog.New(observe.LogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}), attrs...))
+}
+
+// DefaultLogger returns a Build that makes Base.Logger the default of package slog, so that the lines of a handler that logs by
+// slog.InfoContext have the attributes of its record. It does not change where package log writes. Only a host's
+// Start calls it, because the default is that of the process.
+func DefaultLogger(build Build) Build {
+	return func(ctx context.Context, base *Base) (kafka.Handler, error) {
+		w, flags := log.Writer(), log.Flags()
+		slog.SetDefault(base.Logger)
+		log.SetOutput(w)
+		log.SetFlags(flags)
+		return build(ctx, base)
+	}
+}

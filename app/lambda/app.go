@@ -1,0 +1,114 @@
+package lambda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambda/messages"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/msk"
+)
+
+type (
+	// Base has the configuration, the logger and the clients from which a handler can be built.
+	Base = app.Base
+	// Build returns a handler.
+	Build = app.Build
+	// Option adds an optional part, such as a store.
+	Option = app.Option
+)
+
+// Start runs a handler as this process's Lambda function. It returns only by ending the process.
+func Start(handler msk.Handler, options ...Option) { StartFunc(app.Handler(handler), options...) }
+
+// StartFunc is Start for a handler that needs the configuration, a logger, or AWS: build gets them in a Base.
+func StartFunc(build Build, options ...Option) {
+	tuneMemory(os.LookupEnv)
+	fn, err := New(context.Background(), app.DefaultLogger(build), app.Environment(), os.Stdout, os.Stderr, options...)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "idemsk: the function can't start:\n%v\n", err)
+		os.Exit(1)
+	}
+	lambda.Start(fn)
+}
+
+// Config is the configuration of a function.
+type Config struct {
+	app.Config
+	Failures msk.Failures // IDEMSK_FAILURES
+}
+
+// ReadConfig reads the configuration of a function with these options. Errors are collected in v.
+func ReadConfig(v *app.Vars, options ...Option) Config {
+	const name = "AWS_LAMBDA_FUNCTION_NAME"
+	return Config{
+		Config:   app.ReadConfig(v, app.Defaults{Name: v.String(name, ""), NameVariable: name, Order: kafka.ByPartition}, options...),
+		Failures: ReadFailures(v),
+	}
+}
+
+// ReadFailures reads IDEMSK_FAILURES, for a Build whose handler depends on it.
+func ReadFailures(v *app.Vars) msk.Failures {
+	if v.OneOf("IDEMSK_FAILURES", "batch", "partial") == "partial" {
+		return msk.FailPartial
+	}
+	return msk.FailBatch
+}
+
+// New creates a function from the environment variables. Metrics go to stdout, logs to stderr. It returns all errors of the
+// configuration together.
+func New(ctx context.Context, build Build, vars *app.Vars, stdout, stderr io.Writer, options ...Option) (*Function, error) {
+	options = append([]Option{app.WithLogAttrs(requestID)}, options...)
+	cfg := ReadConfig(vars, options...)
+	base := app.NewBase(vars, cfg.Config, stderr, options...)
+	parts, err := base.Parts(ctx, build)
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := msk.New(parts.Engine, parts.Handler, msk.Config{
+		Records: parts.Records, Failures: cfg.Failures, Report: msk.EMF(stdout, cfg.Function),
+	})
+	if err != nil {
+		base.Close()
+		return nil, err
+	}
+	return &Function{consumer: consumer, close: base.Close}, nil
+}
+
+// requestID returns the ID of the invocation, under the name that Lambda's own lines have.
+func requestID(ctx context.Context) []slog.Attr {
+	if lc, ok := lambdacontext.FromContext(ctx); ok {
+		return []slog.Attr{slog.String("requestId", lc.AwsRequestID)}
+	}
+	return nil
+}
+
+// Function is a consumer as a lambda.Handler.
+type Function struct {
+	consumer *msk.Consumer
+	close    func()
+}
+
+// Close closes what the function holds open. In Lambda the process ends instead.
+func (f *Function) Close() { f.close() }
+
+var _ lambda.Handler = (*Function)(nil)
+
+// Invoke implements lambda.Handler. If a handler did not return, it ends the process: in a sandbox that is thawed for the next
+// invocation, the old handler would continue.
+func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	out, err := f.consumer.Invoke(ctx, payload)
+	if errors.Is(err, batch.ErrOverrun) {
+		return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: "Overrun", ShouldExit: true}
+	}
+	return out, err
+}

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// Option adds an optional part to a program, such as postgres.Store.
+type Option func(*options)
+
+type options struct {
+	stores []Store
+	topic  *DeadLetterTopic
+	bucket *DeadLetterBucket
+
+	observers observers
+	around    []func(kafka.Handler) kafka.Handler
+	batch     func(ctx context.Context, partitions [][]kafka.Record) (context.Context, func(*kafka.Batch))
+	poll      func(ctx context.Context, began time.Time, records []kafka.Record) kafka.Within
+	logAttrs  []func(ctx context.Context) []slog.Attr
+}
+
+// WithLogAttrs adds to each line of the logger what a function returns for the line's context, as observe.LogHandler does.
+func WithLogAttrs(of func(ctx context.Context) []slog.Attr) Option {
+	return func(all *options) { all.logAttrs = append(all.logAttrs, of) }
+}
+
+// WithHandler puts a handler around the program's handler. The first one is the outermost.
+func WithHandler(around func(kafka.Handler) kafka.Handler) Option {
+	return func(all *options) { all.around = append(all.around, around) }
+}
+
+// WithBatch sets kafka.Config.Batch. The last one counts.
+func WithBatch(begin func(ctx context.Context, partitions [][]kafka.Record) (inside context.Context, end func(*kafka.Batch))) Option {
+	return func(all *options) { all.batch = begin }
+}
+
+// WithPoll sets kafka.Config.Poll, for processes. The last one counts.
+func WithPoll(poll func(ctx context.Context, began time.Time, records []kafka.Record) kafka.Within) Option {
+	return func(all *options) { all.poll = poll }
+}
+
+// WithObserver adds an observer of the engine.
+func WithObserver(o idem.Observer) Option {
+	return func(all *options) { all.observers = append(all.observers, o) }
+}
+
+// observers is a list of observers as one.
+type observers []idem.Observer
+
+// Observe tells each observer.
+func (all observers) Observe(ctx context.Context, e idem.Event) {
+	for _, o := range all {
+		o.Observe(ctx, e)
+	}
+}
+
+// collect returns what the options add.
+func collect(given []Option) (o options) {
+	for _, add := range given {
+		add(&o)
+	}
+	return o
+}
+
+// store returns the store with a name, nil if there is none.
+func (o *options) store(name string) *Store {
+	for i := range o.stores {
+		if o.stores[i].Name == name {
+			return &o.stores[i]
+		}
+	}
+	return nil
+}
+
+// Store is a store whose client is not part of every program. The program's main package imports it and passes it to Start.
+type Store struct {
+	// Name is the value of IDEMSK_STORE that selects the store.
+	Name string
+	// Read reads the store's variables into c, which has all other values already. It reports errors to v.
+	Read func(v *Vars, c *Config)
+	// Open returns the store. It registers its resources with Base.OnClose.
+	Open func(ctx context.Context, b *Base) (store.Store, error)
+}
+
+// WithStore adds a store.
+func WithStore(s Store) Option { return func(o *options) { o.stores = append(o.stores, s) } }
+
+// DeadLetterTopic sends dead letters to the topic IDEMSK_DEAD_LETTER_TOPIC by a client that is not part of every program.
+type DeadLetterTopic struct {
+	// Read reads the client's variables. It reports errors to v.
+	Read func(v *Vars)
+	// Open returns the topic Config.DeadLetterTopic. It registers its resources with Base.OnClose.
+	Open func(ctx context.Context, b *Base) (kafka.DeadLetters, error)
+}
+
+// WithDeadLetterTopic adds the client for a topic of dead letters.
+func WithDeadLetterTopic(t DeadLetterTopic) Option { return func(o *options) { o.topic = &t } }
+
+// DeadLetterBucket stores large values of dead letters in the bucket IDEMSK_DEAD_LETTER_BUCKET by a client that is not part of every
+// program.
+type DeadLetterBucket struct {
+	// Check reports an invalid value of the variable to v.
+	Check func(v *Vars, name, value string)
+	// Open returns dead letters that store large values in Config.DeadLetterBucket, and send the letters to next.
+	Open func(ctx context.Context, b *Base, next kafka.DeadLetters) (kafka.DeadLetters, error)
+}
+
+// WithDeadLetterBucket adds the client for a bucket.
+func WithDeadLetterBucket(d DeadLetterBucket) Option { return func(o *options) { o.bucket = &d } }
+
+// imported describes how a program adds a store.
+func imported(pkg string) string {
+	return "a store that this program has: import github.com/idemsk/idemsk/app/" + pkg + " in its main package, and pass " + pkg +
+		".Store() to Start"
+}

@@ -1,0 +1,47 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/test/testkit"
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// A process whose table does not exist, or has another key, ends before it connects to Kafka.
+func TestProcessWithAWrongTableDoesNotJoin(t *testing.T) {
+	brokers, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer brokers.Close()
+	db := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
+	if err := db.CreateTable(dynamofake.Table{Name: "other", HashKey: "id"}); err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{
+		"AWS_ENDPOINT_URL_DYNAMODB": db.URL(), "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+	} {
+		t.Setenv(key, value)
+	}
+	handler := func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }
+	for table, wants := range map[string][]string{
+		"missing": {"missing", "does not exist", "IDEMSK_TABLE"},
+		"other":   {"other", "idempotencyKey", "IDEMSK_TABLE"},
+	} {
+		err := Run(t.Context(), app.Handler(handler), vars(map[string]string{
+			"IDEMSK_KAFKA_BROKERS": brokers.Addr().String(), "IDEMSK_TABLE": table, "IDEMSK_HTTP_ADDR": "",
+		}), t.Output())
+		for _, text := range wants {
+			if !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), text) {
+				t.Errorf("table %s: %v; want ErrMisconfigured with %q", table, err, text)
+			}
+		}
+	}
+}

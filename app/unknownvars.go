@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/idemsk/idemsk/internal/near"
+)
+
+// ours is the prefix of this project's variables.
+const ours = "IDEMSK_"
+
+// WarnUnread logs a warning for each IDEMSK_ variable of the environment that is set and was not read through v, with the name
+// that was probably meant: otherwise a misspelt variable would silently leave its default in force. Call it when all variables
+// have been read. It does not know of variables that a handler looks up directly.
+func (v *Vars) WarnUnread(ctx context.Context, logger *slog.Logger) {
+	if v.environ == nil {
+		return
+	}
+	for _, name := range v.unread(v.environ()) {
+		attrs := []slog.Attr{slog.String("variable", name)}
+		if meant := nearest(name, slices.Sorted(maps.Keys(v.asked))); meant != "" {
+			attrs = append(attrs, slog.String("perhaps", meant))
+		}
+		logger.LogAttrs(ctx, slog.LevelWarn, name+" is set, but the configuration does not read it: is the name misspelt?", attrs...)
+	}
+}
+
+// unread returns the names of the variables, sorted.
+func (v *Vars) unread(environ []string) []string {
+	var names []string
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, ours) && value != "" && !v.asked[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// nearest returns the candidate with the smallest distance to the name, the first of several; "" if the distance is more than a
+// third of the name's length.
+func nearest(name string, candidates []string) string {
+	const share = 3
+	best, fewest := "", (len(name)-len(ours)+share-1)/share+1
+	for _, c := range candidates {
+		if n := near.Distance(name, c); n < fewest {
+			best, fewest = c, n
+		}
+	}
+	return best
+}

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/idemsk/idemsk/kafka"
+)
+
+// environment returns Vars with these variables.
+func environment(env map[string]string) *Vars {
+	v := vars(env)
+	v.environ = func() (all []string) {
+		for name, value := range env {
+			all = append(all, name+"="+value)
+		}
+		return all
+	}
+	return v
+}
+
+// start builds the parts of a program.
+func start(t testing.TB, build Build, v *Vars, stderr io.Writer) error {
+	t.Helper()
+	base := NewBase(v, readConfig(v), stderr)
+	_, err := base.Parts(t.Context(), build)
+	base.Close()
+	return err
+}
+
+// A misspelt name would silently leave the default in force.
+func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
+	build := func(_ context.Context, base *Base) (kafka.Handler, error) {
+		base.Vars.Table("IDEMSK_LEDGER_TABLE", "ledger")
+		return returning("", nil), nil
+	}
+	var stderr bytes.Buffer
+	err := start(t, build, environment(map[string]string{
+		"IDEMSK_STORE": "memory", "IDEMSK_DEAD_LETTER_QUEUE_URL": "", "IDEMSK_LEDGER_TABLE": "mine", "IDEMSK_RETENTION": "24h",
+		"IDEMSK_RETENTON": "1s", "IDEMSK_LEGDER_TABLE": "yours", "IDEMSK_COLOUR": "red", "IDEMSK_COLOR": "", "RETENTION": "1s",
+	}), &stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(stderr.String()) {
+		var fields struct{ Level, Msg, Variable, Perhaps string }
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if fields.Variable == "" {
+			continue // it is about something else
+		}
+		equal(t, "level", fields.Level, "WARN")
+		equal(t, "the message begins with the name", strings.HasPrefix(fields.Msg, fields.Variable+" is set"), true)
+		got = append(got, fields.Variable+" "+fields.Perhaps)
+	}
+	equal(t, "names", strings.Join(got, ", "), "IDEMSK_COLOUR , IDEMSK_LEGDER_TABLE IDEMSK_LEDGER_TABLE, IDEMSK_RETENTON IDEMSK_RETENTION")
+}
+
+// A missing variable may be set under a misspelt name.
+func TestUnreadVariableIsNamedWithOtherErrors(t *testing.T) {
+	var stderr bytes.Buffer
+	err := start(t, Handler(returning("", nil)), environment(map[string]string{"IDEMSK_STORE": "nowhere", "IDEMSK_LAESE": "1s"}), &stderr)
+	if err == nil || !strings.Contains(stderr.String(), `"variable":"IDEMSK_LAESE","perhaps":"IDEMSK_LEASE"`) {
+		t.Errorf("error %v, log %q", err, stderr.String())
+	}
+}
+
+func TestEnvironmentReadsTheProcessEnvironment(t *testing.T) {
+	t.Setenv("IDEMSK_LEASE", "7s")
+	t.Setenv("IDEMSK_LEAZE", "8s")
+	v := Environment()
+	equal(t, "IDEMSK_LEASE", v.String("IDEMSK_LEASE", ""), "7s")
+	equal(t, "unread", strings.Contains(strings.Join(v.unread(v.environ()), " "), "IDEMSK_LEAZE"), true)
+}
+
+func TestNearestName(t *testing.T) {
+	candidates := []string{"IDEMSK_KEY", "IDEMSK_LEASE", "IDEMSK_STORE", "IDEMSK_STORE_URL", "IDEMSK_WAIT"}
+	for name, want := range map[string]string{
+		"IDEMSK_LEAS": "IDEMSK_LEASE", "IDEMSK_LAESE": "IDEMSK_LEASE", "IDEMSK_STOREURL": "IDEMSK_STORE_URL", "IDEMSK_STORES": "IDEMSK_STORE",
+		"IDEMSK_KY": "IDEMSK_KEY", "IDEMSK_X": "", "IDEMSK_": "", "IDEMSK_TEST_ENDPOINT": "",
+	} {
+		equal(t, name, nearest(name, candidates), want)
+	}
+}
