@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/idemsk/idemsk/internal/near"
+	"github.com/idemsk/idemsk/internal/text/near"
 )
 
 // ours is the prefix of this project's variables.

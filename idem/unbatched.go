@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/idemsk/idemsk/idem/internal/chunks"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/chunks"
 )
 
 // unbatched sends each claim and each settlement in a call of its own (Config.Unbatched).

@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/internal/jsonvalue"
+	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
 // Handler performs the effect of one record, and returns the result to be stored. It is called concurrently for records of
@@ -31,7 +31,7 @@ func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) H
 			return nil, idem.Permanent(errTombstone)
 		}
 		var value T
-		if err := jsonvalue.Unmarshal(r.Value, &value); err != nil {
+		if err := rawjson.Unmarshal(r.Value, &value); err != nil {
 			return nil, idem.Permanent(fmt.Errorf("the value (%d bytes) is not JSON of %T: %w", len(r.Value), value, err))
 		}
 		result, err := f(ctx, value, r)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/idemsk/idemsk/internal/near"
+	"github.com/idemsk/idemsk/internal/text/near"
 )
 
 // DefaultKeyHeader is the default name of the header that contains the idempotency key.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/idemsk/idemsk/internal/jsonvalue"
+	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
 // jsonFormat reads JSON without looking at its schema.
@@ -19,10 +19,10 @@ func (jsonFormat) Compile(*Schema) (Type, error) { return jsonType{}, nil }
 type jsonType struct{}
 
 // Decode implements Type.
-func (jsonType) Decode(data []byte, into any) error { return jsonvalue.Unmarshal(data, into) }
+func (jsonType) Decode(data []byte, into any) error { return rawjson.Unmarshal(data, into) }
 
 // FromJSON implements Type.
-func (jsonType) FromJSON(data []byte, into any) error { return jsonvalue.Unmarshal(data, into) }
+func (jsonType) FromJSON(data []byte, into any) error { return rawjson.Unmarshal(data, into) }
 
 var errNotJSON = errors.New("it is not JSON")
 

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/idemsk/idemsk/internal/httpserve"
+	"github.com/idemsk/idemsk/internal/network/httpserve"
 	"github.com/idemsk/idemsk/kafka/consumer"
 	"github.com/idemsk/idemsk/kafka/consumer/monitor"
 )

@@ -1,7 +1,7 @@
 ------------------------------- MODULE trace -------------------------------
 (* Does the model explain what a store was observed to do?  Traces, a module *)
 (* that scripts/trace.sh writes, is a sequence of traces: what a recorder    *)
-(* (internal/keytrace) saw of one key.  A call begins, takes effect by      *)
+(* (internal/trace/keytrace) saw of one key.  A call begins, takes effect by      *)
 (* a step of idem.tla at one moment, and ends.  When it takes effect was not *)
 (* recorded, nor the end of leases, expiry and TTL; they are bounded by the   *)
 (* recorded times.  configs is the set of all states in which the store can  *)

@@ -11,7 +11,7 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
-	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 

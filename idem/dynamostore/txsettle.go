@@ -15,8 +15,8 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/internal/chunks"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/chunks"
 )
 
 // completion is a settlement in a transaction.

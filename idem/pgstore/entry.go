@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/silence"
+	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
 // columns are the columns of an entry, in the order in which readSighting reads them.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/pgmigrate"
-	"github.com/idemsk/idemsk/internal/silence"
+	"github.com/idemsk/idemsk/internal/network/silence"
+	"github.com/idemsk/idemsk/internal/pg/pgmigrate"
 )
 
 // The states of a table in which Check returns an error. Each error names the remedy. The first two are store.ErrMisconfigured.

@@ -23,11 +23,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/internal/chunks"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/chunks"
-	"github.com/idemsk/idemsk/internal/pgmigrate"
-	"github.com/idemsk/idemsk/internal/pgtrip"
-	"github.com/idemsk/idemsk/internal/silence"
+	"github.com/idemsk/idemsk/internal/network/silence"
+	"github.com/idemsk/idemsk/internal/pg/pgmigrate"
+	"github.com/idemsk/idemsk/internal/pg/pgtrip"
 )
 
 // DefaultTable is the default of Config.Table.

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/internal/pgtrip"
+	"github.com/idemsk/idemsk/internal/pg/pgtrip"
 )
 
 const (

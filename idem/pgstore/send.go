@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/pgtrip"
+	"github.com/idemsk/idemsk/internal/pg/pgtrip"
 )
 
 // SQLSTATEs that the store interprets.

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/pgmigrate"
+	"github.com/idemsk/idemsk/internal/pg/pgmigrate"
 )
 
 // serverClock is the clock of all statements.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/silence"
+	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
 // settleTransactions starts the settlements of ss that commit an effect. wait returns when all of them are settled.

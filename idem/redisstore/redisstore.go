@@ -23,8 +23,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/internal/chunks"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/chunks"
 )
 
 // DefaultPrefix is the prefix of the names if Config.Prefix is empty.

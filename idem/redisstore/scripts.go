@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/idemsk/idemsk/internal/chunks"
+	"github.com/idemsk/idemsk/idem/internal/chunks"
 )
 
 // The common part of the scripts, and one script for each transition. They implement the rules of idem/store/rules.go in Lua.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/keytrace"
+	"github.com/idemsk/idemsk/internal/trace/keytrace"
 )
 
 // maxTracedHistories bounds the traces of AgreesWith, because TLC has to read all.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/keytrace"
+	"github.com/idemsk/idemsk/internal/trace/keytrace"
 )
 
 // traceLogVariable is the environment variable of a process whose calls are traced: the time at which the test began in epoch

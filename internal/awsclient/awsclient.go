@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 
-	"github.com/idemsk/idemsk/internal/silence"
+	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
 // maxIdleConns is the number of idle connections, as many as a batch has concurrent requests. The SDK's default is 10.

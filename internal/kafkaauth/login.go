@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
-	"github.com/idemsk/idemsk/internal/secret"
+	"github.com/idemsk/idemsk/internal/awsclient/secret"
 )
 
 // content is the value of the secret.

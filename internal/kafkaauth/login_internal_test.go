@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
-	"github.com/idemsk/idemsk/internal/secret"
+	"github.com/idemsk/idemsk/internal/awsclient/secret"
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 

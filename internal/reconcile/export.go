@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/textfile"
+	"github.com/idemsk/idemsk/internal/text/textfile"
 )
 
 // Row is a business record of an export.

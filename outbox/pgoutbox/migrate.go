@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/idemsk/idemsk/internal/pgmigrate"
+	"github.com/idemsk/idemsk/internal/pg/pgmigrate"
 )
 
 // The faults of a table, for errors.Is.

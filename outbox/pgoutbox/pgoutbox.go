@@ -23,7 +23,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/idemsk/idemsk/internal/pgmigrate"
+	"github.com/idemsk/idemsk/internal/pg/pgmigrate"
 	"github.com/idemsk/idemsk/outbox"
 )
 

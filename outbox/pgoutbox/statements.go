@@ -3,7 +3,7 @@ package pgoutbox
 import (
 	"strings"
 
-	"github.com/idemsk/idemsk/internal/pgmigrate"
+	"github.com/idemsk/idemsk/internal/pg/pgmigrate"
 )
 
 // statements are the SQL statements for one table. The comments list the arguments. An ID alone is not a row: in a partitioned table an ID may

@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/idemsk/idemsk/internal/silence"
+	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
 // maxLooks is the maximum number of reads of shards whose heads are full of blocked keys. With the default batch size it covers

@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"github.com/idemsk/idemsk/internal/jsonvalue"
+	"github.com/idemsk/idemsk/internal/rawjson"
 	"github.com/idemsk/idemsk/schema"
 )
 
@@ -147,11 +147,11 @@ func (t jsonType) Decode(data []byte, into any) error {
 	if err := t.validate(data); err != nil {
 		return err
 	}
-	return jsonvalue.Unmarshal(data, into)
+	return rawjson.Unmarshal(data, into)
 }
 
 // FromJSON implements schema.Type.
-func (jsonType) FromJSON(data []byte, into any) error { return jsonvalue.Unmarshal(data, into) }
+func (jsonType) FromJSON(data []byte, into any) error { return rawjson.Unmarshal(data, into) }
 
 // ToJSON implements schema.Type.
 func (t jsonType) ToJSON(data []byte) ([]byte, error) {

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/idemsk/idemsk/internal/jsonvalue"
+	"github.com/idemsk/idemsk/internal/rawjson"
 	"github.com/idemsk/idemsk/schema"
 )
 
@@ -120,14 +120,14 @@ func (t *protoType) Decode(data []byte, into any) error {
 	if err != nil {
 		return err
 	}
-	return jsonvalue.Unmarshal(out, into)
+	return rawjson.Unmarshal(out, into)
 }
 
 // FromJSON implements schema.Type. JSON does not name the message type: proto.Message is the first of the schema then.
 func (t *protoType) FromJSON(data []byte, into any) error {
 	m := messageIn(into, t.file.Messages().Get(0))
 	if m == nil {
-		return jsonvalue.Unmarshal(data, into)
+		return rawjson.Unmarshal(data, into)
 	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m); err != nil {
 		return fmt.Errorf("it is not the JSON of a %s %s", m.ProtoReflect().Descriptor().FullName(), position.FindString(err.Error()))

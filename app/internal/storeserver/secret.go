@@ -12,7 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
-	"github.com/idemsk/idemsk/internal/secret"
+	"github.com/idemsk/idemsk/internal/awsclient/secret"
 )
 
 // secretPause is the minimum time between two reads of a password that the server keeps refusing.

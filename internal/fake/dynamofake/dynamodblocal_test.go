@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
-	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 	"github.com/idemsk/idemsk/internal/test/linear"
 	"github.com/idemsk/idemsk/internal/test/pgserver"

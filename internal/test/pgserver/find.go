@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 )
 
 // OldestVersion is the oldest major version that is supported.

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 )
 
 // The superuser, and the database that every server has.

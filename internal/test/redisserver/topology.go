@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 )
 
 // Replica starts a server of the same kind and settings that replicates this one. It is read-only until it is promoted. Replica

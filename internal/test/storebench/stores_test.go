@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
-	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 	"github.com/idemsk/idemsk/internal/test/pgserver"
 	"github.com/idemsk/idemsk/internal/test/redisserver"
 	"github.com/idemsk/idemsk/internal/test/testkit"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/internal/redriven"
+	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
 )
 

@@ -14,11 +14,11 @@ import (
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/internal/dynamotrace"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/internal/test/pgserver"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/trace/dynamotrace"
 )
 
 // effects are the bookings on each account: the records in the order of the bookings, and their sum.

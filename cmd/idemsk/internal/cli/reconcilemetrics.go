@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/internal/httpserve"
+	"github.com/idemsk/idemsk/internal/network/httpserve"
 	"github.com/idemsk/idemsk/internal/reconcile"
 	"github.com/idemsk/idemsk/internal/reconcile/prom"
 )

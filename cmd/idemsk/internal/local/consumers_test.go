@@ -18,7 +18,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/internal/keytrace"
+	"github.com/idemsk/idemsk/internal/trace/keytrace"
 )
 
 // consumer builds the example as a consumer process, once, beside the function.

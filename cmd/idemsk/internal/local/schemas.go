@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/idemsk/idemsk/internal/fake/gluefake"
-	"github.com/idemsk/idemsk/internal/httpserve"
+	"github.com/idemsk/idemsk/internal/network/httpserve"
 	"github.com/idemsk/idemsk/schema"
 	"github.com/idemsk/idemsk/schema/avro"
 	"github.com/idemsk/idemsk/schema/confluent"

@@ -21,9 +21,9 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/awsclient"
-	"github.com/idemsk/idemsk/internal/dynamotrace"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/internal/fake/sqsfake"
+	"github.com/idemsk/idemsk/internal/trace/dynamotrace"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 

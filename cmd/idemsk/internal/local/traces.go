@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/dynamotrace"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
-	"github.com/idemsk/idemsk/internal/keytrace"
+	"github.com/idemsk/idemsk/internal/trace/dynamotrace"
+	"github.com/idemsk/idemsk/internal/trace/keytrace"
 )
 
 // usualSkew is the function's maximum clock skew, unless --env has another.

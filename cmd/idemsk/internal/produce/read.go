@@ -14,7 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/internal/textfile"
+	"github.com/idemsk/idemsk/internal/text/textfile"
 )
 
 // Formats of lines.

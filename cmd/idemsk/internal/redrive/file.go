@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/textfile"
+	"github.com/idemsk/idemsk/internal/text/textfile"
 )
 
 // file is a source of letters in a file, one on each line. It is not changed.

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	"github.com/idemsk/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/internal/redriven"
+	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
 )
 

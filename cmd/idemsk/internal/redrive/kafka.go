@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/internal/redriven"
+	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
-	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/internal/test/testkit/kafkatest"
 	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"

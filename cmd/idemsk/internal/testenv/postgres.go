@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/internal/pgledger"
+	"github.com/idemsk/idemsk/internal/demo/pgledger"
 )
 
 func openPostgres(url string, names Names) (*Environment, error) {

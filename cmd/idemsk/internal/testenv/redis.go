@@ -9,7 +9,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/redisledger"
+	"github.com/idemsk/idemsk/internal/demo/redisledger"
 )
 
 func openRedis(url string, names Names) (*Environment, error) {

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/dynamotrace"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
-	"github.com/idemsk/idemsk/internal/keytrace"
+	"github.com/idemsk/idemsk/internal/trace/dynamotrace"
+	"github.com/idemsk/idemsk/internal/trace/keytrace"
 )
 
 // TraceWrites returns a dynamofake.Config.Observe that writes the traces of a table's keys at the end of the test. It is nil unless keytrace.DirVariable

@@ -13,10 +13,10 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/dynamotrace"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/trace/dynamotrace"
 )
 
 // startDynamo starts an in-process DynamoDB with the tables of the function, and returns the SDK's configuration for it.

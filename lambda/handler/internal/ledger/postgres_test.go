@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/internal/pgledger"
+	"github.com/idemsk/idemsk/internal/demo/pgledger"
 	"github.com/idemsk/idemsk/internal/test/pgserver"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"

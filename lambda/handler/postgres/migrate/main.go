@@ -9,7 +9,7 @@ import (
 
 	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/internal/pgledger"
+	"github.com/idemsk/idemsk/internal/demo/pgledger"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/app/redis"
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/internal/redisledger"
+	"github.com/idemsk/idemsk/internal/demo/redisledger"
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 )
 

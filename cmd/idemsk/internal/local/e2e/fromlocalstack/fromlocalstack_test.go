@@ -23,7 +23,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 	"github.com/idemsk/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/internal/serverproc"
+	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )

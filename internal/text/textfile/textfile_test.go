@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/idemsk/idemsk/internal/textfile"
+	"github.com/idemsk/idemsk/internal/text/textfile"
 )
 
 func TestTextsHaveNoByteOrderMark(t *testing.T) {

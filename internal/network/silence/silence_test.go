@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/silence"
+	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
 const limit = 2 * time.Second

@@ -1,4 +1,4 @@
-// Package dynamotrace makes traces (internal/keytrace) of what the in-process DynamoDB did to the keys of a table.
+// Package dynamotrace makes traces (internal/trace/keytrace) of what the in-process DynamoDB did to the keys of a table.
 package dynamotrace
 
 import (
@@ -13,7 +13,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
-	"github.com/idemsk/idemsk/internal/keytrace"
+	"github.com/idemsk/idemsk/internal/trace/keytrace"
 )
 
 // Attributes of the items of dynamostore.

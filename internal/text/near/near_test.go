@@ -3,7 +3,7 @@ package near_test
 import (
 	"testing"
 
-	"github.com/idemsk/idemsk/internal/near"
+	"github.com/idemsk/idemsk/internal/text/near"
 )
 
 func TestDistance(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/chunks"
+	"github.com/idemsk/idemsk/idem/internal/chunks"
 )
 
 func TestChunksHaveNeitherTooManyElementsNorTooManyBytes(t *testing.T) {

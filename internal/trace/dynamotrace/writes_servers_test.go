@@ -16,11 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/idemsk/idemsk/internal/dynamotrace"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
-	"github.com/idemsk/idemsk/internal/keytrace"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
+	"github.com/idemsk/idemsk/internal/trace/dynamotrace"
+	"github.com/idemsk/idemsk/internal/trace/keytrace"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/redriven"
+	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )

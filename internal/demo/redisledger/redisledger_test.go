@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/idemsk/idemsk/internal/redisledger"
+	"github.com/idemsk/idemsk/internal/demo/redisledger"
 	"github.com/idemsk/idemsk/internal/test/redisserver"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"github.com/idemsk/idemsk/internal/pgledger"
+	"github.com/idemsk/idemsk/internal/demo/pgledger"
 	"github.com/idemsk/idemsk/internal/test/pgserver"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )

@@ -1,5 +1,4 @@
-// Package jsonvalue decodes the JSON of records.
-package jsonvalue
+package rawjson
 
 import (
 	"encoding/json"

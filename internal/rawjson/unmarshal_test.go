@@ -1,4 +1,4 @@
-package jsonvalue_test
+package rawjson_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/jsonvalue"
+	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
 func TestErrorsQuoteNoValue(t *testing.T) {
@@ -31,12 +31,12 @@ func TestErrorsQuoteNoValue(t *testing.T) {
 		`{"Map":{"4711":""}}`:       "cannot unmarshal number into Go",
 		`4711x`:                     "invalid character 'x'",
 	} {
-		err := jsonvalue.Unmarshal([]byte(data), &into)
+		err := rawjson.Unmarshal([]byte(data), &into)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "4711") {
 			t.Errorf("%s: %v; want %q", data, err, want)
 		}
 	}
-	if err := jsonvalue.Unmarshal([]byte(`{"Number":7,"Map":{"4":"x"}}`), &into); err != nil || into.Number != 7 || into.Map[4] != "x" {
+	if err := rawjson.Unmarshal([]byte(`{"Number":7,"Map":{"4":"x"}}`), &into); err != nil || into.Number != 7 || into.Map[4] != "x" {
 		t.Errorf("%+v, %v", into, err)
 	}
 }
