@@ -49,7 +49,7 @@ test:
 ## test-long: the tests of killed processes, outages and random histories at their full size, of which make test has a part
 test-long:
 	IDEMSK_TEST_LONG=1 go test -tags servers -count=1 -timeout 30m -run 'TestBookingsAreExact|TestBalancesAreExact|TestEachCredit|TestAgreesWithMemory|DynamoDBLocal' \
-	  ./lambda/handler/internal/ledger ./idem/pgstore ./idem/dynamostore ./internal/fake/dynamofake ./outbox/e2e
+	  ./lambda/handler/internal/ledger ./idem/pgstore ./idem/dynamostore ./internal/fake/dynamofake ./test/outbox
 	IDEMSK_TEST_LONG=1 scripts/test-local.sh -timeout 60m
 
 ## test-local: the end-to-end tests of idemsk local alone: a real Kafka, DynamoDB Local, LocalStack, Python and Node.js
@@ -62,7 +62,7 @@ torture: RECORDS = 100000
 torture: EVENTS = 500
 torture:
 	TORTURE_RECORDS=$(RECORDS) TORTURE_EVENTS=$(EVENTS) TORTURE_SEED=$(SEED) \
-	  go test -tags servers -count=1 -timeout 3h -v ./kafka/e2e/torture
+	  go test -tags servers -count=1 -timeout 3h -v ./test/torture
 
 ## linear: the histories of concurrent clients of each store, on its real server and over networks that fail (internal/test/linear): OPS=1000000 operations,
 ##      of which make test has a part. SEED=7 repeats what each client does; how their operations interleave depends on timing
@@ -78,11 +78,11 @@ linear:
 SEEDS ?= 1-8000
 simulate:
 	SIMULATE_SEEDS=$(SEEDS) SIMULATE_ORDERS=$(ORDERS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) $(if $(filter undefined,$(origin CONFIG)),,SIMULATE_CONFIG='$(CONFIG)') \
-	  go test -tags synctests -count=1 -timeout 0 -v -run '^TestSimulation$$' ./kafka/e2e/simulation
+	  go test -tags synctests -count=1 -timeout 0 -v -run '^TestSimulation$$' ./test/simulation
 
 ## defects: does the simulation find each of the known defects, which are changes of the code, within 2,000 seeds? Prints the table of docs/proof.md
 defects:
-	go test -tags synctests,defects -count=1 -timeout 0 -v -run TestEachDefectIsFound ./kafka/e2e/simulation
+	go test -tags synctests,defects -count=1 -timeout 0 -v -run TestEachDefectIsFound ./test/simulation
 
 ## soak: the example function with redelivered batches and lost replies of its store: is each payment booked once, does the process grow?
 ##      Reports each 30 s. RECORDS=10000000 takes an hour

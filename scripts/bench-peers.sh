@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bench-peers.sh [ARGS…]: compares idemsk with other libraries; see docs/performance.md. Installs the peers from their
-# registries into .cache/bench, once. Arguments go to bench/run (-help names them).
+# registries into .cache/bench, once. Arguments go to test/bench/run (-help names them).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly CACHE=.cache/bench
@@ -22,7 +22,7 @@ require() {
 }
 
 install_python() {
-  local wanted=bench/peers/python/requirements.txt stamp=$PYTHON/requirements.txt
+  local wanted=test/bench/peers/python/requirements.txt stamp=$PYTHON/requirements.txt
   cmp -s "$wanted" "$stamp" && return
   rm -rf "$PYTHON"
   python3 -m venv "$PYTHON"
@@ -31,7 +31,7 @@ install_python() {
 }
 
 install_typescript() {
-  local from=bench/peers/typescript stamp=$NODE/installed
+  local from=test/bench/peers/typescript stamp=$NODE/installed
   if ! cmp -s "$from/package-lock.json" "$stamp"; then
     rm -rf "$NODE"
     mkdir -p "$NODE"
@@ -49,7 +49,7 @@ install_typescript() {
 build() {
   mkdir -p "$CACHE/bin"
   # The function as scripts/build.sh builds it; the Go loop likewise.
-  CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags='-s -w' -o "$CACHE/bin/" ./bench/...
+  CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags='-s -w' -o "$CACHE/bin/" ./test/bench/...
   CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags='-s -w' -o "$CACHE/bin/idemsk-layer" ./lambda/layer
 }
 

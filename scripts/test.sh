@@ -69,7 +69,7 @@ with_localstack() {
 # What needs LocalStack runs beside all other tests, because many tests wait rather than compute. In a process group of its own, so
 # that an interrupted make test ends it.
 on_localstack=$(go list -tags "$tags" $(git grep -lE '^//go:build .*localstack' -- '*_test.go' | sed 's|/[^/]*$||; s|^|./|' | sort -u))
-others=$(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$|/kafka/e2e(/simulation)?$' | grep -vxF "$on_localstack")
+others=$(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$|/test/kafka(/simulation)?$' | grep -vxF "$on_localstack")
 set -m
 with_localstack "$@" $on_localstack </dev/null &
 lane=$!
@@ -77,9 +77,9 @@ set +m
 result=0
 packages "$@" $others || result=$?
 # With this tag franz-go waits for its locks in a way that lets the virtual time of synctest pass. Without it a test can stand still.
-packages -tags "$tags,synctests" "$@" ./kafka/e2e ./kafka/e2e/simulation || result=$?
+packages -tags "$tags,synctests" "$@" ./test/kafka ./test/simulation || result=$?
 # With -race the interpreter of WebAssembly takes many minutes, and the seeds that have each pair of settings take four.
-IDEMSK_TRACE_DIR='' SIMULATE_SEEDS=0-499 packages -race=false -tags "$tags,synctests" -run 'TestOrderIsRepeatedExactly|^TestSimulation$' "$@" ./kafka/e2e/simulation || result=$?
+IDEMSK_TRACE_DIR='' SIMULATE_SEEDS=0-499 packages -race=false -tags "$tags,synctests" -run 'TestOrderIsRepeatedExactly|^TestSimulation$' "$@" ./test/simulation || result=$?
 wait "$lane" || result=$?
 lane=
 traces=$SECONDS

@@ -14,7 +14,7 @@ if [ -z "$traces" ]; then
   mkdir "$traces"
   IDEMSK_TRACE_DIR=$traces go test -count=1 -tags servers -run 'TestRules|TestAgrees|TestSuite|TestAgreement|TestOnDynamoDBLocal|TestBalancesAreExact|TestPaymentThatKills|TestOnRealStores/paused|TestLanesCount|TestRangesOf|TestBookingsAreExact' \
     ./idem/memstore ./idem/redisstore ./idem/pgstore ./idem/dynamostore ./idem/storetest ./idem/e2e ./idem/batch ./lambda/handler/internal/ledger >&2
-  IDEMSK_TRACE_DIR=$traces go test -count=1 -tags synctests -run 'TestSimulation' ./kafka/e2e/simulation >&2
+  IDEMSK_TRACE_DIR=$traces go test -count=1 -tags synctests -run 'TestSimulation' ./test/simulation >&2
   for host in lambda process; do make --no-print-directory run HOST=$host TRACES="$traces" >&2; done
 fi
 
