@@ -114,7 +114,7 @@ test-docs:
 ## test-stores: the tests on PostgreSQL and Redis alone
 test-stores:
 	scripts/postgres.sh install && scripts/redis.sh install
-	go test -race -tags servers ./idem/pgstore ./idem/redisstore ./app/... ./internal/demo/pgledger ./internal/demo/redisledger ./cmd/idemsk/internal/testenv
+	go test -race -tags servers ./idem/pgstore ./idem/redisstore ./app/... ./internal/demo/pgledger ./internal/demo/redisledger ./cmd/idemsk/internal/local/testenv
 
 ## check: lint, vulnerability check and tests
 check: lint vulncheck test

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/handlertest"
 )
 
 // The programs, built for these tests.

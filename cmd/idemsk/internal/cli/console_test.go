@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 )

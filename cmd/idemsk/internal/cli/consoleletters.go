@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive"
 )
 
 // maxLetters is the number of messages that are read for the page.

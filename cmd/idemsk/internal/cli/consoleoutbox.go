@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 

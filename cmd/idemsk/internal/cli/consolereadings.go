@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 	"github.com/idemsk/idemsk/idem/store"
 )
 

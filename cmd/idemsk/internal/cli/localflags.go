@@ -5,9 +5,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
 )
 
 func (l *localCommand) declare(fs *flag.FlagSet) {

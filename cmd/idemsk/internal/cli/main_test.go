@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/handlertest"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/internal/test/testkit"

@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"

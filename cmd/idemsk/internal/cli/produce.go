@@ -11,7 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/produce"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/produce"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/produce"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/produce"
 )
 
 // newCluster starts a cluster with the topics of the options. It does not create topics automatically.

@@ -21,9 +21,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/oracle"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/oracle"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 	"github.com/idemsk/idemsk/internal/fake/sqsfake"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/streamrelay"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/streamrelay"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 )
 
 // startBroker starts a broker in this process, with the topic and, if the on-failure destination is a topic, that one.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 

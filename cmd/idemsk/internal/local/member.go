@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/metrics"
 	"github.com/idemsk/idemsk/internal/subprocess"
 )
 

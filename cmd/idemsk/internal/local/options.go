@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
 )
 
 // Values of Options.Store.

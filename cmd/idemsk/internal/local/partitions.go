@@ -7,7 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 )
 
 // partitionStates are the states of the partitions of a topic that a consumer group reads. They are safe for concurrent use.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
 )
 
 const produceTimeout = 30 * time.Second

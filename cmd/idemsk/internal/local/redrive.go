@@ -3,7 +3,7 @@ package local
 import (
 	"context"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/redrive"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive"
 )
 
 // redrive sends dead letters back to their topic: those with the IDs, or all if there are none.

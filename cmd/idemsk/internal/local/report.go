@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/testenv"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 )
 
 // Counts are the counts of a run. With consumer processes, Started is set, and the counts of invocations and batches are not: Failed

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/oracle"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/oracle"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
 	"github.com/idemsk/idemsk/kafka"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/metrics"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 

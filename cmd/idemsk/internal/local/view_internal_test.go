@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/verify"
 )
 
 // The rate is that of the last ten seconds. It is 0 ten seconds after the last record, and idle time does not lower a later rate.

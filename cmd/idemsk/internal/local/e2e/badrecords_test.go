@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
 )
 
 // bookingRun is a run of a function in testdata that books payments.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/handlertest"
 )
 
 const root = "../../../../.."

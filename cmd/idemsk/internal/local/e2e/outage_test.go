@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/payments"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
 )
 
 // What a function needs is down for ten seconds. That costs no record, though two failures of a record are enough for a dead letter: each payment

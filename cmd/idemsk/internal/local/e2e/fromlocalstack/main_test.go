@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/handlertest"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/handlertest"
 )
 
 // handler is the path of the example function.
