@@ -29,7 +29,7 @@ type commit struct {
 	set    store.Settlement
 	handed time.Time
 	err    error // the store's last answer
-	done   func(store.Settlement, settled)
+	done   func(store.Settlement, settlementAnswer)
 }
 
 // enter waits for a place in the window; false if completions are not gathered, or the context ends first. The caller must
@@ -58,9 +58,9 @@ func (c *commits) add(one commit) {
 }
 
 // addAndWait queues a completion and waits for its result.
-func (c *commits) addAndWait(set store.Settlement) settled {
-	landed := make(chan settled, 1)
-	c.add(commit{set: set, done: func(_ store.Settlement, r settled) { landed <- r }})
+func (c *commits) addAndWait(set store.Settlement) settlementAnswer {
+	landed := make(chan settlementAnswer, 1)
+	c.add(commit{set: set, done: func(_ store.Settlement, answer settlementAnswer) { landed <- answer }})
 	return <-landed
 }
 
@@ -141,7 +141,7 @@ func (c *commits) try(ctx context.Context, group []commit) (unanswered []commit)
 
 // end reports a completion's result and releases its place in the window.
 func (c *commits) end(one *commit) {
-	one.done(one.set, settled{err: one.err, took: time.Since(one.handed)})
+	one.done(one.set, settlementAnswer{err: one.err, took: time.Since(one.handed)})
 	c.leave()
 }
 

@@ -37,18 +37,28 @@ type heartbeat struct {
 	lost     error
 }
 
-// keep starts the heartbeat of a claim, which lasts until stopHeartbeat. A task that is settled before the first beat costs no request.
-func (s *Session) keep(claim *Claim) {
+// newHeartbeat returns the heartbeat of a claim, which has not begun. A claim that is settled before the first beat costs
+// no request.
+func newHeartbeat(s *Session, claim *Claim) *heartbeat {
 	cfg := &s.engine.cfg
-	h := &heartbeat{
-		session: s, task: &claim.Task, extend: claim.settlement(store.OpExtend, cfg.Retention), leaseEnd: claim.claimedAt.Add(cfg.Lease),
-	}
+	h := &heartbeat{session: s, task: &claim.Task, leaseEnd: claim.claimedAt.Add(cfg.Lease)}
+	h.extend = claim.settlement(store.OpExtend, cfg.Retention)
 	h.extend.Lease = cfg.Lease
-	h.handler.begin(s, claim)
-	claim.beat = h
+	return h
+}
+
+// begin begins the heartbeat of a claim that was sent then.
+func (h *heartbeat) begin(claimedAt time.Time) {
 	h.mu.Lock() // the beat may run before the assignment
 	defer h.mu.Unlock()
-	h.timer = time.AfterFunc(time.Until(claim.claimedAt.Add(cfg.beat())), h.beat)
+	h.timer = time.AfterFunc(time.Until(claimedAt.Add(h.session.engine.cfg.beat())), h.beat)
+}
+
+// startHeartbeat starts the heartbeat of a claim and the context of its handler. It lasts until stopHeartbeat.
+func (claim *Claim) startHeartbeat(s *Session) {
+	claim.beat = newHeartbeat(s, claim)
+	claim.beat.handler.begin(s, claim)
+	claim.beat.begin(claim.claimedAt)
 }
 
 // end returns the end of the lease by the local clock, which is not later than that in the store.

@@ -54,16 +54,6 @@ func (s *Session) tell(claim *Claim, e Event) {
 	s.engine.cfg.Observer.Observe(s.ctx, e)
 }
 
-// tellSettled tells the observer the answer to a settlement. The attempt is that of the outcome, because the claim may be spent.
-func (s *Session) tellSettled(claim *Claim, out *Outcome, op store.SettleOp, r settled) {
-	if s.engine.cfg.Observer == nil {
-		return
-	}
-	s.engine.cfg.Observer.Observe(s.ctx, Event{
-		Step: observe.Settle, Task: &claim.Task, Attempt: out.attempt(&claim.Task), StoredKey: claim.key, Op: op, Took: r.took, Err: r.err,
-	})
-}
-
 // began returns the time for ended. Without an observer it is zero, and costs nothing.
 func (s *Session) began() (now time.Time) {
 	if s.engine.cfg.Observer != nil {

@@ -43,7 +43,7 @@ func (r *Range) InFlight() bool { return r.lease.res.State == store.ClaimInFligh
 
 // ClaimRanges claims the leases in one call to the store, and reads the keys of their tasks. Afterwards ByRange reports of each claim
 // whether it has a result, and can be run; the key of any other claim must be claimed by Session.Claim. If a lease can't be claimed, all claims of
-// its range have that result: if it is in flight elsewhere, the caller may wait by WaitRange and claim it again.
+// its range have that result: if it is in flight elsewhere, the caller may wait (Session.Wait, Lease) and claim it again.
 //
 // The keys of the tasks are to be claimed if the positions of the range do not grow, or if the store does not answer and the engine fails open: then
 // each task is unprotected only if the store does not answer its own claim either. The keys of all tasks must differ, except those with ByKey.
@@ -71,11 +71,22 @@ func (s *Session) ClaimRanges(ranges []*Range) {
 		r.begin(s)
 		held = append(held, r)
 	}
-	s.lookUp(held)
+	s.read(enterAll(held), time.Now())
 }
 
-// WaitRange waits before the next claim of a lease that is in flight elsewhere, as Wait does for a key.
-func (s *Session) WaitRange(r *Range) bool { return s.Wait(&r.lease) }
+// enterAll puts the claims of ranges into them, and returns them (rule P3).
+func enterAll(ranges []*Range) (claims []*Claim) {
+	for _, r := range ranges {
+		for _, claim := range r.Claims {
+			claim.Enter(r)
+		}
+		claims = append(claims, r.Claims...)
+	}
+	return claims
+}
+
+// Lease returns the claim of the lease, for Session.Wait and Session.WaitTime before it is claimed again.
+func (r *Range) Lease() *Claim { return &r.lease }
 
 // leaseClaim returns the claim of the lease, which has no limit of attempts. Its range ends after the last task (rule P2).
 func (r *Range) leaseClaim() *Claim {
@@ -114,26 +125,16 @@ func (r *Range) notHeldError() error {
 	return fmt.Errorf("%w: the lease of the range from %s: key %q, %s", store.ErrForeignEntry, r.Source, lease.key, lease.res.Entry.Status)
 }
 
-// begin keeps a lease that was claimed.
+// begin begins the heartbeat of a lease that was claimed, which lasts until ReleaseRanges. It extends the lease instead
+// of those of the keys.
 func (r *Range) begin(s *Session) {
 	r.token, r.running = r.lease.res.Entry.Token, make(map[*handlerContext]struct{})
 	if kept := r.lease.res.Entry.Range; kept != nil {
 		r.till = kept.Till
 	}
-	s.keepRange(r)
-}
-
-// lookUp gives the claims of ranges their results (rule P3).
-func (s *Session) lookUp(ranges []*Range) {
-	var claims []*Claim
-	started := time.Now()
-	for _, r := range ranges {
-		for _, claim := range r.Claims {
-			claim.Enter(r)
-		}
-		claims = append(claims, r.Claims...)
-	}
-	s.read(claims, started)
+	r.beat = newHeartbeat(s, &r.lease)
+	r.beat.handler.attempt, r.beat.handler.end = r.lease.attempt(), r.lose
+	r.beat.begin(r.lease.claimedAt)
 }
 
 // Enter puts the claim into the range. It has no result yet.

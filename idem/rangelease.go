@@ -3,24 +3,9 @@ package idem
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
 )
-
-// keepRange starts the heartbeat of a lease, which lasts until ReleaseRanges. It extends the lease instead of those of the keys.
-func (s *Session) keepRange(r *Range) {
-	cfg := &s.engine.cfg
-	h := &heartbeat{
-		session: s, task: &r.lease.Task, extend: r.lease.settlement(store.OpExtend, cfg.Retention), leaseEnd: r.lease.claimedAt.Add(cfg.Lease),
-	}
-	h.extend.Lease = cfg.Lease
-	h.handler.attempt, h.handler.end = r.lease.attempt(), r.lose
-	r.beat = h
-	h.mu.Lock() // the beat may run before the assignment
-	defer h.mu.Unlock()
-	h.timer = time.AfterFunc(time.Until(r.lease.claimedAt.Add(cfg.beat())), h.beat)
-}
 
 // lose ends the contexts of the running handlers because the lease is lost. A nil cause is the end of the heartbeat.
 func (r *Range) lose(cause error) {
@@ -114,8 +99,8 @@ func (r *Range) releasable() bool {
 	return r.open == 0 && r.lost == nil
 }
 
-// AbandonRange stops the extension of a lease, for a caller that must answer although a handler has not returned.
-func (s *Session) AbandonRange(r *Range) {
+// Abandon stops the extension of the lease, for a caller that must answer although a handler has not returned.
+func (r *Range) Abandon() {
 	if r.Held() {
 		r.beat.stop()
 	}

@@ -15,7 +15,7 @@ import (
 const reservedPositions = 2000
 
 // HoldRange claims the lease of a range whose tasks are not known yet. Afterwards Held, InFlight or Err reports the result. If the lease is in flight
-// elsewhere, the caller may wait for RangeWaitTime and call HoldRange again. A lease that is held is extended until ReleaseRanges, or until it is lost
+// elsewhere, the caller may wait for Session.WaitTime of Lease and call HoldRange again. A lease that is held is extended until ReleaseRanges, or until it is lost
 // (Range.Lost): then the contexts of the handlers under it end, none begins, and the caller may hold another Range with the same Key.
 //
 // position is that of a task that is known, or any before it.
@@ -30,9 +30,6 @@ func (s *Session) HoldRange(r *Range, position int64) {
 		r.begin(s)
 	}
 }
-
-// RangeWaitTime is WaitTime for a lease.
-func (s *Session) RangeWaitTime(r *Range) (time.Duration, bool) { return s.WaitTime(&r.lease) }
 
 // Err returns why the lease is not held.
 func (r *Range) Err() error { return r.notHeldError() }
@@ -60,7 +57,7 @@ func (s *Session) LookUp(claims []*Claim) {
 	for _, claim := range claims {
 		err, known := reserved[claim.within]
 		if !known {
-			err = s.reserve(claim.within, claims)
+			err = claim.within.reserve(claims)
 			reserved[claim.within] = err
 		}
 		if err != nil {
@@ -71,7 +68,7 @@ func (s *Session) LookUp(claims []*Claim) {
 }
 
 // reserve writes the end of the range to its lease if it is not behind the positions of all claims of the range.
-func (s *Session) reserve(r *Range, claims []*Claim) error {
+func (r *Range) reserve(claims []*Claim) error {
 	r.reserving <- struct{}{}
 	defer func() { <-r.reserving }()
 	end := r.lease.span.End

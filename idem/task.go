@@ -134,6 +134,11 @@ func (claim *Claim) Delayed() bool {
 // Err returns the error of the last claim.
 func (claim *Claim) Err() error { return claim.res.Err }
 
+// reset makes a claim one that was not sent, after its run, so that the task can be claimed again.
+func (claim *Claim) reset() {
+	claim.res, claim.owner, claim.insert = store.ClaimResult{}, "", nil
+}
+
 func (claim *Claim) attempt() Attempt {
 	return Attempt{Key: claim.Task.Key, Token: claim.res.Entry.Token, Number: claim.res.Entry.Attempts, Source: claim.Task.Source}
 }

@@ -36,7 +36,7 @@ func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
 		out.Kind, out.Result = done, result
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
-	case c.class == permanent && task.DeadLetters != nil && !s.interrupted(err):
+	case c.class == permanent && task.DeadLetters != nil && !interrupted(s.handlers, err):
 		return s.deadLetterUnprotected(task, out, err)
 	default:
 		out.Kind, out.Err = Retry, err

@@ -59,7 +59,7 @@ func claimRanges(session *idem.Session, ranges []Range, byKey func(*Item) bool) 
 // await waits for a lease that is in flight elsewhere.
 func (l leases) await(h *held) {
 	defer h.open()
-	for h.lease.InFlight() && l.session.WaitRange(&h.lease) {
+	for h.lease.InFlight() && l.session.Wait(h.lease.Lease()) {
 		l.session.ClaimRanges([]*idem.Range{&h.lease})
 	}
 }
@@ -86,7 +86,7 @@ func (l leases) release() {
 func (l leases) abandon() {
 	for _, h := range l.ranges {
 		if h.isReady() {
-			l.session.AbandonRange(&h.lease)
+			h.lease.Abandon()
 		}
 	}
 }

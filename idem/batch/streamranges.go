@@ -68,7 +68,7 @@ func (r *streamRange) claim(lease *idem.Range, last int64) {
 			return
 		}
 		r.elsewhere()
-		if pause, ok := session.RangeWaitTime(lease); !ok || !r.sleep(pause) {
+		if pause, ok := session.WaitTime(lease.Lease()); !ok || !r.sleep(pause) {
 			return
 		}
 	}

@@ -9,12 +9,12 @@ import "time"
 // Rule 1 (one winner) is the atomicity of a store's conditional write, and needs no code here.
 //
 // Some rules need code in other places, because they concern more than one entry or more than one request:
-//   - Rule 3: an owner that was fenced by a completion of the same request reports that result (Session.fenced, idem/settle.go).
-//   - Rule 5: a caller that sends a claim again keeps its owner (Engine.request, idem/session.go).
+//   - Rule 3: an owner that was fenced by a completion of the same request reports that result (execution.fenced, idem/settle.go).
+//   - Rule 5: a caller that sends a claim again keeps its owner (Engine.request, idem/claim.go).
 //   - Rule 7: a claim of a lease that has ended is sent first without TakeOver and then, with no other handler running, with it
 //     (idem/batch/isolate.go), so that a record that kills its process is the only one whose attempt is counted. The write is
 //     conditional on everything that was read (dynamostore: takeChange).
-//   - Rule 8: the limit of attempts (Engine.attemptLimit, Session.interrupted, idem/run.go), and the attempts that are not counted (Session.refund,
+//   - Rule 8: the limit of attempts (Engine.attemptLimit, idem/execution.go), and the attempts that are not counted (execution.refund,
 //     idem/settle.go, and Session.Release).
 //   - Rule 10: a record with a token that its key never had gets a dead letter with the right one (unfit, kafka/redrive.go).
 

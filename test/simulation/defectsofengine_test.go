@@ -1,15 +1,18 @@
 package simulation_test
 
 const (
-	runFile       = "idem/run.go"
-	settleFile    = "idem/settle.go"
-	sessionFile   = "idem/session.go"
-	heartbeatFile = "idem/heartbeat.go"
-	outageFile    = "idem/outage.go"
-	outcomeFile   = "idem/outcome.go"
-	errorsFile    = "idem/errors.go"
-	taskFile      = "idem/task.go"
-	openFile      = "idem/unprotected.go"
+	runFile        = "idem/run.go"
+	executionFile  = "idem/execution.go"
+	deadLetterFile = "idem/deadletter.go"
+	claimFile      = "idem/claim.go"
+	settleFile     = "idem/settle.go"
+	sessionFile    = "idem/session.go"
+	heartbeatFile  = "idem/heartbeat.go"
+	outageFile     = "idem/outage.go"
+	outcomeFile    = "idem/outcome.go"
+	errorsFile     = "idem/errors.go"
+	taskFile       = "idem/task.go"
+	openFile       = "idem/unprotected.go"
 )
 
 // settledKinds are the kinds of outcome that need no further delivery.
@@ -23,62 +26,70 @@ var defectsOfAttempts = []defect{
 		shows:  "a key is FAILED, and its dead letter was not sent",
 		test:   "idem TestDeadLetterIsSentBeforeFAILED",
 		changes: []replacement{{
-			runFile, "\tif err := s.sendDeadLetter(&claim.Task, b); err != nil {",
-			"\tearly := claim.settlement(store.OpFail, s.engine.cfg.Retention)\n\tearly.Failure = failure\n\t_ = s.send(early)\n" +
-				"\tif err := s.sendDeadLetter(&claim.Task, b); err != nil {",
+			executionFile, "\tif err := x.session.sendDeadLetter(&x.claim.Task, letter); err != nil {",
+			"\tearly := x.claim.settlement(store.OpFail, x.cfg().Retention)\n\tearly.Failure = failure\n" +
+				"\t_ = x.session.send(early)\n\tif err := x.session.sendDeadLetter(&x.claim.Task, letter); err != nil {",
 		}},
 	}, {
 		name:    "a dead letter that could not be sent is taken for sent",
 		undoes:  "docs/design.md, how a record is settled",
 		shows:   "a key is FAILED, and its dead letter was not sent",
 		test:    "idem TestTaskIsRetriedIfItsDeadLetterCannotBeSent",
-		changes: []replacement{{runFile, "return task.DeadLetters.Send(ctx, b)", "_ = task.DeadLetters.Send(ctx, b)\n\treturn nil"}},
+		changes: []replacement{{deadLetterFile, "return task.DeadLetters.Send(ctx, letter)", "_ = task.DeadLetters.Send(ctx, letter)\n\treturn nil"}},
 	}, {
 		name:   "a dead letter is sent for a task that may be tried again",
 		undoes: "rule 8",
 		shows:  "a payment that does not fail has a dead letter",
 		test:   "idem TestLastAttemptIsDeadLettered",
 		changes: []replacement{{
-			runFile,
-			"case claim.res.Entry.Attempts >= s.engine.attemptLimit(&claim.Task):",
-			"case claim.res.Entry.Attempts+1 >= s.engine.attemptLimit(&claim.Task):",
+			executionFile,
+			"case attempts >= x.session.engine.attemptLimit(&x.claim.Task):",
+			"case attempts+1 >= x.session.engine.attemptLimit(&x.claim.Task):",
 		}},
 	}, {
 		name:    "a task whose processes died at each attempt is tried for ever",
 		undoes:  "rule 8",
 		shows:   "a record that kills its process is never settled",
 		test:    "idem TestTaskThatKillsItsProcessIsDeadLettered",
-		changes: []replacement{{runFile, "claim.res.Entry.Attempts > limit {", "claim.res.Entry.Attempts > 1000*limit {"}},
+		changes: []replacement{{executionFile, "claim.res.Entry.Attempts > limit {", "claim.res.Entry.Attempts > 1000*limit {"}},
 	}, {
 		name:    "claims that were not run are not given back",
 		undoes:  "rule 8",
 		shows:   "the attempts of a record that did not begin grow",
 		test:    "idem TestReleaseRefundsAttempts",
-		changes: []replacement{{sessionFile, "set.Refund = true", "set.Refund = false"}},
+		changes: []replacement{{claimFile, "set.Refund = true", "set.Refund = false"}},
 	}, {
 		name:    "an unavailable dependency costs attempts",
 		undoes:  "rule 8",
 		shows:   "a payment that does not fail has a dead letter",
 		test:    "idem TestUnavailableDependencyCostsNoAttempts",
-		changes: []replacement{{settleFile, "s.release(claim, f, delay, true)", "s.release(claim, f, delay, false)"}},
+		changes: []replacement{{settleFile, "x.release(f, delay, true)", "x.release(f, delay, false)"}},
 	}, {
-		name:    "a handler that the end of its process has cancelled costs an attempt",
-		undoes:  "rule 8",
-		shows:   "the attempts grow with each deployment",
-		test:    "idem TestCancelledHandlerCostsNoAttempt",
-		changes: []replacement{{runFile, "if s.interrupted(err) {", "if s.interrupted(err) && claim.Task.DeadLetters == nil {"}},
+		name:   "a handler that the end of its process has cancelled costs an attempt",
+		undoes: "rule 8",
+		shows:  "the attempts grow with each deployment",
+		test:   "idem TestCancelledHandlerCostsNoAttempt",
+		changes: []replacement{{
+			executionFile,
+			"if interrupted(x.session.handlers, err) {",
+			"if interrupted(x.session.handlers, err) && x.claim.Task.DeadLetters == nil {",
+		}},
 	}, {
-		name:    "after a lost lease an error decides",
-		undoes:  "docs/design.md, claims and leases",
-		shows:   "a dead letter of a payment that another owner completes",
-		test:    "idem TestLossDetectedWhileTheHandlerEnds",
-		changes: []replacement{{runFile, "if err != nil && lost != nil {", "if err != nil && lost != nil && claim.Task.DeadLetters == nil {"}},
+		name:   "after a lost lease an error decides",
+		undoes: "docs/design.md, claims and leases",
+		shows:  "a dead letter of a payment that another owner completes",
+		test:   "idem TestLossDetectedWhileTheHandlerEnds",
+		changes: []replacement{{
+			executionFile,
+			"case err != nil && lost != nil:",
+			"case err != nil && lost != nil && claim.Task.DeadLetters == nil:",
+		}},
 	}, {
 		name:    "a failed task has no delay",
 		undoes:  "7491d48",
 		shows:   "attempts follow each other without their delay",
 		test:    "idem TestAttemptsAreSpreadOverTime",
-		changes: []replacement{{runFile, "cmp.Or(c.delay, s.engine.retryDelay(claim))", "cmp.Or(c.delay, 0)"}},
+		changes: []replacement{{executionFile, "cmp.Or(c.delay, x.session.engine.retryDelay(x.claim))", "cmp.Or(c.delay, 0)"}},
 	}, {
 		name:    "an unavailable dependency does not say when to try again",
 		undoes:  "3e4cd55",
@@ -128,7 +139,7 @@ var defectsOfAttempts = []defect{
 		test:   "idem TestOutcomeOfATaskWhoseKeyWasTaken",
 		changes: []replacement{{
 			settleFile,
-			"cur.Status == store.StatusCompleted && cur.Fingerprint.Matches(claim.Task.Fingerprint)",
+			"cur.Status == store.StatusCompleted && cur.Fingerprint.Matches(x.claim.Task.Fingerprint)",
 			"cur.Status == store.StatusCompleted",
 		}},
 	}, {
@@ -155,7 +166,7 @@ var defectsOfAttempts = []defect{
 		undoes:  "990a822",
 		shows:   "a dead letter is sent again and again",
 		test:    "idem TestDeadLetterMayTakeLongerThanALease",
-		changes: []replacement{{runFile, "return context.WithTimeout(s.settling, letterTime)", "return context.WithTimeout(s.settling, s.engine.cfg.Lease)"}},
+		changes: []replacement{{deadLetterFile, "return context.WithTimeout(s.settling, letterTime)", "return context.WithTimeout(s.settling, s.engine.cfg.Lease)"}},
 	},
 }
 
@@ -168,7 +179,7 @@ var defectsOfLeases = []defect{
 		test:   "idem TestLeaseIsExtendedAtEveryThird",
 		changes: []replacement{{
 			heartbeatFile,
-			"time.AfterFunc(time.Until(claim.claimedAt.Add(cfg.beat())), h.beat)",
+			"time.AfterFunc(time.Until(claimedAt.Add(h.session.engine.cfg.beat())), h.beat)",
 			"time.AfterFunc(time.Hour, h.beat)",
 		}},
 	}, {
@@ -209,7 +220,7 @@ var defectsOfLeases = []defect{
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem TestLeaseOfARetriedClaimStartsWithTheFirstRequest|TestUnreachableStoreEndsTheLeaseByTheLocalClock",
 		changes: []replacement{{
-			sessionFile,
+			claimFile,
 			"claim.res, claim.took = results[i], took",
 			"claim.res, claim.took, claim.claimedAt = results[i], took, time.Now()",
 		}},
@@ -219,9 +230,9 @@ var defectsOfLeases = []defect{
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem TestOldClaimIsExtendedBeforeItsHandlerBegins",
 		changes: []replacement{{
-			runFile,
-			"if time.Since(claim.claimedAt) < s.engine.cfg.beat() {",
-			"if time.Since(claim.claimedAt) < s.engine.cfg.beat()+MaxLease {",
+			executionFile,
+			"if time.Since(claim.claimedAt) < cfg.beat() {",
+			"if time.Since(claim.claimedAt) < cfg.beat()+MaxLease {",
 		}},
 	}, {
 		name:   "a handler begins after an extension that took longer than the lease",
@@ -229,9 +240,9 @@ var defectsOfLeases = []defect{
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem TestHandlerIsNotBegunAfterALateExtension",
 		changes: []replacement{{
-			runFile,
-			"if time.Since(claim.claimedAt) < s.engine.cfg.Lease {",
-			"if time.Since(claim.claimedAt) < s.engine.cfg.Lease || err == nil {",
+			executionFile,
+			"if time.Since(claim.claimedAt) < cfg.Lease {",
+			"if time.Since(claim.claimedAt) < cfg.Lease || err == nil {",
 		}},
 	}, {
 		name:   "a handler begins before the effect of the one before is committed",
@@ -240,8 +251,8 @@ var defectsOfLeases = []defect{
 		test:   "idem TestEffectIsCommittedBeforeTheNextHandler",
 		changes: []replacement{{
 			runFile,
-			"if set.Effect != nil {\n\t\tdone(s.concluded",
-			"if set.Effect != nil && set.Claim != nil {\n\t\tdone(s.concluded",
+			"if set.Effect != nil {\n\t\tx.settled",
+			"if set.Effect != nil && set.Claim != nil {\n\t\tx.settled",
 		}},
 	}, {
 		name:    "more completions than the commit window are not confirmed",
@@ -260,8 +271,8 @@ var defectsOfOutages = []defect{
 		shows:  "a payment that does not fail has a dead letter",
 		test:   "idem TestLastAttemptIsGivenBackDuringAnOutage",
 		changes: []replacement{{
-			runFile, "return s.refund(claim, out, claim.givenBack(err), classOf(err).delay), store.Settlement{}",
-			"return s.released(claim, out, s.release(claim, failureOf(err), classOf(err).delay, false)), store.Settlement{}",
+			executionFile, "x.refund(x.claim.givenBack(err), classOf(err).delay)",
+			"x.release(failureOf(err), classOf(err).delay, false)",
 		}},
 	}, {
 		name:    "a key is a sign of an outage again and again",
@@ -317,13 +328,13 @@ var defectsOfOutages = []defect{
 		undoes:  "69816c7",
 		shows:   "a permanent failure has no dead letter, and its attempts are given back",
 		test:    "idem TestPermanentErrorsCountDuringAnOutage",
-		changes: []replacement{{runFile, "case claim.Together, c == permanent, c == callFailed:", "case claim.Together, c == callFailed:"}},
+		changes: []replacement{{executionFile, "case x.claim.Together, c == permanent, c == callFailed:", "case x.claim.Together, c == callFailed:"}},
 	}, {
 		name:    "errors beside a success of the same call are an outage",
 		undoes:  "69816c7",
 		shows:   "records that always fail never have a dead letter",
 		test:    "idem/batch TestErrorsBesideASuccessAreNoOutage",
-		changes: []replacement{{runFile, "case claim.Together, c == permanent,", "case c == permanent,"}},
+		changes: []replacement{{executionFile, "case x.claim.Together, c == permanent,", "case c == permanent,"}},
 	}, {
 		name:   "a cancelled handler is a sign of an outage",
 		undoes: "69816c7",
@@ -331,9 +342,9 @@ var defectsOfOutages = []defect{
 		test:   "idem TestCancelledHandlerIsNoSignOfAnOutage",
 		not:    "its process ends, and with it what it knows of an outage",
 		changes: []replacement{{
-			runFile,
-			"\tdiscard(effect)\n\tif s.interrupted(err) {",
-			"\tdiscard(effect)\n\t_, _ = s.duringOutage(claim, err)\n\tif s.interrupted(err) {",
+			executionFile,
+			"\tdiscard(effect)\n\tif interrupted(x.session.handlers, err) {",
+			"\tdiscard(effect)\n\t_, _ = x.duringOutage(err)\n\tif interrupted(x.session.handlers, err) {",
 		}},
 	}, {
 		name:    "a rejected record waits for the end of an outage",

@@ -318,7 +318,7 @@ var defectsOfRanges = []defect{
 		undoes:  "rule P3",
 		shows:   "the token of a payment goes back",
 		test:    "idem/batch TestRangeLeavesKeysToClaims|TestRangesOfOwnersThatDie|TestKeyIsClaimedWithAGreaterTokenThanItRanWith",
-		changes: []replacement{{"idem/session.go", "Token: claim.leastToken(),", ""}},
+		changes: []replacement{{"idem/claim.go", "Token: claim.leastToken(),", ""}},
 	}, {
 		name:    "a key is claimed with the token that its handler ran with",
 		undoes:  "rule P7",

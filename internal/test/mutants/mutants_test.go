@@ -46,7 +46,8 @@ var targets = []target{
 	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests, changes: sqlChanges, sql: true, plain: true},
 	{file: "idem/batch/lane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 	{file: "idem/batch/streamlane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
-	{file: "idem/session.go", pkgs: scheduler, changes: holdAndWait, plain: true},
+	{file: "idem/claim.go", pkgs: scheduler, changes: holdAndWait, plain: true},
+	{file: "idem/wait.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 }
 
 // The tests of networks and outages take a minute, and do not concern what the conditions and items are.

@@ -1,0 +1,155 @@
+package idem
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/observe"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// scratch holds the requests of a claim, so that a claim of one task does not allocate a slice.
+var scratch = sync.Pool{New: func() any { return new(claimScratch) }}
+
+type claimScratch struct {
+	reqs  []store.ClaimRequest
+	which []int
+}
+
+// Claim sends the claims to the store in one call and fills in their results. A claim that ended in an unknown error may be sent
+// again: it keeps its owner for the length of a lease, so that the store recognises it (rule 5). The keys must differ from each other.
+func (s *Session) Claim(claims []*Claim) {
+	buf, _ := scratch.Get().(*claimScratch)
+	defer func() {
+		clear(buf.reqs)
+		buf.reqs, buf.which = buf.reqs[:0], buf.which[:0]
+		scratch.Put(buf)
+	}()
+	started := time.Now()
+	down, held := s.engine.outage.holdsBack(started)
+	for i, claim := range claims {
+		if held && claim.span == nil && !claim.Task.Rejected {
+			claim.res = store.ClaimResult{Err: down}
+			continue
+		}
+		if req, ok := s.engine.request(claim, started); ok {
+			buf.reqs, buf.which = append(buf.reqs, req), append(buf.which, i)
+		}
+	}
+	if len(buf.reqs) == 0 {
+		return
+	}
+	if s.ctx.Err() != nil {
+		for _, i := range buf.which {
+			claims[i].res = store.ClaimResult{Err: s.notStartedError()}
+		}
+		return
+	}
+	results, took := s.engine.claim(s.ctx, buf.reqs, started)
+	for i := range results {
+		claim := claims[buf.which[i]]
+		claim.res, claim.took = results[i], took
+		if claim.res.Err != nil && isStoreFault(claim.res.Err) {
+			claim.res.Err = unavailableStore(claim.res.Err)
+		}
+		claim.resolved()
+		s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State, Stolen: claim.res.Stolen})
+	}
+}
+
+func unavailableStore(err error) error { return fmt.Errorf("%w: %w", ErrStoreUnavailable, err) }
+
+// request returns the request of a claim; false if its key is invalid.
+func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool) {
+	if claim.key == "" {
+		key, err := store.Key(claim.Task.Key, e.cfg.HashKeys)
+		if err != nil {
+			claim.res = store.ClaimResult{Err: fmt.Errorf("%w (from %s)", err, cmp.Or(claim.Task.Source, "an unknown source"))}
+			return store.ClaimRequest{}, false
+		}
+		claim.key = key
+	}
+	if claim.owner == "" || claim.res.State != store.ClaimUnknown || now.Sub(claim.claimedAt) >= e.cfg.Lease {
+		// Otherwise it is the earlier request, sent again: if that was applied, its lease began then.
+		claim.owner, claim.claimedAt = e.owners.next(), now
+	}
+	return store.ClaimRequest{
+		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: claim.owner, Source: claim.Task.Source,
+		Lease: e.cfg.Lease, Retention: e.cfg.Retention, RedriveToken: claim.Task.RedriveToken, TakeOver: claim.TakeOver,
+		Range: claim.span, Token: claim.leastToken(),
+	}, true
+}
+
+// claim sends requests to the store, unless the breaker is open, and reports the result to the breaker.
+func (e *Engine) claim(ctx context.Context, reqs []store.ClaimRequest, started time.Time) (results []store.ClaimResult, took time.Duration) {
+	if err := e.breaker.allow(started); err != nil {
+		results = make([]store.ClaimResult, len(reqs))
+		for i := range results {
+			results[i].Err = err
+		}
+		return results, 0
+	}
+	results = e.store.Claim(ctx, reqs)
+	took = time.Since(started)
+	e.breaker.report(started.Add(took), healthOf(ctx, results, took))
+	return results, took
+}
+
+// fairTime is the time after which a missing answer is a failure of the store, and not a result of the caller's short deadline.
+const fairTime = time.Second
+
+// healthOf derives the health of the store from its answers: one defined answer shows that it is up. A claim that its caller
+// cancelled, or that had less than fairTime, shows nothing.
+func healthOf(ctx context.Context, results []store.ClaimResult, took time.Duration) health {
+	var h health
+	for i := range results {
+		switch err := results[i].Err; {
+		case isStoreFault(err):
+			h = health{healthDown, err}
+		case !errors.Is(err, context.Canceled):
+			return health{state: healthUp}
+		}
+	}
+	if ctx.Err() != nil && took < fairTime {
+		return health{}
+	}
+	return h
+}
+
+func claimErrorKind(err error) Kind {
+	switch {
+	case errors.Is(err, store.ErrInvalidKey):
+		return InvalidKey
+	case errors.Is(err, store.ErrFingerprintMismatch):
+		return Mismatched
+	case errors.Is(err, store.ErrForeignEntry):
+		return Retry
+	case errors.Is(err, ErrInFlight): // of the lease of a range
+		return InFlight
+	case errors.Is(err, context.Canceled), errors.Is(err, errNotStarted), errors.Is(err, ErrHandlerDown):
+		return NotStarted
+	case err != nil:
+		return StoreDown
+	}
+	return KindUnknown
+}
+
+// Release releases claims that were not run, without counting their attempts, in one call to the store. A key that can't be
+// released is free when its lease ends. The task may be claimed again afterwards, by a new owner.
+func (s *Session) Release(claims []*Claim) {
+	var ss []store.Settlement
+	for _, claim := range claims {
+		if claim.res.State == store.Claimed && claim.insert == nil {
+			set := claim.settlement(store.OpRelease, s.engine.cfg.Retention)
+			set.Refund = true
+			ss = append(ss, set)
+			s.tell(claim, Event{Step: observe.Release})
+			claim.res, claim.owner = store.ClaimResult{}, ""
+		}
+	}
+	s.sendReleases(ss)
+}
