@@ -374,30 +374,6 @@ func TestHeaderYieldsEveryValueOfAName(t *testing.T) {
 	}
 }
 
-// TestDecodesSampleEvents decodes each of the project's events, and checks that just those records are bad whose files
-// are about it.
-func TestDecodesSampleEvents(t *testing.T) {
-	bad := map[string]string{"bad-base64.json": "value", "bad-header-byte.json": "headers", "value-not-a-string.json": "value"}
-	for _, path := range sampleEvents(t) {
-		name := path[strings.LastIndexByte(path, '/')+1:]
-		t.Run(name, func(t *testing.T) {
-			payload := readFile(t, path)
-			requireAgreement(t, payload)
-			var fields []string
-			for _, p := range mustDecode(t, payload).Partitions {
-				for i := range p.Records {
-					if decodeErr := p.Records[i].Undecodable; decodeErr != nil {
-						fields = append(fields, decodeErr.Field)
-					}
-				}
-			}
-			if got := strings.Join(fields, ","); got != bad[name] {
-				t.Errorf("records with bad %q, want bad %q", got, bad[name])
-			}
-		})
-	}
-}
-
 // TestAllocations holds the number of allocations where the slabs have brought it; the times are a benchmark's.
 func TestAllocations(t *testing.T) {
 	const records = 1_000

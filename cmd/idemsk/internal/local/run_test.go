@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
 // A broker that is left open is a leaked goroutine, which TestMain finds. Its port can be another's at once.
@@ -72,36 +70,16 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestRunsThatCannotStart(t *testing.T) {
+func TestAnswersThatCannotBeReadEndTheRun(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		mode  string
-		spoil func(o *local.Options)
-		says  string
-		is    error
-	}{
-		"dies at once":    {"dies", nil, "no configuration", runtimeapi.ErrInitExit},
-		"never asks":      {"mute", func(o *local.Options) { o.InitTimeout = 300 * time.Millisecond }, "did not ask for work", runtimeapi.ErrInitTimeout},
-		"not there":       {"", func(o *local.Options) { o.Function = "./nowhere" }, "there is no file", os.ErrNotExist},
-		"answers garbage": {"garbage", func(o *local.Options) { o.ESM.FunctionResponseTypes = []string{esm.ReportBatchItemFailures} }, "the function's first 3 responses can't be read", nil},
-		"no endpoint":     {"", func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "http://127.0.0.1:1" }, "no Lambda endpoint answers at http://127.0.0.1:1", nil},
-		"no broker":       {"", func(o *local.Options) { o.Brokers = []string{"127.0.0.1:1"} }, "no Kafka broker answers at 127.0.0.1:1", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o, _ := options(t, test.mode)
-			o.Produce = 10
-			if test.spoil != nil {
-				test.spoil(&o)
-			}
-			report, err := run(t, o)
-			if report != nil || err == nil || !strings.Contains(err.Error(), test.says) || test.is != nil && !errors.Is(err, test.is) {
-				t.Errorf("%v; want an error that says %q", err, test.says)
-			}
-			if errors.Is(err, local.ErrOptions) {
-				t.Errorf("%v is not about the options", err)
-			}
-		})
+	o, _ := options(t, "garbage")
+	o.Produce, o.ESM.FunctionResponseTypes = 10, []string{esm.ReportBatchItemFailures}
+	report, err := run(t, o)
+	if report != nil || err == nil || !strings.Contains(err.Error(), "the function's first 3 responses can't be read") {
+		t.Errorf("%v; want an error that says so", err)
+	}
+	if errors.Is(err, local.ErrOptions) {
+		t.Errorf("%v is not about the options", err)
 	}
 }
 
