@@ -197,6 +197,7 @@ var refusedEvents = []struct {
 	{"a string", `"records"`, "the payload is a string"},
 	{"a byte order mark", "\xef\xbb\xbf" + `{"records":{}}`, "byte 0 is"},
 	{"cut short", `{"records":{"a-0":[{"offset":1`, "ends after 30 bytes, where a comma or } is expected"},
+	{"cut short in a name", `{"records":{},"a`, "where the end of a string is expected"},
 	{"cut short in a string", `{"records":{"a-0":[{"offset":1,"value":"aGVsbG8`, "where the end of a string is expected"},
 	{"two payloads", `{"records":{}}{}`, "byte 14 is '{', where the end is expected"},
 	{"a comma too many", `{"records":{"a-0":[{"offset":1},]}}`, "where a value is expected"},
