@@ -167,35 +167,6 @@ func TestHalfOpenBreakerAllowsOneClaim(t *testing.T) {
 	})
 }
 
-// A breaker that has closed counts from zero: after a single failure claims are still sent.
-func TestClosedBreakerCountsFailuresAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st, f := newSpy(), &fault{err: errNetwork}
-		st.onClaim = f.onClaim
-		e := newEngine(t, st, idem.Config{BreakerFailures: 2, BreakerCooldown: time.Minute})
-		for range 2 {
-			wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
-		}
-		pass(time.Minute)
-		f.err = nil
-		wantKind(t, e.Do(t.Context(), taskOf(returning("receipt", nil))), idem.Executed)
-		f.err = errNetwork
-		wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
-		f.err = nil
-		st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
-			pass(time.Second)
-			return land()
-		}
-		outs := make(chan idem.Outcome)
-		for range 2 {
-			go func() { outs <- e.Do(t.Context(), taskOf(nil)) }()
-		}
-		for range 2 {
-			wantKind(t, <-outs, idem.Replayed)
-		}
-	})
-}
-
 // A claim that its caller cancelled shows nothing of the store: it neither opens nor closes the breaker.
 func TestCancelledClaimDoesNotAffectTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

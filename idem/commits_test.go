@@ -138,17 +138,6 @@ func TestCompletionsAreGrouped(t *testing.T) {
 	})
 }
 
-// A single completion is sent at once.
-func TestSingleCompletionIsSentAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := newSlowStore()
-		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 1, returning("receipt", nil))
-		begun := time.Now()
-		a.runAll()
-		equal(t, "time", time.Since(begun), time.Second)
-	})
-}
-
 // The number of handlers that have returned without a confirmed completion is at most the window.
 func TestCommitWindowBoundsUnconfirmedCompletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -261,42 +250,6 @@ func TestCompletionsThatCannotBeStored(t *testing.T) {
 		if took := time.Since(begun); took > 20*time.Second {
 			t.Errorf("it took %v, which is beyond the deadline", took)
 		}
-	})
-}
-
-// The claim was lost meanwhile: to an owner that is still running, or to one that has completed the same request.
-func TestFencedCompletion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := newSlowStore()
-		st.on = func(_ int, ss []store.Settlement) []error {
-			if ss[0].Op == store.OpExtend {
-				return []error{errNetwork}
-			}
-			return nil
-		}
-		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 3, returning("receipt", nil))
-		steal := func(key string) store.Entry {
-			pass(lease + 2*time.Second)
-			req := store.ClaimRequest{Key: key, Owner: "the new owner", Fingerprint: idem.FingerprintOf([]byte("value")), Lease: time.Hour, Retention: time.Hour, TakeOver: true}
-			return st.Store.Claim(context.Background(), []store.ClaimRequest{req})[0].Entry
-		}
-		a.claims[0].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) { steal("payments#0"); return nil, nil })
-		a.claims[1].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) {
-			entry := steal("payments#1")
-			st.Store.Settle(context.Background(), []store.Settlement{{
-				Op: store.OpComplete, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour, Result: []byte("the new owner's"),
-			}})
-			return nil, nil
-		})
-		for i := range a.claims {
-			go a.start(i)
-		}
-		synctest.Wait()
-		a.all.Wait()
-		wantKind(t, a.outcomes[0], idem.Fenced)
-		wantKind(t, a.outcomes[1], idem.Replayed)
-		equal(t, "the result that counts", string(a.outcomes[1].Result), "the new owner's")
-		wantKind(t, a.outcomes[2], idem.Executed)
 	})
 }
 

@@ -97,20 +97,6 @@ func TestRejectedEffectIsTheHandlersError(t *testing.T) {
 	}
 }
 
-func TestAlwaysRejectedEffectIsDeadLettered(t *testing.T) {
-	onSpy(t, func(t *testing.T, s *spy) {
-		count, g := 0, &deadLetters{}
-		e, task := newEngine(t, s, idem.Config{MaxAttempts: 3}), taskWithDeadLetters(g, booked(new(int), errBoom))
-		for range 2 {
-			wantKind(t, e.Do(t.Context(), task), idem.Retry)
-		}
-		wantKind(t, e.Do(t.Context(), task), idem.DeadLettered)
-		equal(t, "dead letters", len(g.sent), 1)
-		wantKind(t, e.Do(t.Context(), taskWithDeadLetters(g, booked(&count, nil))), idem.ReplayedFailed)
-		equal(t, "effects", count, 0)
-	})
-}
-
 func TestUnansweredCompletionIsRetried(t *testing.T) {
 	onSpy(t, func(t *testing.T, s *spy) {
 		count, sent := 0, 0

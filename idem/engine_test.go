@@ -3,7 +3,6 @@ package idem_test
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -187,34 +186,6 @@ func TestConcurrentDeliveriesExecuteOnce(t *testing.T) {
 		equal(t, "calls of the handler", calls.Load(), 1)
 		equal(t, "executed", kinds[idem.Executed], 1)
 		equal(t, "replayed", kinds[idem.Replayed], deliveries-1)
-	})
-}
-
-func TestConcurrentDeliveriesOfManyKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const keys, each = 40, 8
-		e := newEngine(t, memstore.New(memstore.Config{}), idem.Config{})
-		var calls [keys]atomic.Int32
-		var executed atomic.Int32
-		var wg sync.WaitGroup
-		for i := range keys * each {
-			wg.Go(func() {
-				k := i % keys
-				task := taskOf(idem.HandlerFunc(func(context.Context) ([]byte, error) {
-					calls[k].Add(1)
-					return nil, nil
-				}))
-				task.Key = strconv.Itoa(k)
-				if e.Do(t.Context(), task).Kind == idem.Executed {
-					executed.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		for k := range calls {
-			equal(t, "calls of a key's handler", calls[k].Load(), 1)
-		}
-		equal(t, "executed", executed.Load(), keys)
 	})
 }
 

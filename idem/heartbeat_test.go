@@ -61,20 +61,6 @@ func TestLeaseIsExtendedAtEveryThird(t *testing.T) {
 	})
 }
 
-func TestExtendedLeaseIsNotTakenOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := newSpy()
-		e := newEngine(t, st, idem.Config{Lease: lease})
-		h := taking(10*time.Minute, "receipt", nil)
-		outs := make(chan idem.Outcome, 1)
-		go func() { outs <- e.Do(t.Context(), taskOf(h)) }()
-		synctest.Wait()
-		wantKind(t, e.Do(t.Context(), taskOf(h)), idem.Replayed)
-		wantKind(t, <-outs, idem.Executed)
-		equal(t, "calls of the handler", h.calls, 1)
-	})
-}
-
 // An extension with a late answer extends the lease from the time of the request, not from that of the answer.
 func TestExtendedLeaseStartsWithTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

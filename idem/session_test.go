@@ -233,16 +233,6 @@ func TestLeaseOverIsReportedWithoutTakeOver(t *testing.T) {
 	})
 }
 
-func TestHandlersEndAMarginBeforeTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := session(t, newEngine(t, newSpy(), idem.Config{DeadlineMargin: 2 * time.Second}), until(t, time.Minute))
-		begun := time.Now()
-		<-s.Handlers().Done()
-		equal(t, "the end of handlers", time.Since(begun), 58*time.Second)
-		equal(t, "their error", s.Handlers().Err(), context.DeadlineExceeded)
-	})
-}
-
 // A store that does not answer must leave the caller a quarter of the margin for its own answer.
 func TestUnresponsiveStoreLeavesTimeForTheAnswer(t *testing.T) {
 	for _, tc := range []struct {

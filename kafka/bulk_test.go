@@ -109,26 +109,6 @@ func TestBulkHandler(t *testing.T) {
 	}
 }
 
-func TestBulkRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
-	var dead letters
-	keyOf := func(ctx context.Context, r *kafka.Record) (string, error) {
-		if r.Offset == 1 {
-			return "", idem.Unavailable(errors.New("the registry is down"))
-		}
-		return kafka.RecordKey(ctx, r)
-	}
-	p := newProcessor(t, kafka.Config{DeadLetters: &dead, Key: keyOf, Bulk: func(_ context.Context, rs []kafka.Record) ([]error, error) { return make([]error, len(rs)), nil }})
-	for range 3 {
-		b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
-		if got := b.Partitions[0][0].Outcome.Kind; got != idem.DependencyDown || !b.Partitions[0][1].Settled() {
-			t.Errorf("kinds %s", kinds(b))
-		}
-	}
-	if len(dead.all) > 0 {
-		t.Errorf("dead letters: %v", dead.all)
-	}
-}
-
 func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
 	p := newProcessor(t, kafka.Config{Bulk: func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }})
 	b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})

@@ -142,19 +142,6 @@ func TestFailureIsKeptForAShortTime(t *testing.T) {
 	}
 }
 
-func TestFetchingASchemaTakesABoundedTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, decode := newSlow(t, schema.Config{Timeout: 100 * time.Millisecond})
-		began := time.Now()
-		if err := decode(1); !idem.IsUnavailable(err) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		if took := time.Since(began); took != 100*time.Millisecond {
-			t.Errorf("it took %s", took)
-		}
-	})
-}
-
 // panicking panics at each schema: when it is fetched, or as a format when it is compiled.
 type panicking struct {
 	slowRegistry

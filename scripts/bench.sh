@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Benchmarks: what a record costs in the engine, in the consumer and in the stores, what idemsk local delivers with a function that
+# Benchmarks: what a record costs in the consumer, with its engine, and in the stores, what idemsk local delivers with a function that
 # does nothing (records/s; %own-CPU is the emulator's share of all CPU time), what the polling relay of an outbox sends and how soon
 # (both fail below their bars), and how large the function is.
 set -euo pipefail

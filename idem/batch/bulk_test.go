@@ -67,17 +67,6 @@ func TestBulkHandlerGetsKeysInFlightInALaterCall(t *testing.T) {
 	})
 }
 
-func TestBulkItemInFlightUntilTheDeadlineIsNotExecuted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, idem.Config{})
-		f.hold("b", time.Hour)
-		items := f.items("a", "b")
-		f.bulk(items, nil)
-		f.wantCalls([]string{"a"})
-		f.wantKinds(items, idem.Executed, idem.InFlight)
-	})
-}
-
 // When the handlers' time has ended, nothing is claimed any more: a claim that can't be released in time would cost its message an attempt.
 func TestBulkClaimsNothingAfterTheHandlersTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

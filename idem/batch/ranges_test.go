@@ -44,23 +44,6 @@ func TestRangeClaimsNoKey(t *testing.T) {
 	}
 }
 
-// What an operator deletes runs with the next delivery, and a key that FAILED is answered as such.
-func TestRangeReadsTheKeysOfARedelivery(t *testing.T) {
-	p := newPartitions(t, []string{"a", "b", "c"})
-	p.handle = func(_ context.Context, key string) error {
-		if key == "c" {
-			return idem.Permanent(errors.New("wrong"))
-		}
-		return nil
-	}
-	p.wantEnded(p.byRange().deliver(t.Context(), 0, 0, 3), "Executed Executed DeadLettered")
-	if err := p.store.Delete(t.Context(), "b", p.wantEntry("b", "COMPLETED 1").Token); err != nil {
-		t.Fatal(err)
-	}
-	p.wantEnded(p.byRange().deliver(t.Context(), 0, 0, 3), "Replayed Executed ReplayedFailed")
-	p.wantRuns("a attempt 1", "b attempt 1", "c attempt 1", "b attempt 1")
-}
-
 // An error inserts the entry with its attempt. The next deliveries claim the key, and the dead letter follows the last attempt.
 func TestRangeCountsFailedAttempts(t *testing.T) {
 	p := newPartitions(t, []string{"a", "b", "c"})
@@ -83,28 +66,6 @@ func TestRangeCountsFailedAttempts(t *testing.T) {
 	if !slices.Equal(p.dead, []string{"b"}) {
 		t.Errorf("dead letters of %q", p.dead)
 	}
-}
-
-// A permanent error and an unavailable dependency need no claim either.
-func TestRangeFailsAndGivesBack(t *testing.T) {
-	p := newPartitions(t, []string{"a", "b"})
-	down := true
-	p.handle = func(_ context.Context, key string) error {
-		switch {
-		case key == "a":
-			return idem.Permanent(errors.New("wrong"))
-		case down:
-			return idem.Unavailable(errors.New("down"))
-		}
-		return nil
-	}
-	one := p.byRange()
-	p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "DeadLettered DependencyDown")
-	p.wantEntry("a", "FAILED 1")
-	p.wantEntry("b", "STARTED 0")
-	down = false
-	p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "ReplayedFailed Executed")
-	p.wantEntry("b", "COMPLETED 1")
 }
 
 // A process that died leaves its lease. The records that it may have begun are claimed by their keys, so that further deaths are counted.
@@ -167,32 +128,6 @@ func TestRangeKeepsWhatADeadProcessMayHaveBegun(t *testing.T) {
 	})
 }
 
-// A completion without an answer leaves the lease, because the next owner must not run the record without a claim.
-func TestRangeIsNotReleasedWithAnUnansweredSettlement(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPartitions(t, []string{"a"})
-		one := p.byRange()
-		one.requests.lose = func(op string) bool { return op == "complete" }
-		p.wantEnded(one.deliver(t.Context(), 0, 0, 1), "CompletionFailed")
-		if lease := p.wantEntry("ns%t-0", "STARTED 1"); lease.Released() {
-			t.Error("the lease is released")
-		}
-		p.wantEnded(p.byRange().deliver(t.Context(), 0, 0, 1), "Replayed")
-	})
-}
-
-// A lost reply to a completion is recognised (rule 5).
-func TestRangeRecognisesItsOwnCompletion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPartitions(t, []string{"a"})
-		one := p.byRange()
-		lost := 0
-		one.requests.lose = func(op string) bool { lost++; return op == "complete" && lost == 1 }
-		p.wantEnded(one.deliver(t.Context(), 0, 0, 1), "Executed")
-		p.wantRuns("a attempt 1")
-	})
-}
-
 // A batch that two processes have at once is handled by one of them. The other one waits for the lease, and reads the results.
 func TestRangeInFlightElsewhereIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -246,25 +181,6 @@ func TestRangeClaimsAKeyOfTwoRecords(t *testing.T) {
 	one.run(ctx, items, rangeOf(0, items))
 	p.wantEnded(endsOf(items), "Executed Executed Mismatched")
 	p.wantRuns("a attempt 1", "b attempt 1")
-}
-
-// Of two partitions with one key, one completes it.
-func TestKeyInTwoRanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPartitions(t, []string{"a"}, []string{"a"})
-		p.handle = func(context.Context, string) error { pass(time.Second); return nil }
-		ended := make([]string, 2)
-		var both sync.WaitGroup
-		for i := range ended {
-			both.Go(func() { ended[i] = p.byRange().deliver(t.Context(), i, 0, 1) })
-		}
-		both.Wait()
-		slices.Sort(ended)
-		if !slices.Equal(ended, []string{"Executed", "Replayed"}) {
-			t.Errorf("ended as %q", ended)
-		}
-		p.wantEntry("a", "COMPLETED 1")
-	})
 }
 
 // Items with one key in a batch, a redriven record, and a key that another process holds are claimed by their keys.

@@ -15,7 +15,7 @@ import (
 // The price of a batch of 1,000 records in 3 partitions, in units and requests of DynamoDB, and the virtual time that it takes with requests of 5 ms.
 func TestPriceOfRanges(t *testing.T) {
 	const records, parts = 1000, 3
-	run := func(t *testing.T, db *dynamofake.Server, scheduler *batch.Scheduler, name string, first int, byRange bool) (dynamofake.Usage, time.Duration) {
+	run := func(t *testing.T, db *dynamofake.Server, scheduler *batch.Scheduler, name string, first int) (dynamofake.Usage, time.Duration) {
 		t.Helper()
 		handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
 		lanes := make([][]*batch.Item, parts)
@@ -28,9 +28,6 @@ func TestPriceOfRanges(t *testing.T) {
 		var ranges []batch.Range
 		for p := range lanes {
 			ranges = append(ranges, batch.Range{Key: fmt.Sprintf("ns%%t-%d", p), Source: lanes[p][0].Task.Source, Items: lanes[p]})
-		}
-		if !byRange {
-			ranges = nil
 		}
 		db.ResetUsage()
 		began := time.Now()
@@ -66,20 +63,12 @@ func TestPriceOfRanges(t *testing.T) {
 			{"fresh", 1000, price{1.006, 1.0, 0.054}},
 			{"fresh", 1000, price{0.006, 1.0, 0.012}}, // redelivered: read
 		} {
-			used, took := run(t, db, scheduler, b.name, b.first, true)
+			used, took := run(t, db, scheduler, b.name, b.first)
 			got := each(used)
 			t.Logf("%s from %d: %.4f write units, %.4f read units, %.4f requests a record, %v: %v", b.name, b.first, got.write, got.read, got.requests, took, used.Requests)
 			if got.write > b.most.write || got.read > b.most.read || got.requests > b.most.requests {
 				t.Errorf("%s from %d: %+v a record; want at most %+v", b.name, b.first, got, b.most)
 			}
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		db, scheduler := dynamo(t, idem.Config{})
-		for _, name := range []string{"cold", "fresh", "fresh"} {
-			used, took := run(t, db, scheduler, name, 0, false)
-			got := each(used)
-			t.Logf("claims by key, %s: %.4f write units, %.4f read units, %.4f requests a record, %v", name, got.write, got.read, got.requests, took)
 		}
 	})
 }

@@ -202,38 +202,6 @@ func (s *streaming) held() (n int) {
 	return n
 }
 
-// A lane with slow items takes one slot; the others go on as if it were not there.
-func TestStreamSlowLaneDoesNotDelayTheOthers(t *testing.T) {
-	var took [2]time.Duration
-	for slow := range took {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStreaming(t, idem.Config{}, batch.Config{})
-			if slow > 0 {
-				for i := range 1000 {
-					s.stream.Add(in("slow", s.item("slow", fmt.Sprint("slow", i), func(context.Context) error { pass(time.Second); return nil }))...)
-				}
-			}
-			began := time.Now()
-			left := 10_000
-			for i := range left {
-				s.stream.Add(in(fmt.Sprint("lane", i%999), s.item("", fmt.Sprint("k", i), func(context.Context) error {
-					s.mu.Lock()
-					defer s.mu.Unlock()
-					if left--; left == 0 {
-						took[slow] = time.Since(began)
-					}
-					return nil
-				}))...)
-			}
-			pass(time.Hour)
-			s.close()
-		})
-	}
-	if took[1] > took[0]*105/100 {
-		t.Errorf("10,000 items took %v beside a slow lane, and %v without", took[1], took[0])
-	}
-}
-
 // Claims behind a handler that hangs are released before their leases end.
 func TestStreamReleasesClaimsThatHaveWaitedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -234,28 +234,6 @@ func TestStreamAfterADeadOwner(t *testing.T) {
 	})
 }
 
-// A handler's error writes the entry of its key, whose next tries are claimed by key with a larger token.
-func TestStreamRetriesByKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMembers(t, []string{"a", "b"})
-		m.handle = func(_ context.Context, key string) error {
-			if key == "a" {
-				return errors.New("no")
-			}
-			return nil
-		}
-		s := m.byRange()
-		s.add(0, 0, 2)
-		pass(time.Minute)
-		s.wantEnd("a DeadLettered", "b Executed")
-		m.wantRuns("a attempt 1", "a attempt 2", "a attempt 3", "b attempt 1")
-		entry, lease := m.wantEntry("a", "FAILED 3"), m.wantEntry("ns%t-0", "STARTED 1")
-		if entry.Token != lease.Token+2 {
-			t.Errorf("token %d; want that of the lease, %d, and 2", entry.Token, lease.Token)
-		}
-	})
-}
-
 // A settlement without an answer: the next try claims the key with another token, and finds the entry if there is one. The lease is released.
 func TestStreamClaimsAKeyWhoseSettlementHasNoAnswer(t *testing.T) {
 	for _, applied := range []bool{true, false} {

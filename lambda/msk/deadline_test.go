@@ -16,20 +16,6 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-func TestNothingIsStartedNearTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.cfg.Records.Concurrency = 1
-		s.ledger.takes("a", timeout-idem.Defaults().DeadlineMargin+time.Millisecond) // it does not heed its context, but is done in time
-		resp := s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"), recordAt("payments-0@9", "c"))
-		equalSlices(t, "reported places", resp, "payments-0@8", "payments-0@9")
-		equal(t, "calls", len(s.ledger.order), 1)
-		equal(t, "keys", len(s.keys()), 1)
-		equal(t, "executed", s.last().Executed, 1)
-		checkCounts(t, s.last())
-	})
-}
-
 func TestLanesWithoutASlotBeforeTheDeadlineAreNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -57,21 +43,6 @@ func TestLanesWithoutASlotBeforeTheDeadlineAreNotStarted(t *testing.T) {
 			}
 		}
 		equal(t, "lines about records that were not started", wantOneLine, 1)
-	})
-}
-
-func TestInvocationWithoutTimeStartsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		ctx, cancel := context.WithTimeout(context.Background(), idem.Defaults().DeadlineMargin)
-		defer cancel()
-		resp, err := s.processUnder(ctx, batchOf(t, recordAt("payments-0@7", "a"), recordAt("payments-1@8", "b")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		equalSlices(t, "reported places", places(resp), "payments-0@7", "payments-1@8")
-		equal(t, "claims", len(s.store.claims), 0)
-		equal(t, "not started", s.last().NotStarted, 2)
 	})
 }
 
@@ -217,23 +188,5 @@ func TestProcessWithoutADeadlineWaitsForAllHandlers(t *testing.T) {
 			t.Fatal(resp, err)
 		}
 		equal(t, "executed", s.last().Executed, 1)
-	})
-}
-
-func TestCancelledInvocationStartsNothingMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		ctx, cancel := context.WithCancel(context.Background())
-		s.ledger.on["a"] = func(context.Context, msk.Record) error {
-			cancel()
-			return nil // its effect took place
-		}
-		resp, err := s.processUnder(ctx, batchOf(t, recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		equalSlices(t, "reported places", places(resp), "payments-0@8")
-		equal(t, "status", s.get(keyA).Status, store.StatusCompleted)
-		equal(t, "not started", s.last().NotStarted, 1)
 	})
 }

@@ -9,26 +9,8 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
-
-func TestDuplicatesInABatchCostOneClaim(t *testing.T) {
-	for name, order := range map[string]kafka.Order{"by partition": kafka.ByPartition, "by key": kafka.ByKey, "none": kafka.Unordered} {
-		t.Run(name, func(t *testing.T) {
-			s := newFixture(t)
-			s.cfg.Records.Order = order
-			equalSlices(t, "reported places", s.deliver(
-				recordAt("payments-0@1", "a"), recordAt("payments-0@2", "a"), recordAt("payments-1@1", "b"), recordAt("payments-1@2", "a"), recordAt("payments-2@1", "a")))
-			equal(t, "claims on a", s.store.claimed(keyA), 1)
-			equal(t, "claims", len(s.store.claims), 2)
-			equal(t, "settlements", len(s.store.settled), 2)
-			equal(t, "effects", s.ledger.total(), 2)
-			equal(t, "duplicates", s.last().Duplicates, 3)
-			checkCounts(t, s.last())
-		})
-	}
-}
 
 // Duplicates share every kind of outcome, in all partitions.
 func TestDuplicatesShareTheOutcomeAcrossPartitions(t *testing.T) {
@@ -55,39 +37,26 @@ func TestDuplicatesShareTheOutcomeAcrossPartitions(t *testing.T) {
 	}
 }
 
-// Partitions with the same keys in opposite orders would deadlock if a waiting duplicate held a slot.
-func TestWaitingDuplicatesHoldNoSlot(t *testing.T) {
+// Partitions with the same keys in other orders would deadlock if a waiting duplicate held a slot.
+func TestPartitionsWithTheSameKeysDoNotDeadlock(t *testing.T) {
 	for _, concurrency := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newFixture(t)
 			s.cfg.Records.Concurrency = concurrency
-			s.ledger.takes("a", time.Second)
-			s.ledger.takes("b", time.Second)
-			equalSlices(t, "reported places", s.deliver(
-				recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"), recordAt("payments-1@1", "b"), recordAt("payments-1@2", "a")))
-			equal(t, "effects", s.ledger.total(), 2)
-			equal(t, "duplicates", s.last().Duplicates, 2)
+			const keys = 7
+			var records []record
+			for p := range 12 {
+				for n := range keys {
+					key := strconv.Itoa((n*(p%(keys-1)+1) + p) % keys)
+					s.ledger.takes(key, time.Second)
+					records = append(records, recordAt(place("payments-"+strconv.Itoa(p), int64(n)), key))
+				}
+			}
+			equalSlices(t, "reported places", s.deliver(records...))
+			equal(t, "effects", s.ledger.total(), keys)
+			equal(t, "claims", len(s.store.claims), keys)
 		})
 	}
-}
-
-func TestPartitionsWithTheSameKeysDoNotDeadlock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.cfg.Records.Concurrency = 2
-		const keys = 7
-		var records []record
-		for p := range 12 {
-			for n := range keys {
-				key := strconv.Itoa((n*(p%(keys-1)+1) + p) % keys)
-				s.ledger.takes(key, time.Second)
-				records = append(records, recordAt(place("payments-"+strconv.Itoa(p), int64(n)), key))
-			}
-		}
-		equalSlices(t, "reported places", s.deliver(records...))
-		equal(t, "effects", s.ledger.total(), keys)
-		equal(t, "claims", len(s.store.claims), keys)
-	})
 }
 
 // The first record with the key is after one that fails, and is not reached. Its duplicates must not wait for it.
@@ -126,18 +95,5 @@ func TestAnotherFingerprintInTheBatchIsProcessedAfterwards(t *testing.T) {
 		equal(t, "version of the key", got.Token, version)
 		equal(t, "source of the key", got.Source, "payments-0@1")
 		equal(t, "result of the key", string(got.Result), "receipt of a")
-	})
-}
-
-// A failed request releases the key, and the other request claims it: the request that completes counts.
-func TestOneOfTwoRequestsIsRefusedAfterAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.cfg.Records.Order = kafka.Unordered
-		s.cfg.Records.Concurrency = 1
-		s.ledger.fails("a", errBoom)
-		s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "a").with("wrong"))
-		equal(t, "dead letters", len(s.letters.sent), 1)
-		equal(t, "calls", s.ledger.calls["a"], 1)
 	})
 }

@@ -111,19 +111,3 @@ func TestResultThatCannotBeEncodedStillCompletes(t *testing.T) {
 		})
 	}
 }
-
-func TestHandlersReceiveTombstones(t *testing.T) {
-	s := newFixture(t)
-	tombstone := false
-	s.ledger.on["a"] = func(_ context.Context, r msk.Record) error {
-		tombstone = r.Tombstone()
-		return nil
-	}
-	r := recordAt("payments-0@7", "a")
-	r.null = true
-	equalSlices(t, "reported places", s.deliver(r))
-	equal(t, "tombstone", tombstone, true)
-	empty := recordAt("payments-0@8", "a").with("")
-	s.deliver(empty)
-	equalSlices(t, "an empty value is another request", s.letters.sources(), "payments-0@8")
-}

@@ -187,18 +187,6 @@ func TestRecordWithoutAFingerprintIsDeadLettered(t *testing.T) {
 	equal(t, "executed", s.last().Executed, 1)
 }
 
-// A producer that writes the members of a payment in another order sends the same payment, and one that sends no JSON sends none.
-func TestPaymentWithMembersInAnotherOrderIsADuplicate(t *testing.T) {
-	s := newFixture(t)
-	s.cfg.Records.Key, s.cfg.Records.Fingerprint = hashKey(t), kafka.NoFingerprint
-	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a").with(`{"id":"p-1","amount":1.50}`), recordAt("payments-0@8", "b").with("{")))
-	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@9", "c").with(`{ "amount":1.5, "id":"p-1" }`)))
-	equal(t, "replayed", s.last().Replayed, 1)
-	equal(t, "effects", s.ledger.total(), 1)
-	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@8")
-	wantContains(t, s.letters.sent[0].Error.Message, "not JSON")
-}
-
 // A record whose key or fingerprint can't be found now is delivered again, as often as it takes, and gets no dead letter.
 func TestRecordThatCanNotBeIdentifiedNowIsRetried(t *testing.T) {
 	down := idem.Unavailable(errors.New("the registry is down"))

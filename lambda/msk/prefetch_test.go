@@ -219,46 +219,6 @@ func TestTakeOverRunsAlone(t *testing.T) {
 	})
 }
 
-// A crash uses up one attempt of the records with prefetched claims, once, and none of them is dead-lettered for it.
-func TestCrashChargesPrefetchedRecordsOnce(t *testing.T) {
-	for _, attempts := range []int{2, 5} {
-		t.Run(fmt.Sprint(attempts, " attempts"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newBatchedFixture(t, 25)
-				s.engine.MaxAttempts = attempts
-				for _, killer := range []string{"k4", "k9"} {
-					s.ledger.on[killer] = func(ctx context.Context, _ msk.Record) error {
-						pass(time.Second)
-						return s.die(ctx)
-					}
-				}
-				s.deliverAll(manyRecords(20, 2)...)
-				equalSlices(t, "dead letters", s.letters.sources(), "payments-0@4", "payments-1@9")
-				for key, status := range s.keys() {
-					killer := key == "ledger#payments#k4" || key == "ledger#payments#k9"
-					equal(t, "FAILED: "+key, status == store.StatusFailed, killer)
-					if got := s.get(key).Attempts; !killer && got > 2 {
-						t.Errorf("%s was charged %d attempts", key, got)
-					}
-				}
-				equal(t, "effects", s.ledger.total(), 18)
-			})
-		})
-	}
-}
-
-// With one attempt no claims are prefetched, so that no record is charged for the crash of another.
-func TestOneAttemptDisablesPrefetch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedFixture(t, 25)
-		s.engine.MaxAttempts = 1
-		s.dies("k1")
-		s.deliverAll(manyRecords(6, 1)...)
-		equalSlices(t, "dead letters", s.letters.sources(), "payments-0@1")
-		equal(t, "effects", s.ledger.total(), 5)
-	})
-}
-
 // Before a key of a dead owner is taken over all claims are released. Afterwards they are sent in groups again, and not one by
 // one.
 func TestClaimsReleasedByATakeOverAreGroupedAgain(t *testing.T) {
@@ -326,31 +286,4 @@ func TestPrefetchIsBoundedByTheLease(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A completion that fails after its handler has returned stops its lane. The answer names its record and all after it, even
-// those that have run.
-func TestLateFailureOfACompletionStopsItsLane(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newBatchedFixture(t, 25)
-		s.store.onSettle = func(ctx context.Context, set *store.Settlement, land func() error) error {
-			if set.Op == store.OpComplete && set.Key == "ledger#payments#k1" {
-				select {
-				case <-time.After(3 * time.Second):
-				case <-ctx.Done():
-				}
-				return errNetwork
-			}
-			return land()
-		}
-		for i := range 8 {
-			s.ledger.takes(fmt.Sprint("k", i), time.Second)
-		}
-		reported := s.deliver(manyRecords(8, 1)...)
-		if len(reported) != 7 || reported[0] != "payments-0@1" {
-			t.Errorf("reported: %v; want everything from payments-0@1 on", reported)
-		}
-		equal(t, "completion failed", s.last().CompletionFailed, 1)
-		checkCounts(t, s.last())
-	})
 }

@@ -118,29 +118,6 @@ func TestWithoutDeadLettersRecordsBlockTheirPartition(t *testing.T) {
 	}
 }
 
-func TestDeadLetterIsRetriedUntilItIsSent(t *testing.T) {
-	for name, bad := range map[string]record{"permanent": recordAt("payments-0@7", "poison"), "undecodable": undecodable("payments-0@7")} {
-		t.Run(name, func(t *testing.T) {
-			s := newFixture(t)
-			s.ledger.fails("poison", idem.Permanent(errBoom))
-			s.letters.on = func(context.Context, kafka.DeadLetter) error { return errNetwork }
-			for n := 1; n <= idem.Defaults().MaxAttempts+2; n++ {
-				equalSlices(t, "reported places", s.deliver(bad, recordAt("payments-0@8", "b")), "payments-0@7", "payments-0@8")
-				equal(t, "retried", s.last().Retried, 1)
-				equal(t, "blocked", s.last().Blocked, 1)
-			}
-			line := s.log.about("payments-0@7")
-			equal(t, "level", line["level"], any("ERROR"))
-			equal(t, "alarm", line["alarm"], any(true))
-			wantContains(t, line["error"].(string), "the dead letter could not be sent", "connection refused")
-			s.letters.on = nil
-			equalSlices(t, "reported places", s.deliver(bad, recordAt("payments-0@8", "b")))
-			equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
-			equal(t, "effects of the one behind", s.ledger.effects["b"], 1)
-		})
-	}
-}
-
 // A letter may be sent twice if the process dies, or the store is unavailable, before the key is FAILED.
 func TestLetterIsSentAgainIfItsKeyIsNotFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,71 +1,13 @@
 package msk_test
 
 import (
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
-
-// Two functions read one topic, each in its own consumer group, and share a table: each handles every record.
-func TestNamespacesDoNotShareKeys(t *testing.T) {
-	st := &spy{Store: memstore.New(memstore.Config{})}
-	for _, name := range []string{"ledger", "mail"} {
-		s := newFixture(t)
-		s.store, s.cfg.Records.Namespace, s.cfg.Records.MissingKey = st, name, kafka.Process
-		for range 2 {
-			equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", ""), undecodable("payments-0@3")))
-		}
-		equal(t, "effects in "+name, s.ledger.total(), 2)
-		equalSlices(t, "dead letters of "+name, s.letters.sources(), "payments-0@3")
-	}
-}
-
-// Payment 42 and refund 42 are two requests, even with equal values, unless the scope is the namespace.
-func TestKeysOfTopics(t *testing.T) {
-	batch := []record{recordAt("payments-0@1", "42"), recordAt("refunds-0@1", "42")}
-	for _, tc := range []struct {
-		scope   kafka.KeyScope
-		effects int
-		keys    []string
-	}{
-		{kafka.TopicScope, 2, []string{"ledger#payments#42", "ledger#refunds#42"}},
-		{kafka.NamespaceScope, 1, []string{"ledger##42"}},
-	} {
-		for _, together := range []bool{true, false} {
-			s := newFixture(t)
-			s.cfg.Records.KeyScope = tc.scope
-			if together {
-				equalSlices(t, "reported places", s.deliver(batch...))
-			} else {
-				equalSlices(t, "reported places", s.deliver(batch[0]))
-				equalSlices(t, "reported places", s.deliver(batch[1]))
-			}
-			equal(t, "effects", s.ledger.effects["42"], tc.effects)
-			equalSlices(t, "keys", slices.Sorted(maps.Keys(s.keys())), tc.keys...)
-		}
-	}
-}
-
-// Records without a key are stored under their topic and timestamp: the offsets of a topic that was deleted and created again
-// start at 0 again.
-func TestPlacesOfTopics(t *testing.T) {
-	reborn := recordAt("payments-0@0", "")
-	reborn.raw = `"timestamp":1767225600001`
-	for name, key := range map[string]kafka.KeyFunc{"no key": nil, "offset": kafka.OffsetKey} {
-		s := newFixture(t)
-		s.cfg.Records.Key, s.cfg.Records.MissingKey = key, kafka.Process
-		for _, r := range []record{recordAt("payments-0@0", ""), recordAt("refunds-0@0", ""), recordAt("payments-1@0", ""), reborn, recordAt("payments-0@0", "")} {
-			equalSlices(t, "reported places", s.deliver(r))
-		}
-		equal(t, "effects with "+name, s.ledger.total(), 4)
-	}
-}
 
 // The stored form of a key must not change: after a change all stored keys would be unknown.
 func TestStoredKeysAreGolden(t *testing.T) {

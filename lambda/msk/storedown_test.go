@@ -76,20 +76,3 @@ func TestFailedCompletionRaisesAnAlarm(t *testing.T) {
 		equal(t, "effects, of which the second is why it is an alarm", s.ledger.effects["a"], 2)
 	})
 }
-
-// A claim whose answer comes within the margin is released.
-func TestLateClaimIsReleased(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.store.onClaim = func(_ context.Context, _ *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
-			pass(timeout - idem.Defaults().DeadlineMargin + time.Millisecond)
-			return land()
-		}
-		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a")), "payments-0@7")
-		equal(t, "not started", s.last().NotStarted, 1)
-		got := s.get(keyA)
-		equal(t, "released", got.Released(), true)
-		equal(t, "attempts", got.Attempts, 0)
-		equal(t, "calls", len(s.ledger.order), 0)
-	})
-}

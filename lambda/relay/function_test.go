@@ -192,7 +192,7 @@ func TestAllInvalidVariablesAreNamed(t *testing.T) {
 		t.Fatal("no error")
 	}
 	delete(vars, "IDEMSK_KAFKA_AUTH")
-	for _, name := range append([]string{"IDEMSK_KAFKA_SECRET_ARN"}, keys(vars)...) {
+	for _, name := range append([]string{"IDEMSK_KAFKA_SECRET_ARN"}, slices.Collect(maps.Keys(vars))...) {
 		if !strings.Contains(err.Error(), name+" is ") {
 			t.Errorf("nothing is said of %s: %v", name, err)
 		}
@@ -233,11 +233,4 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	if !maps.Equal(read, documented) {
 		t.Errorf("documented %q; read %q", slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(read)))
 	}
-}
-
-func keys(m map[string]string) (names []string) {
-	for name := range m {
-		names = append(names, name)
-	}
-	return names
 }

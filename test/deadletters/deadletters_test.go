@@ -1,7 +1,6 @@
 package deadletters_test
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"strconv"
@@ -226,20 +225,4 @@ func TestSendWaitsForTheReplicas(t *testing.T) {
 		t.Errorf("%v after %d refusals; want none after 3", err, faults.Hits())
 	}
 	readLetters(t, c.ListenAddrs(), 1)
-}
-
-func TestSendEndsWithTheContext(t *testing.T) {
-	c := newCluster(t)
-	requests := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1})
-	ctx, cancel := context.WithCancel(t.Context())
-	topic := newTopic(t, c.ListenAddrs())
-	done := make(chan error)
-	go func() { done <- topic.Send(ctx, letter()) }()
-	if err := requests.Wait(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "payments-3@17") {
-		t.Errorf("%v; want context.Canceled", err)
-	}
 }

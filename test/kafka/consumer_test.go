@@ -9,36 +9,6 @@ import (
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
-// All records are handled once, all offsets are committed, the member has left the group, and after a restart no handler is called
-// again.
-func TestCleanShutdownAndRestartCallNoHandlerAgain(t *testing.T) {
-	inBubble(t, 3, func(f *fixture) {
-		f.produce(0, 100, 0, 1, 2)
-		c := f.start()
-		f.until("all records are handled", func() bool { return f.calledOnce(300) })
-		if err := c.Ready(); err != nil {
-			f.Error(err)
-		}
-		c.mustEnd()
-		f.wantOffsets(100, 100, 100)
-		if info := f.cluster.GroupInfo(group); len(info.Members) != 0 {
-			f.Errorf("%d members are left", len(info.Members))
-		}
-		if c.Ready() == nil || c.Live() == nil {
-			f.Error("a consumer whose Run has ended is ready or live")
-		}
-
-		c = f.start()
-		f.produce(100, 1, 0)
-		f.until("the new record is handled", func() bool { _, calls := f.called(); return calls >= 301 })
-		c.mustEnd()
-		if !f.calledOnce(301) {
-			f.Errorf("handlers were called again: %v", f.calls)
-		}
-		f.wantOffsets(101, 100, 100)
-	})
-}
-
 // When the window is full, the partition is paused. It is resumed when the window is half empty, and nothing is skipped. A
 // partition with a window of its own goes on.
 func TestFullWindowPausesItsPartition(t *testing.T) {

@@ -190,11 +190,14 @@ func (r *running) end() error {
 	return <-r.ended
 }
 
-// mustEnd ends the consumer, which must return nil.
+// mustEnd ends the consumer, which must return nil, and is then neither ready nor live.
 func (r *running) mustEnd() {
 	r.f.Helper()
 	if err := r.end(); err != nil {
 		r.f.Errorf("Run: %v", err)
+	}
+	if r.Ready() == nil || r.Live() == nil {
+		r.f.Error("a consumer whose Run has ended is ready or live")
 	}
 }
 

@@ -18,7 +18,7 @@ var defectsOfBatches = []defect{
 		name:   "a dead process's claims are taken over beside other handlers",
 		undoes: "rule 7",
 		shows:  "innocent records are charged attempts for one that kills its process",
-		test:   "lambda/msk TestTakeOverRunsAlone|TestRecordOfADeadOwnerRunsAlone",
+		test:   "lambda/msk TestTakeOverRunsAlone",
 		changes: []replacement{
 			{"idem/batch/isolate.go", "slots = int64(l.run.scheduler.cfg.Concurrency)", "slots = 1"},
 			{"idem/batch/isolate.go", "\t\tif alone {\n", "\t\tif alone && slots > 1 {\n"},

@@ -1,7 +1,6 @@
 package dynamofake_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -42,16 +41,6 @@ func putNew(db *dynamodb.Client) error {
 	return err
 }
 
-func TestLostReply(t *testing.T) {
-	server, db := start(t, dynamofake.Config{Fault: once(dynamofake.Fault{DropReply: true})})
-	if code, message := failure(putNew(db)); code != "ConditionalCheckFailedException" {
-		t.Errorf("the retry after a lost reply got %q %q; want it to find its own item", code, message)
-	}
-	if n := server.Usage().Requests["PutItem"]; n != 2 {
-		t.Errorf("%d requests, want 2", n)
-	}
-}
-
 func TestErrorBeforePerforming(t *testing.T) {
 	for _, fault := range []*dynamofake.Error{dynamofake.Throttled(), dynamofake.Internal()} {
 		t.Run(fault.Code, func(t *testing.T) {
@@ -63,26 +52,6 @@ func TestErrorBeforePerforming(t *testing.T) {
 				t.Errorf("%d requests, want 2", n)
 			}
 		})
-	}
-}
-
-func TestErrorArrivesAsItIs(t *testing.T) {
-	want := &dynamofake.Error{Code: "TransactionConflictException", Message: "ongoing"}
-	_, db := start(t, dynamofake.Config{Fault: once(dynamofake.Fault{Error: want})})
-	_, err := put(key("a"))(db, table)
-	if code, message := failure(err); code != want.Code || message != want.Message {
-		t.Errorf("got %q %q", code, message)
-	}
-}
-
-func TestFaultSeesBody(t *testing.T) {
-	var seen atomic.Bool
-	_, db := start(t, dynamofake.Config{Fault: func(operation string, body []byte) dynamofake.Fault {
-		seen.Store(operation == "GetItem" && bytes.Contains(body, []byte("needle")))
-		return dynamofake.Fault{}
-	}})
-	if _, err := get(key("needle"))(db, table); err != nil || !seen.Load() {
-		t.Errorf("seen %v, %v", seen.Load(), err)
 	}
 }
 

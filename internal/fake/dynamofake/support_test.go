@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,4 +185,32 @@ func cancellationReasons(err error) string {
 		reasons[i] = aws.ToString(reason.Code) + " " + text(reason.Item)
 	}
 	return strings.Join(reasons, "|")
+}
+
+const contenders = 64
+
+// together runs f in n goroutines at the same time, and returns the results.
+func together[T any](n int, f func(i int) T) []T {
+	results := make([]T, n)
+	ready := make(chan struct{})
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() {
+			<-ready
+			results[i] = f(i)
+		})
+	}
+	close(ready)
+	group.Wait()
+	return results
+}
+
+func count(codes []string, code string) int {
+	n := 0
+	for _, c := range codes {
+		if c == code {
+			n++
+		}
+	}
+	return n
 }

@@ -210,6 +210,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	for range 20 {
 		invoke(t, f, "{}")
 	}
+	wantStarts(t, f, 21)
 	if after := open(); after > before+5 {
 		t.Errorf("%d files were open after one process, %d after 20 more", before, after)
 	}

@@ -180,15 +180,6 @@ func TestProcessThatStopsAskingForWorkIsReplaced(t *testing.T) {
 	wantStarts(t, f, 2)
 }
 
-func TestProcessThatExitsAfterItsAnswerIsReplaced(t *testing.T) {
-	t.Parallel()
-	f := start(t, config(t, "answers and exits"))
-	for range 5 {
-		invoke(t, f, "{}")
-	}
-	wantStarts(t, f, 5)
-}
-
 func TestCancelledRequestForWorkGetsNoInvocation(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "hangs up and asks again")

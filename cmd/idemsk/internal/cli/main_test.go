@@ -78,23 +78,6 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// endless is an output that ends the run after a number of occurrences of a text.
-type endless struct {
-	bytes.Buffer
-	text string
-	left int
-	end  func()
-}
-
-func (e *endless) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), e.text) {
-		if e.left--; e.left == 0 {
-			e.end()
-		}
-	}
-	return e.Buffer.Write(p)
-}
-
 // golden compares a text with a file in testdata.
 func golden(t *testing.T, name, text string) {
 	t.Helper()

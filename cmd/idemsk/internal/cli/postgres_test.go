@@ -3,6 +3,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -55,6 +56,23 @@ func TestMigrateAndPrune(t *testing.T) {
 	if r := idemsk(t, "prune", "--store-url", server.URL(), "--table", "keys", "--batch", "1"); r.code != 0 || !strings.Contains(r.err, "2 keys deleted") {
 		t.Errorf("%+v; want 2 deleted", r)
 	}
+}
+
+// endless is an output that ends the run after a number of occurrences of a text.
+type endless struct {
+	bytes.Buffer
+	text string
+	left int
+	end  func()
+}
+
+func (e *endless) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), e.text) {
+		if e.left--; e.left == 0 {
+			e.end()
+		}
+	}
+	return e.Buffer.Write(p)
 }
 
 func TestPruneAtAnInterval(t *testing.T) {

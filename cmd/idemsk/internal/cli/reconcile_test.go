@@ -62,22 +62,6 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-func TestReconcileAgainstNothing(t *testing.T) {
-	t.Parallel()
-	endpoint, client := newDynamoDB(t)
-	fill(t, client)
-	for path, says := range map[string]string{
-		filepath.Join(t.TempDir(), "nowhere.csv"): "no such file",
-		export(t, "b.csv", "a,b\n"):               `no column "id"`,
-		export(t, "b.xls", ""):                    ".csv or .jsonl",
-	} {
-		r := idemsk(t, "reconcile", "--endpoint-url", endpoint, "--against", path, "--field", "id")
-		if r.code != 1 || r.out != "" || !strings.Contains(r.err, says) {
-			t.Errorf("%s: %+v; want exit 1 and %q", path, r, says)
-		}
-	}
-}
-
 // newBucketAndKeys starts an in-process DynamoDB with the keys of fill, and an S3 at the same endpoint.
 func newBucketAndKeys(t *testing.T) (endpoint string, s3 *s3test.Server) {
 	t.Helper()
@@ -120,21 +104,6 @@ func TestReconcileWithABucket(t *testing.T) {
 	var metrics map[string]any
 	if err := json.Unmarshal([]byte(line), &metrics); err != nil || metrics["FunctionName"] != "ledger" || metrics["ExportDifferences"] != 3.0 || metrics["KeysOverdue"] != 1.0 {
 		t.Errorf("the metrics are %s: %v", line, err)
-	}
-}
-
-func TestReconcileAtAnInterval(t *testing.T) {
-	t.Parallel()
-	endpoint, client := newDynamoDB(t)
-	fill(t, client)
-	for table, text := range map[string]string{dynamostore.DefaultTable: "8 records in the store: 1 hang, 1 failed", "missing": "idemsk reconcile: dynamostore: list table missing"} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		out := &endless{text: text, left: 3, end: cancel}
-		args := []string{"reconcile", "--every", "10ms", "--endpoint-url", endpoint, "--table", table}
-		if code := cli.Main(ctx, args, cli.Streams{Out: out, Err: out}, "v1"); code != 0 || out.left > 0 {
-			t.Errorf("exit %d, %d more wanted: %s", code, out.left, out.String())
-		}
-		cancel()
 	}
 }
 

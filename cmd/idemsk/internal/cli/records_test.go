@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -235,14 +236,6 @@ func TestList(t *testing.T) {
 
 // sortedBody sorts the rows of a table, because a scan has no order.
 func sortedBody(text string) string {
-	lines := strings.SplitAfter(text, "\n")
-	head, body := lines[0], lines[1:]
-	for i := range body {
-		for j := i + 1; j < len(body); j++ {
-			if body[j] < body[i] && body[j] != "" {
-				body[i], body[j] = body[j], body[i]
-			}
-		}
-	}
-	return head + strings.Join(body, "")
+	head, body, _ := strings.Cut(text, "\n")
+	return head + "\n" + strings.Join(slices.Sorted(strings.Lines(body)), "")
 }

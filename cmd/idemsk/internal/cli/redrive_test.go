@@ -216,23 +216,6 @@ func TestRedriveToTheFunction(t *testing.T) {
 	}
 }
 
-// A record without a key is FAILED under its place. After a redrive it fails again with a new dead letter, until its cause is fixed.
-func TestRedriveOfARecordWithoutKey(t *testing.T) {
-	t.Parallel()
-	c := newCloud(t)
-	c.deploy(t)
-	c.play(t, "missing-key")
-	redrive := []string{"redrive", "--endpoint-url", c.url, "--queue-url", c.queue, "--function-name", "payments", "--yes", "--json"}
-	r := idemsk(t, redrive...)
-	if r.code != 1 || !strings.Contains(r.out, "failed again") || !strings.Contains(r.out, "not fixed") || c.letters(t) != 1 {
-		t.Errorf("before the fix: %+v, %d letters; want the old one gone, and a new one", r, c.letters(t))
-	}
-	c.deploy(t, "IDEMSK_KEY=json:$.paymentId")
-	if r := idemsk(t, redrive...); r.code != 0 || !strings.Contains(r.out, "executed") || c.letters(t) != 0 {
-		t.Errorf("fixed: %+v, %d letters left", r, c.letters(t))
-	}
-}
-
 func letterJSON(offset int) string {
 	return fmt.Sprintf(`{"topic":"payments","partition":1,"offset":%d,"key":null,"value":"e30=","idempotencyKey":"payments#p-%d\u001b","token":17,
 		"attempts":1,"error":{"code":"permanent","message":"no\u001b[31m"}}`, offset, offset)

@@ -126,17 +126,6 @@ func TestVerificationNamesRecordsGivenUp(t *testing.T) {
 	}
 }
 
-// The verification fails if the function books duplicates.
-func TestVerificationFailsWithoutProtection(t *testing.T) {
-	t.Parallel()
-	o, _ := ledger(t, "IDEMSK_STORE=none")
-	deliver(t, &o, "one-record", "one-record")
-	report := prove(t, o)
-	if report.Verified.OK() || len(report.Verified.Off) != 1 || !strings.Contains(report.Text(), "Not proven") {
-		t.Errorf("off %v, problems %q", report.Verified.Off, report.Verified.Problems)
-	}
-}
-
 // A file that is not an event is delivered once and unchanged, and the answer is shown.
 func TestFileThatIsNoEvent(t *testing.T) {
 	t.Parallel()

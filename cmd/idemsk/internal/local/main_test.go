@@ -38,12 +38,6 @@ var handler string //nolint:gochecknoglobals // set once, before any test
 
 // child is a function on the Runtime API.
 func child(mode string) {
-	if mode == "late" { // requests its first event late
-		<-time.After(200 * time.Millisecond)
-	}
-	if mode == "mute" { // never requests an event
-		<-make(chan int)
-	}
 	if mode == "dies" {
 		_, _ = os.Stderr.WriteString("no configuration\n")
 		os.Exit(3)
@@ -67,8 +61,6 @@ func child(mode string) {
 			answer = `"ok"`
 		case "fails":
 			path, answer = "/error", `{"errorType":"Boom","errorMessage":"no \u001b[31m"}`
-		case "hangs":
-			<-make(chan int)
 		case "fatal":
 			_, _ = os.Stderr.WriteString("this is why\n")
 			os.Exit(3)

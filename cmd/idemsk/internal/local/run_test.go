@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
-	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
 // A broker that is left open is a leaked goroutine, which TestMain finds. Its port can be another's at once.
@@ -72,36 +70,16 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestRunsThatCannotStart(t *testing.T) {
+func TestAnswersThatCannotBeReadEndTheRun(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		mode  string
-		spoil func(o *local.Options)
-		says  string
-		is    error
-	}{
-		"dies at once":    {"dies", nil, "no configuration", runtimeapi.ErrInitExit},
-		"never asks":      {"mute", func(o *local.Options) { o.InitTimeout = 300 * time.Millisecond }, "did not ask for work", runtimeapi.ErrInitTimeout},
-		"not there":       {"", func(o *local.Options) { o.Function = "./nowhere" }, "there is no file", os.ErrNotExist},
-		"answers garbage": {"garbage", func(o *local.Options) { o.ESM.FunctionResponseTypes = []string{esm.ReportBatchItemFailures} }, "the function's first 3 responses can't be read", nil},
-		"no endpoint":     {"", func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "http://127.0.0.1:1" }, "no Lambda endpoint answers at http://127.0.0.1:1", nil},
-		"no broker":       {"", func(o *local.Options) { o.Brokers = []string{"127.0.0.1:1"} }, "no Kafka broker answers at 127.0.0.1:1", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o, _ := options(t, test.mode)
-			o.Produce = 10
-			if test.spoil != nil {
-				test.spoil(&o)
-			}
-			report, err := run(t, o)
-			if report != nil || err == nil || !strings.Contains(err.Error(), test.says) || test.is != nil && !errors.Is(err, test.is) {
-				t.Errorf("%v; want an error that says %q", err, test.says)
-			}
-			if errors.Is(err, local.ErrOptions) {
-				t.Errorf("%v is not about the options", err)
-			}
-		})
+	o, _ := options(t, "garbage")
+	o.Produce, o.ESM.FunctionResponseTypes = 10, []string{esm.ReportBatchItemFailures}
+	report, err := run(t, o)
+	if report != nil || err == nil || !strings.Contains(err.Error(), "the function's first 3 responses can't be read") {
+		t.Errorf("%v; want an error that says so", err)
+	}
+	if errors.Is(err, local.ErrOptions) {
+		t.Errorf("%v is not about the options", err)
 	}
 }
 
@@ -192,19 +170,6 @@ func TestLastError(t *testing.T) {
 	}
 }
 
-func TestInitTimeout(t *testing.T) {
-	t.Parallel()
-	o, _ := options(t, "late")
-	o.Produce, o.InitTimeout = 5, 10*time.Millisecond
-	if _, err := run(t, o); !errors.Is(err, runtimeapi.ErrInitTimeout) || !strings.Contains(err.Error(), "--init-timeout") {
-		t.Errorf("%v; want the flag that helps", err)
-	}
-	o.InitTimeout = time.Minute
-	if report, err := run(t, o); err != nil || report.Done != 5 {
-		t.Errorf("%+v, %v", report, err)
-	}
-}
-
 // All clients of the brokers authenticate.
 func TestBrokersWithAuthentication(t *testing.T) {
 	t.Parallel()
@@ -265,47 +230,6 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A second Ctrl-C aborts the running invocations. Their records are not committed.
-func TestSecondInterruptAbortsInvocations(t *testing.T) {
-	t.Parallel()
-	o, s := options(t, "hangs")
-	o.UntilDrained, o.Produce, o.Partitions = false, 5, 1
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	cut := make(chan struct{}, 1)
-	o.Cut = cut
-	o.ESM.Timeout = 10 * time.Minute
-	o.Show = func(v *local.View) func() {
-		watched := make(chan struct{})
-		go func() {
-			defer close(watched)
-			for ctx.Err() == nil && !strings.Contains(v.Line(), "lag 5, 5 in flight") {
-				<-time.After(time.Millisecond)
-			}
-			stop()
-		}()
-		return func() { <-watched }
-	}
-	o.Say = func(line string) {
-		s.say(line)
-		if strings.HasPrefix(line, "Stopping: ") {
-			cut <- struct{}{}
-		}
-	}
-	report, err := local.Run(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if report.Done != 0 || report.Lag() != 5 {
-		t.Errorf("%+v", report)
-	}
-	for _, want := range []string{"Waiting for the function to be done with 5 records, for 10m0s at most", "the next run redelivers them"} {
-		if !strings.Contains(s.String(), want) {
-			t.Errorf("the output does not contain %q:\n%s", want, s)
-		}
-	}
-}
-
 // The view fits its room by omitting partitions. It shows an error in several lines.
 func TestViewInASmallRoom(t *testing.T) {
 	t.Parallel()
@@ -328,25 +252,6 @@ func TestViewInASmallRoom(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(cut, "\n"), "… and 14 more") {
 		t.Errorf("in a room of 5 lines: %q", cut)
-	}
-}
-
-func TestToggle(t *testing.T) {
-	t.Parallel()
-	o, s := options(t, "slow")
-	o.Produce, o.ESM.BatchSize = 50, 5
-	toggle := make(chan struct{})
-	o.Toggle = toggle
-	ended := make(chan error, 1)
-	go func() { _, err := local.Run(t.Context(), o); ended <- err }()
-	for range 2 {
-		toggle <- struct{}{}
-	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	if said := s.String(); !strings.Contains(said, "mapping is disabled") || !strings.Contains(said, "is enabled again") {
-		t.Errorf("%s", said)
 	}
 }
 

@@ -66,16 +66,6 @@ func TestSimulatedFailures(t *testing.T) {
 	}
 }
 
-func TestSimulatedPanic(t *testing.T) {
-	b, _, _ := simulating(true)
-	defer func() {
-		if err, ok := recover().(error); !ok || !errors.Is(err, errSimulated) {
-			t.Errorf("it panicked with %v", err)
-		}
-	}()
-	_, _ = b.book(t.Context(), asking("panic"), msk.Record{})
-}
-
 func TestSimulatedSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, ledger, _ := simulating(true)

@@ -246,15 +246,6 @@ func answerTo(records []record) []byte {
 		case "fail for an hour":
 			item["retryAfterMs"] = 3_600_000
 			failures = append(failures, item)
-		case "fail as an outage":
-			item["unavailable"], item["error"], item["retryAfterMs"] = true, "the bank is down", 3_600_000
-			failures = append(failures, item)
-		case "fail as both":
-			item["permanent"], item["unavailable"] = true, true
-			failures = append(failures, item)
-		case "fail badly":
-			item["permanent"], item["unavailable"], item["error"], item["retryAfterMs"] = "yes", 1, map[string]any{"code": 7}, "soon"
-			failures = append(failures, item)
 		case "fail another":
 			item["itemIdentifier"] = map[string]any{"partition": "payments-3", "offset": 99}
 			failures = append(failures, item)

@@ -4,40 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
-
-func TestFailedBatchIsRetriedWhole(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 2)
-	produce(t, c, 2, 0, 1)
-	n := 0
-	f := &function{answer: func(context.Context, []string) (esm.Answer, error) {
-		if n++; n <= 3 {
-			return failed()
-		}
-		return esm.Answer{Payload: []byte("anything")}, nil // without ReportBatchItemFailures the payload is ignored
-	}}
-	w := new(watcher)
-	p := parts(c, f.invoker)
-	p.Observer = w
-	cfg := config()
-	cfg.BatchSize = 4
-	if err := run(t, cfg, p); err != nil {
-		t.Fatal(err)
-	}
-	calls := f.short()
-	if len(calls) != 4 || strings.Count(calls[0], "@") != 4 || calls[0] != calls[3] {
-		t.Errorf("calls %q", calls)
-	}
-	if w.events[0].Kind != esm.Invoked || w.events[0].Err == nil || w.events[0].Err.Error() != "boom" {
-		t.Errorf("%+v", w.events[0])
-	}
-}
 
 // Without ReportBatchItemFailures the answer is ignored, as on AWS. The observer gets each lost record once.
 func TestIgnoredFailuresAreObserved(t *testing.T) {
@@ -184,19 +155,4 @@ func (a *again) Again(first mskevent.Place) bool {
 	}
 	a.done = true
 	return first.String() == "payments-0@0"
-}
-
-func TestFinishedBatchIsDeliveredAgain(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 1)
-	produce(t, c, 2, 0)
-	f := new(function)
-	cfg := config()
-	cfg.BatchSize = 1
-	p := parts(c, f.invoker)
-	p.Faults = new(again)
-	if err := run(t, cfg, p); err != nil {
-		t.Fatal(err)
-	}
-	check(t, "calls", f.short(), []string{"0@0", "0@0", "0@1"})
 }

@@ -146,14 +146,3 @@ func TestAuthentication(t *testing.T) {
 		t.Errorf("a wrong password: %v", err)
 	}
 }
-
-func TestNoBroker(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	addrs := c.ListenAddrs()
-	c.Close()
-	_, err := redrive.Dial(t.Context(), redrive.Cluster{Brokers: addrs})
-	if err == nil || !strings.Contains(err.Error(), "no Kafka broker answers at "+addrs[0]) {
-		t.Errorf("%v; want an error that names the broker", err)
-	}
-}

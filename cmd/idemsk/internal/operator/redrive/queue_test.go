@@ -64,28 +64,6 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-func TestQueueDryRun(t *testing.T) {
-	t.Parallel()
-	client, url := awstest.NewQueue(t, "letters")
-	l := letter(1)
-	sendAll(t, client, url, encode(t, &l))
-	results, _ := runAll(t, redrive.Options{Source: redrive.Queue(client, url, time.Minute), Destination: &listDestination{}, DryRun: true})
-	if got := left(t, client, url); len(results) != 1 || len(got) != 1 {
-		t.Errorf("%d results, %d messages left; want 1 and 1", len(results), len(got))
-	}
-}
-
-func TestNoSuchQueue(t *testing.T) {
-	t.Parallel()
-	client, url := awstest.NewQueue(t, "letters")
-	_, err := redrive.Run(t.Context(), redrive.Options{
-		Source: redrive.Queue(client, url+"-not", time.Minute), Destination: &listDestination{},
-	}, func(redrive.Result) {})
-	if err == nil || !strings.Contains(err.Error(), "no such queue") || !strings.Contains(err.Error(), "--queue-url") {
-		t.Errorf("%v; want an error that says what to check", err)
-	}
-}
-
 // copies is a queue of messages with one body, each of which gets memory of its own as it is received.
 type copies struct {
 	body    string

@@ -159,16 +159,6 @@ func TestOmittedValueInS3(t *testing.T) {
 	}
 }
 
-func TestDryRunChangesNothing(t *testing.T) {
-	t.Parallel()
-	src := &listSource{bodies: bodies(t, letter(1), letter(2))}
-	dst := &listDestination{}
-	results, _ := runAll(t, redrive.Options{Source: src, Destination: dst, DryRun: true})
-	if got := outcomes(results); got != "a would redrive, b would redrive" || len(src.done) > 0 || len(dst.sent) > 0 {
-		t.Errorf("%s; taken out %v, sent %v", got, src.done, dst.sent)
-	}
-}
-
 func TestLetterOfThisRunIsLeft(t *testing.T) {
 	t.Parallel()
 	again := letter(1)

@@ -105,38 +105,6 @@ func wantCommitted(t *testing.T, c *kfake.Cluster, want int64) {
 	}
 }
 
-func TestTopicOfLettersIsRedrivenOnce(t *testing.T) {
-	t.Parallel()
-	c := newLetterCluster(t)
-	tombstone := letter(2)
-	tombstone.Key, tombstone.Value = nil, nil
-	sendLetters(t, c, letter(1), tombstone)
-	k := dial(t, c)
-	results, _ := runAll(t, redrive.Options{Source: openTopic(t, k), Destination: k})
-	if got := outcomes(results); got != "dead-letters-0@0 redriven, dead-letters-0@1 redriven" {
-		t.Fatal(got)
-	}
-	recs := consume(t, c, 1, 2)
-	if string(recs[0].Key) != "acc-1" || string(recs[0].Value) != `{"paymentId":"p"}` || recs[1].Key != nil || recs[1].Value != nil {
-		t.Errorf("the records %+v and %+v", recs[0], recs[1])
-	}
-	var headers []string
-	for _, h := range recs[0].Headers {
-		headers = append(headers, h.Key+"="+string(h.Value))
-	}
-	if got := strings.Join(headers, " "); got != "idempotency-key=p null= idemsk-redrive=1700000000123" {
-		t.Errorf("headers %s; want the record's own, and one to redrive it", got)
-	}
-	wantCommitted(t, c, 2)
-	if found, sent := redriveTopic(t, c, redrive.Options{}); found != "" || sent != nil {
-		t.Errorf("the next run: %s, %v", found, sent)
-	}
-	sendLetters(t, c, letter(3))
-	if found, _ := redriveTopic(t, c, redrive.Options{}); found != "2 redriven" {
-		t.Errorf("after another letter: %s", found)
-	}
-}
-
 // What is not redriven stays, between letters that are.
 func TestTopicKeepsWhatIsNotRedriven(t *testing.T) {
 	t.Parallel()
