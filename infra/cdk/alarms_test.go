@@ -108,6 +108,20 @@ func TestAlarmOfFailingOpen(t *testing.T) {
 	equal(t, "where to read on", strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, FailedOpen."), true)
 }
 
+// The texts hold for both ways to complete: what was enlisted is committed with its completion or not at all.
+func TestAlarmDescriptionsDependOnTheMode(t *testing.T) {
+	tpl := synthesise(t, plain(t))
+	for name, says := range map[string][2]string{
+		"Fenced":           {"(atomic mode) were not committed", "any other effect may have taken place twice"},
+		"CompletionFailed": {"(atomic mode) take place once", "any other effect takes place again"},
+	} {
+		text := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]["AlarmDescription"].(string)
+		for _, part := range says {
+			equal(t, name+" says "+part, strings.Contains(text, part), true)
+		}
+	}
+}
+
 // Every alarm has its paragraph.
 func TestAlarmsAreDocumented(t *testing.T) {
 	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
@@ -202,12 +216,24 @@ func widgets(t *testing.T, tpl template) []widget {
 	return dashboard.Widgets
 }
 
-// The dashboard shows each alarm.
 func TestDashboard(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"onFailure": "queue", "retries": 10, "retryDelay": "500ms"}))
+	shown := make(map[string]bool)
 	for _, w := range widgets(t, tpl) {
 		if w.Type == "alarm" {
 			equal(t, "alarms shown", len(w.Properties.Alarms), len(tpl.of(alarm)))
+		}
+		for _, m := range w.Properties.Metrics {
+			shown[m[0].(string)+" "+m[1].(string)] = true
+		}
+	}
+	for _, want := range []string{
+		"AWS/Lambda OffsetLag", "AWS/Lambda Invocations", "AWS/Lambda Errors", "AWS/Lambda Throttles", "AWS/Lambda Duration",
+		"AWS/SQS ApproximateNumberOfMessagesVisible", "AWS/DynamoDB WriteThrottleEvents", "AWS/DynamoDB ConsumedWriteCapacityUnits",
+		"idemsk Executed", "idemsk Replayed", "idemsk DeadLettered", "idemsk Fenced", "idemsk CompletionFailed", "idemsk RecordAge",
+	} {
+		if !shown[want] {
+			t.Errorf("the dashboard does not show %s", want)
 		}
 	}
 }

@@ -6,11 +6,32 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// The event source of a serverless cluster is that of a provisioned one but for the cluster.
 func TestEventSource(t *testing.T) {
-	want := synthesise(t, plain(t)).one(t, eventSource)
-	want["EventSourceArn"] = serverless
-	equal(t, "the event source", synthesise(t, plain(t, values{"clusterArn": serverless})).one(t, eventSource), want)
+	for name, arn := range map[string]string{"provisioned": cluster, "serverless": serverless} {
+		t.Run(name, func(t *testing.T) {
+			tpl := synthesise(t, plain(t, values{"clusterArn": arn}))
+			equal(t, "the event source", tpl.one(t, eventSource), values{
+				"FunctionName":                        tpl.ref(t, "ConsumerAlias"),
+				"EventSourceArn":                      arn,
+				"Topics":                              []string{"payments"},
+				"AmazonManagedKafkaEventSourceConfig": values{"ConsumerGroupId": "payments-ledger"},
+				"StartingPosition":                    "TRIM_HORIZON",
+				"BatchSize":                           100,
+				"FunctionResponseTypes":               []string{"ReportBatchItemFailures"},
+				"BisectBatchOnFunctionError":          true,
+				"MaximumRetryAttempts":                -1,
+				"MaximumRecordAgeInSeconds":           -1,
+				"ProvisionedPollerConfig":             values{"MinimumPollers": 1, "MaximumPollers": 10},
+				"LoggingConfig":                       values{"SystemLogLevel": "INFO"},
+				"MetricsConfig":                       values{"Metrics": []string{"EventCount", "ErrorCount", "KafkaMetrics"}},
+			})
+		})
+	}
+}
+
+func TestEventSourceDependsOnItsPermissions(t *testing.T) {
+	tpl := synthesise(t, plain(t))
+	equal(t, "depends on", at(t, tpl["Resources"], tpl.id(t, "ConsumerEventSource"), "DependsOn"), []string{tpl.id(t, "ConsumerRoleDefaultPolicy")})
 }
 
 func TestEventSourceSettings(t *testing.T) {

@@ -46,10 +46,27 @@ func config(t *testing.T, tpl template) lambda.Config {
 	return cfg
 }
 
-// The function reads its environment as it is meant.
 func TestFunction(t *testing.T) {
-	cfg := config(t, synthesise(t, plain(t)))
+	tpl := synthesise(t, plain(t))
+	f := tpl.one(t, function)
+	equal(t, "runtime", f["Runtime"], "provided.al2023")
+	equal(t, "architecture", f["Architectures"], []string{"arm64"})
+	equal(t, "timeout", f["Timeout"], 60)
+	equal(t, "memory", f["MemorySize"], 512)
+	equal(t, "reserved concurrency", f["ReservedConcurrentExecutions"], nil)
+	equal(t, "tracing", f["TracingConfig"], nil)
+	equal(t, "VPC", f["VpcConfig"], nil)
+	equal(t, "log", f["LoggingConfig"], values{"ApplicationLogLevel": "INFO", "LogFormat": "JSON", "LogGroup": tpl.ref(t, "ConsumerLogs")})
+	group := tpl.one(t, "AWS::Logs::LogGroup")
+	equal(t, "log retention", group["RetentionInDays"], 30)
+	equal(t, "alias", tpl.one(t, alias)["Name"], "live")
+	equal(t, "versions", len(tpl.of("AWS::Lambda::Version")), 1)
+	equal(t, "the alias's version", at(t, tpl.one(t, alias), "FunctionVersion", "Fn::GetAtt", 1), "Version")
+	equal(t, "deployment groups", len(tpl.of("AWS::CodeDeploy::DeploymentGroup")), 0)
+
+	cfg := config(t, tpl)
 	equal(t, "store", cfg.Store, "dynamodb")
+	equal(t, "table", variables(t, tpl)["IDEMSK_TABLE"], tpl.ref(t, "ConsumerTable"))
 	equal(t, "namespace", cfg.Records.Namespace, "payments-ledger")
 	equal(t, "failures", cfg.Failures, msk.FailPartial)
 	equal(t, "engine", cfg.Engine, idem.Config{

@@ -33,10 +33,30 @@ func schedules(t *testing.T, tpl template) map[string][]any {
 	return found
 }
 
-// What the maintenance adds: its function with its permissions, and its schedule.
 func TestMaintenance(t *testing.T) {
 	tpl := synthesise(t, plain(t, withMaintenance(t)))
-	snapshot(t, "maintenance", changed(t, tpl, synthesise(t, plain(t))))
+	fn := tpl.of(function)[tpl.id(t, "ConsumerMaintenance")]
+	equal(t, "runtime, timeout and memory", []any{fn["Runtime"], fn["Timeout"], fn["MemorySize"]}, []any{"provided.al2023", 900, 512})
+	equal(t, "network", fn["VpcConfig"], nil)
+	equal(t, "its variables", at(t, fn, "Environment", "Variables"), values{
+		"IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": tpl.ref(t, "ConsumerTable"), "IDEMSK_NAMESPACE": "payments-ledger", "IDEMSK_KEY_SCOPE": "topic",
+		"IDEMSK_LOG_LEVEL": "INFO", "IDEMSK_EXPORT": "s3://exports/bookings/", "IDEMSK_EXPORT_FIELD": "payment_id", "IDEMSK_EXPORT_TOPIC": "payments",
+		"IDEMSK_EXPORT_COVERS": "25h", "IDEMSK_EXPORT_LAG": "1h",
+	})
+	equal(t, "schedules", schedules(t, tpl), map[string][]any{`{"task":"reconcile"}`: {"rate(1 day)", tpl.getAtt(t, "ConsumerMaintenance", "Arn")}})
+	may := tpl.one(t, "AWS::Lambda::Permission")
+	equal(t, "who may invoke it", []any{may["Principal"], may["SourceArn"]}, []any{"events.amazonaws.com", tpl.getAtt(t, "ConsumerReconcileSchedule", "Arn")})
+	equal(t, "retries", tpl.one(t, "AWS::Lambda::EventInvokeConfig")["MaximumRetryAttempts"], 0)
+	equal(t, "its permissions", mayDo(t, tpl, "ConsumerMaintenanceRoleDefaultPolicy"), []string{
+		"dynamodb:Scan ConsumerTable.Arn", "logs:CreateLogStream ConsumerMaintenanceLogs.Arn", "logs:PutLogEvents ConsumerMaintenanceLogs.Arn",
+		"s3:GetObject arn:aws:s3:::exports/bookings/*", "s3:ListBucket arn:aws:s3:::exports",
+	})
+	for _, s := range at(t, tpl.of("AWS::IAM::Policy")[tpl.id(t, "ConsumerMaintenanceRoleDefaultPolicy")], "PolicyDocument", "Statement").([]any) {
+		if at(t, s, "Action") == "s3:ListBucket" {
+			equal(t, "names that it may list", at(t, s, "Condition"), values{"StringEquals": values{"s3:prefix": "bookings/"}})
+		}
+	}
+	equal(t, "without it", len(synthesise(t, plain(t)).of("AWS::Events::Rule")), 0)
 }
 
 func TestMaintenanceOfPostgreSQL(t *testing.T) {

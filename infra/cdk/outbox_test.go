@@ -39,18 +39,71 @@ func scram() values {
 	return values{"auth": "scram-sha-512", "secretArn": secret, "secretKeyArn": kmsKey, "outboxTopics": nil}
 }
 
-// What an outbox adds: its table, the relay with its permissions, and what the function needs to publish.
 func TestOutbox(t *testing.T) {
-	given := withOutbox(t)
-	tpl := synthesise(t, plain(t, given))
-	snapshot(t, "outbox", values{"Outputs": tpl["Outputs"], "Resources": changed(t, tpl, synthesise(t, plain(t, withoutOutbox(given))))})
+	tpl := synthesise(t, plain(t, withOutbox(t)))
+	id := tpl.id(t, "ConsumerOutbox")
+	table := tpl.of(globalTable)[id]
+	equal(t, "the key schema", table["KeySchema"], []values{
+		{"AttributeName": "aggregate", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"},
+	})
+	equal(t, "the attributes", table["AttributeDefinitions"], []values{
+		{"AttributeName": "aggregate", "AttributeType": "S"}, {"AttributeName": "id", "AttributeType": "S"},
+	})
+	equal(t, "TTL", table["TimeToLiveSpecification"], values{"AttributeName": "expiryTimestamp", "Enabled": true})
+	equal(t, "the stream", table["StreamSpecification"], values{"StreamViewType": "NEW_IMAGE"})
+	equal(t, "billing", table["BillingMode"], "PAY_PER_REQUEST")
+	equal(t, "replicas", table["Replicas"], []values{{
+		"Region":                           values{"Ref": "AWS::Region"},
+		"DeletionProtectionEnabled":        true,
+		"PointInTimeRecoverySpecification": values{"PointInTimeRecoveryEnabled": true},
+		"ContributorInsightsSpecification": values{"Enabled": false},
+	}})
+	equal(t, "removal", at(t, tpl["Resources"], id, "DeletionPolicy"), "Retain")
+
+	source := tpl.id(t, "ConsumerRelayEventSource")
+	equal(t, "the event source", tpl.of(eventSource)[source], values{
+		"FunctionName":               tpl.getAtt(t, "ConsumerRelay", "Arn"),
+		"EventSourceArn":             tpl.getAtt(t, "ConsumerOutbox", "StreamArn"),
+		"StartingPosition":           "TRIM_HORIZON",
+		"BatchSize":                  100,
+		"ParallelizationFactor":      1,
+		"FunctionResponseTypes":      []string{"ReportBatchItemFailures"},
+		"BisectBatchOnFunctionError": true,
+		"MaximumRetryAttempts":       -1,
+		"MaximumRecordAgeInSeconds":  -1,
+		"FilterCriteria": values{"Filters": []values{
+			{"Pattern": `{"eventName":["INSERT"]}`},
+			{"Pattern": `{"eventName":["MODIFY"],"dynamodb":{"NewImage":{"requeuedAt":{"N":[{"exists":true}]}}}}`},
+		}},
+	})
+	equal(t, "it waits for", at(t, tpl["Resources"], source, "DependsOn"), []string{tpl.id(t, "ConsumerRelayRoleDefaultPolicy")})
+
+	function := tpl.of(function)[tpl.id(t, "ConsumerFunction")]
+	for name, want := range map[string]any{
+		"IDEMSK_OUTBOX_TABLE": values{"Ref": id}, "IDEMSK_OUTBOX": "on", "IDEMSK_OUTBOX_TOPIC": "credited",
+	} {
+		equal(t, "the function's "+name, at(t, function, "Environment", "Variables", name), want)
+	}
+	outputs := tpl["Outputs"].(values)
+	equal(t, "the output of the table", at(t, outputs, "OutboxTableName", "Value"), values{"Ref": id})
+	equal(t, "the output of the relay", at(t, outputs, "RelayFunctionName", "Value"), tpl.ref(t, "ConsumerRelay"))
 }
 
-// withoutOutbox are the settings but for those of the outbox.
-func withoutOutbox(given values) values {
-	without := maps.Clone(given)
-	maps.DeleteFunc(without, func(name string, _ any) bool { return strings.HasPrefix(name, "outbox") || name == "relayDir" })
-	return without
+func TestRelay(t *testing.T) {
+	tpl := synthesise(t, plain(t, withOutbox(t)))
+	relay := tpl.of(function)[tpl.id(t, "ConsumerRelay")]
+	equal(t, "runtime", relay["Runtime"], "provided.al2023")
+	equal(t, "architecture", relay["Architectures"], []string{"arm64"})
+	equal(t, "timeout", relay["Timeout"], 120)
+	equal(t, "memory", relay["MemorySize"], 512)
+	equal(t, "log", relay["LoggingConfig"], values{"ApplicationLogLevel": "INFO", "LogFormat": "JSON", "LogGroup": tpl.ref(t, "ConsumerRelayLogs")})
+	equal(t, "log retention", tpl.of("AWS::Logs::LogGroup")[tpl.id(t, "ConsumerRelayLogs")]["RetentionInDays"], 30)
+	equal(t, "subnets", at(t, relay, "VpcConfig", "SubnetIds"), []string{"subnet-0123456789abcdef0"})
+	equal(t, "security groups", at(t, relay, "VpcConfig", "SecurityGroupIds"), []string{"sg-0123456789abcdef0"})
+	equal(t, "its variables", at(t, relay, "Environment", "Variables"), values{
+		"IDEMSK_OUTBOX_TABLE": tpl.ref(t, "ConsumerOutbox"), "IDEMSK_KAFKA_BROKERS": brokers, "IDEMSK_KAFKA_AUTH": "iam", "IDEMSK_KAFKA_TLS": "true",
+		"IDEMSK_KAFKA_TIMEOUT": "10s", "IDEMSK_RELAY_ATTEMPTS": "5", "IDEMSK_LOG_LEVEL": "INFO",
+	})
 }
 
 func TestRelaySettings(t *testing.T) {
@@ -106,7 +159,8 @@ func TestPermissionsOfTheRelay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, withOutbox(t, c.given)))
 			equal(t, "the relay's permissions", mayDo(t, tpl, "ConsumerRelayRoleDefaultPolicy"), sorted(always, network, c.want))
-			without := withoutOutbox(withOutbox(t, c.given))
+			without := withOutbox(t, c.given)
+			maps.DeleteFunc(without, func(name string, _ any) bool { return strings.HasPrefix(name, "outbox") || name == "relayDir" })
 			equal(t, "the function's permissions", mayDo(t, tpl, "ConsumerRoleDefaultPolicy"),
 				sorted(mayDo(t, synthesise(t, plain(t, without)), "ConsumerRoleDefaultPolicy"), []string{"dynamodb:PutItem ConsumerOutbox.Arn"}))
 		})

@@ -105,6 +105,48 @@ func (s statement) check(t *testing.T) {
 	}
 }
 
+// The complete permissions of the function and its pollers.
+func TestPermissionsOfTheRole(t *testing.T) {
+	tpl := synthesise(t, plain(t))
+	got := make(map[string]string)
+	for _, s := range statements(t, tpl) {
+		for _, r := range s.resources {
+			for _, a := range s.actions {
+				got[a.(string)+" "+arnOf(r)] = ""
+			}
+		}
+	}
+	const (
+		topic = "arn:aws:kafka:eu-central-1:111122223333:topic/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2/payments"
+		group = "arn:aws:kafka:eu-central-1:111122223333:group/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2/payments-ledger"
+	)
+	equal(t, "the permissions", slices.Sorted(maps.Keys(got)), []string{
+		"dynamodb:BatchGetItem ConsumerTable.Arn",
+		"dynamodb:PartiQLInsert ConsumerTable.Arn",
+		"dynamodb:PartiQLUpdate ConsumerTable.Arn",
+		"dynamodb:PutItem ConsumerTable.Arn",
+		"dynamodb:UpdateItem ConsumerTable.Arn",
+		"dynamodb:UpdateItem Ledger.Arn",
+		"ec2:CreateNetworkInterface *",
+		"ec2:DeleteNetworkInterface *",
+		"ec2:DescribeNetworkInterfaces *",
+		"ec2:DescribeSecurityGroups *",
+		"ec2:DescribeSubnets *",
+		"ec2:DescribeVpcs *",
+		"kafka-cluster:AlterGroup " + group,
+		"kafka-cluster:Connect " + cluster,
+		"kafka-cluster:DescribeClusterDynamicConfiguration " + cluster,
+		"kafka-cluster:DescribeGroup " + group,
+		"kafka-cluster:DescribeTopic " + topic,
+		"kafka-cluster:ReadData " + topic,
+		"kafka:DescribeClusterV2 " + cluster,
+		"kafka:GetBootstrapBrokers " + cluster,
+		"logs:CreateLogStream ConsumerLogs.Arn",
+		"logs:PutLogEvents ConsumerLogs.Arn",
+		"sqs:SendMessage ConsumerDeadLetters.Arn",
+	})
+}
+
 // arnOf writes a resource of a statement: its ARN, or what it is an attribute of.
 func arnOf(resource any) string {
 	if m, ok := resource.(values); ok {

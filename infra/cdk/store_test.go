@@ -1,7 +1,6 @@
 package main
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -20,13 +19,42 @@ func onPostgres() values {
 	}
 }
 
-// What an app gets from the construct with keys in PostgreSQL.
 func TestKeysInPostgreSQL(t *testing.T) {
 	st := build(t, plain(t, onPostgres()))
+	tpl := templateOf(t, st.Stack)
+	equal(t, "tables", len(tpl.of(globalTable)), 0)
+	equal(t, "the output of a table", tpl["Outputs"].(values)["TableName"], nil)
+	env := variables(t, tpl)
+	for name, want := range map[string]any{
+		"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://db.example.com:5432/payments", "IDEMSK_STORE_SECRET_ARN": storeSecret,
+		"IDEMSK_TABLE": "idemsk", "IDEMSK_CONCURRENCY": "8", "IDEMSK_LEDGER_TABLE": nil,
+	} {
+		equal(t, name, env[name], want)
+	}
+	may := make(map[string]bool)
+	for _, s := range statements(t, tpl) {
+		for _, a := range s.actions {
+			for _, r := range s.resources {
+				may[a.(string)+" "+arnOf(r)] = true
+			}
+			if strings.HasPrefix(a.(string), "dynamodb:") {
+				t.Errorf("the function may %v", a)
+			}
+		}
+	}
+	for _, want := range []string{"secretsmanager:GetSecretValue " + storeSecret, "kms:Decrypt " + kmsKey} {
+		equal(t, "the function may "+want, may[want], true)
+	}
 	equal(t, "an alarm of DynamoDB", st.consumer.Alarms[consumer.AlarmStoreThrottles], nil)
 	equal(t, "an alarm of every store", build(t, plain(t)).consumer.Alarms[consumer.AlarmStoreDown] != nil, true)
 	equal(t, "an alarm of the store", st.consumer.Alarms[consumer.AlarmStoreDown] != nil, true)
-	equal(t, "endpoints", slices.Sorted(maps.Keys(st.consumer.Endpoints)), []string{"secretsmanager", "sqs"})
+	var endpoints []string
+	for name := range st.consumer.Endpoints {
+		endpoints = append(endpoints, name)
+	}
+	slices.Sort(endpoints)
+	equal(t, "endpoints", endpoints, []string{"secretsmanager", "sqs"})
+	equal(t, "security groups", at(t, tpl.of(function)[tpl.id(t, "ConsumerFunction")], "VpcConfig", "SecurityGroupIds"), []string{"sg-0123456789abcdef0"})
 }
 
 func TestKeysInRedis(t *testing.T) {

@@ -12,13 +12,25 @@ const (
 	queuePolicy = "AWS::SQS::QueuePolicy"
 )
 
-// The table has the attributes that the store reads and writes.
 func TestTable(t *testing.T) {
 	tpl := synthesise(t, plain(t))
-	table := tpl.of(globalTable)[tpl.id(t, "ConsumerTable")]
+	id := tpl.id(t, "ConsumerTable")
+	table := tpl.of(globalTable)[id]
 	equal(t, "the key schema", table["KeySchema"], []values{{"AttributeName": dynamostore.AttrKey, "KeyType": "HASH"}})
 	equal(t, "the attributes", table["AttributeDefinitions"], []values{{"AttributeName": dynamostore.AttrKey, "AttributeType": "S"}})
 	equal(t, "TTL", table["TimeToLiveSpecification"], values{"AttributeName": dynamostore.AttrExpiry, "Enabled": true})
+	equal(t, "billing", table["BillingMode"], "PAY_PER_REQUEST")
+	equal(t, "encryption", table["SSESpecification"], values{"SSEEnabled": true, "SSEType": "KMS"})
+	equal(t, "replicas: another region's would break the claim of a key", table["Replicas"], []values{{
+		"Region":                           values{"Ref": "AWS::Region"},
+		"DeletionProtectionEnabled":        true,
+		"PointInTimeRecoverySpecification": values{"PointInTimeRecoveryEnabled": true},
+		"ContributorInsightsSpecification": values{"Enabled": false},
+	}})
+	equal(t, "a stream", table["StreamSpecification"], nil)
+	for _, policy := range []string{"DeletionPolicy", "UpdateReplacePolicy"} {
+		equal(t, policy, at(t, tpl["Resources"], id, policy), "Retain")
+	}
 }
 
 func TestTableSettings(t *testing.T) {
@@ -36,6 +48,11 @@ func TestTableSettings(t *testing.T) {
 }
 
 func TestOnlyTheExampleHasALedger(t *testing.T) {
+	with := synthesise(t, plain(t))
+	ledger := with.of(globalTable)[with.id(t, "Ledger")]
+	equal(t, "the ledger's key", ledger["KeySchema"], []values{{"AttributeName": "account", "KeyType": "HASH"}})
+	equal(t, "the function's ledger", variables(t, with)["IDEMSK_LEDGER_TABLE"], with.ref(t, "Ledger"))
+
 	without := synthesise(t, plain(t, values{"example": false}))
 	equal(t, "tables", len(without.of(globalTable)), 1)
 	equal(t, "the function's ledger", variables(t, without)["IDEMSK_LEDGER_TABLE"], nil)
