@@ -102,7 +102,7 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	default:
 		cfg.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable)
 	}
-	if cfg.Engine.ClaimByRange && (cfg.Store == StoreRedis || cfg.Store == StorePostgres) {
+	if cfg.Engine.ClaimByPartition && (cfg.Store == StoreRedis || cfg.Store == StorePostgres) {
 		v.Fail("IDEMSK_CLAIM", "partition", "key with IDEMSK_STORE="+cfg.Store)
 	}
 	cfg.Engine.Unbatched = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
@@ -188,7 +188,7 @@ func readEngine(v *Vars) idem.Config {
 		CommitWindow:   v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1, idem.MaxCommitWindow),
 		HashKeys:       v.Bool("IDEMSK_HASH_KEYS", false),
 	}
-	cfg.ClaimByRange = v.OneOf("IDEMSK_CLAIM", "key", "partition") == "partition"
+	cfg.ClaimByPartition = v.OneOf("IDEMSK_CLAIM", "key", "partition") == "partition"
 	if cfg.Retention < cfg.Lease && v.valid("IDEMSK_RETENTION", "IDEMSK_LEASE") {
 		v.Fail("IDEMSK_RETENTION", cfg.Retention.String(), "at least IDEMSK_LEASE, "+cfg.Lease.String())
 	}

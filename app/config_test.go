@@ -187,7 +187,7 @@ func variables() []variable {
 			map[string]any{"": false, "on": false, "off": true}, []string{"true"},
 		},
 		{
-			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimByRange },
+			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimByPartition },
 			map[string]any{"": false, "key": false, "partition": true}, []string{"true", "first", "commit", "range"},
 		},
 		{

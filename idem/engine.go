@@ -79,11 +79,11 @@ type Config struct {
 	// (default 256; 1 to 10,000). It applies to Session.RunAsync on a store that is a Batcher. After the death of a process at most
 	// this many tasks are executed again.
 	CommitWindow int
-	// ClaimByRange lets one lease hold the messages of a Range, for stores that are Rangers: a task whose key is absent begins without a
+	// ClaimByPartition lets one lease hold the messages of a Range, for stores that are Rangers: a task whose key is absent begins without a
 	// claim, and its settlement inserts the entry. This saves a write for each new key. In return, a key that arrives through two ranges at
 	// the same time may run twice, of which one completes, and an attempt that ends with its process is not counted the first time.
 	// It has no effect for callers that pass no ranges (batch.Range, batch.Item.Range).
-	ClaimByRange bool
+	ClaimByPartition bool
 	// Unbatched turns batches off: each claim and each settlement is a call of its own, also on a store that is a Batcher, and nothing is
 	// prefetched or committed in groups.
 	Unbatched bool
@@ -178,8 +178,8 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 		e.store, e.batch = unbatched{st}, 1
 	}
 	e.transactor, _ = st.(store.Transactor)
-	if e.ranger, _ = st.(store.Ranger); cfg.ClaimByRange && e.ranger == nil {
-		return nil, fmt.Errorf("%w: ClaimByRange: %T keeps no leases of ranges", ErrInvalidConfig, st)
+	if e.ranger, _ = st.(store.Ranger); cfg.ClaimByPartition && e.ranger == nil {
+		return nil, fmt.Errorf("%w: ClaimByPartition: %T keeps no leases of ranges", ErrInvalidConfig, st)
 	}
 	return e, nil
 }
@@ -201,9 +201,9 @@ func (e *Engine) HandlerDown() (wait time.Duration, down bool) { return e.outage
 // keysInLook is how many keys a caller of Session.LookUp asks for together: what one read of DynamoDB takes.
 const keysInLook = 100
 
-// PrefetchSize returns how many claims a caller without batches sends together: BatchSize, or with ClaimByRange how many keys are read together.
+// PrefetchSize returns how many claims a caller without batches sends together: BatchSize, or with ClaimByPartition how many keys are read together.
 func (e *Engine) PrefetchSize() int {
-	if e.cfg.ClaimByRange && e.BatchSize() > 1 {
+	if e.cfg.ClaimByPartition && e.BatchSize() > 1 {
 		return keysInLook
 	}
 	return e.BatchSize()

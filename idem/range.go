@@ -10,7 +10,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Range is a sequence of tasks that one lease claims together, such as the records of a partition in a batch (Config.ClaimByRange). The
+// Range is a sequence of tasks that one lease claims together, such as the records of a partition in a batch (Config.ClaimByPartition). The
 // caller sets Key, Source and Claims, calls Session.ClaimRanges, runs the claims, and calls Session.ReleaseRanges. The tasks of a range without an end
 // are not known when its lease is claimed: see Session.HoldRange.
 //
@@ -41,7 +41,7 @@ func (r *Range) Held() bool { return r.lease.res.State == store.Claimed }
 // InFlight reports whether another owner has the lease.
 func (r *Range) InFlight() bool { return r.lease.res.State == store.ClaimInFlight }
 
-// ClaimRanges claims the leases in one call to the store, and reads the keys of their tasks. Afterwards ByRange reports of each claim
+// ClaimRanges claims the leases in one call to the store, and reads the keys of their tasks. Afterwards ByPartition reports of each claim
 // whether it has a result, and can be run; the key of any other claim must be claimed by Session.Claim. If a lease can't be claimed, all claims of
 // its range have that result: if it is in flight elsewhere, the caller may wait (Session.Wait, Lease) and claim it again.
 //
@@ -139,7 +139,7 @@ func (r *Range) begin(s *Session) {
 
 // Enter puts the claim into the range. It has no result yet.
 func (claim *Claim) Enter(r *Range) {
-	claim.within, claim.byRange, claim.res, claim.owner, claim.insert = r, false, store.ClaimResult{}, "", nil
+	claim.within, claim.byPartition, claim.res, claim.owner, claim.insert = r, false, store.ClaimResult{}, "", nil
 	if claim.ran == 0 {
 		claim.lease = nil
 	}
@@ -150,13 +150,13 @@ func (s *Session) read(all []*Claim, started time.Time) {
 	var reqs []store.ClaimRequest
 	var claims []*Claim
 	for _, claim := range all {
-		if claim.byRange || claim.ByKey || claim.ran != 0 || claim.Task.RedriveToken != 0 {
+		if claim.byPartition || claim.ByKey || claim.ran != 0 || claim.Task.RedriveToken != 0 {
 			continue
 		}
 		if req, ok := s.engine.request(claim, started); ok {
 			reqs, claims = append(reqs, req), append(claims, claim)
 		} else {
-			claim.byRange = true // its key is invalid
+			claim.byPartition = true // its key is invalid
 		}
 	}
 	if len(reqs) == 0 {
@@ -168,7 +168,7 @@ func (s *Session) read(all []*Claim, started time.Time) {
 	for i, claim := range claims {
 		claim.took = took
 		claim.found(&results[i], &reqs[i])
-		if claim.byRange {
+		if claim.byPartition {
 			s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State})
 		}
 	}
@@ -194,7 +194,7 @@ func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
 		claim.owner = ""
 		return
 	}
-	claim.byRange = true
+	claim.byPartition = true
 }
 
 // leastToken returns the smallest token that an absent key may get by a claim of the owner of a range: that of the lease, and a greater one than that

@@ -37,7 +37,7 @@ func (r *Range) Err() error { return r.notHeldError() }
 // Refuse makes err the result of the claim, because the lease of its range is not held.
 func (claim *Claim) Refuse(err error) {
 	claim.Enter(nil)
-	claim.byRange, claim.res.Err = true, err
+	claim.byPartition, claim.res.Err = true, err
 }
 
 // LeaseLost reports whether the lease of the claim's range is lost.
@@ -49,7 +49,7 @@ func (r *Range) isLost() bool {
 	return r.lost != nil
 }
 
-// LookUp gives claims their results, as ClaimRanges does: a claim for which ByRange reports false must be claimed by Session.Claim. Each has entered a
+// LookUp gives claims their results, as ClaimRanges does: a claim for which ByPartition reports false must be claimed by Session.Claim. Each has entered a
 // range that is held (Claim.Enter). Before a task is looked up, its position has been written to the lease, so that the next owner knows what
 // may have begun. A task that is looked up again after its handler ran is claimed by key.
 func (s *Session) LookUp(claims []*Claim) {
@@ -61,7 +61,7 @@ func (s *Session) LookUp(claims []*Claim) {
 			reserved[claim.within] = err
 		}
 		if err != nil {
-			claim.byRange, claim.res.Err = true, err
+			claim.byPartition, claim.res.Err = true, err
 		}
 	}
 	s.read(claims, time.Now())

@@ -94,17 +94,17 @@ type Claim struct {
 	waitUntil time.Time
 	waits     int
 	beat      *heartbeat          // extends the claim from before its handler begins until it is settled
-	insert    *store.ClaimRequest // the claim that the settlement makes (Config.ClaimByRange), nil if the key is claimed
+	insert    *store.ClaimRequest // the claim that the settlement makes (Config.ClaimByPartition), nil if the key is claimed
 
-	span    *store.Range // of the lease of a range
-	within  *Range       // the held range of the task
-	lease   *Range       // the range whose lease holds the task, until its key has an entry
-	byRange bool         // the range gave the claim its result
-	ran     int64        // the token with which its handler was called under the lease of a range, 0 if it was not: its key must be claimed from now on
+	span        *store.Range // of the lease of a range
+	within      *Range       // the held range of the task
+	lease       *Range       // the range whose lease holds the task, until its key has an entry
+	byPartition bool         // the range gave the claim its result
+	ran         int64        // the token with which its handler was called under the lease of a range, 0 if it was not: its key must be claimed from now on
 }
 
-// ByRange reports whether ClaimRanges gave the claim its result.
-func (claim *Claim) ByRange() bool { return claim.byRange }
+// ByPartition reports whether ClaimRanges gave the claim its result.
+func (claim *Claim) ByPartition() bool { return claim.byPartition }
 
 // State returns the result of the last claim.
 func (claim *Claim) State() store.ClaimState { return claim.res.State }

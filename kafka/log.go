@@ -28,7 +28,7 @@ func (m *Message) inTwoPartitions() bool {
 
 // hasTwoOwners reports whether two owners of leases may run the handler of the message's key at the same time. With claims of keys it is no fault that
 // a key arrives through two partitions.
-func (m *Message) hasTwoOwners() bool { return m.processor.byRange() && m.inTwoPartitions() }
+func (m *Message) hasTwoOwners() bool { return m.processor.byPartition() && m.inTwoPartitions() }
 
 func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 	attrs := []slog.Attr{

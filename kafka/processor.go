@@ -113,13 +113,15 @@ func (b *Batch) items() []*batch.Item {
 	return items
 }
 
-// byRange reports whether records are claimed by the lease of their partition.
-func (p *Processor) byRange() bool { return p.engine.Config().ClaimByRange && !p.cfg.Unprotected }
+// byPartition reports whether records are claimed by the lease of their partition.
+func (p *Processor) byPartition() bool {
+	return p.engine.Config().ClaimByPartition && !p.cfg.Unprotected
+}
 
 // ranges returns a range for each partition if the engine claims by range.
 func (b *Batch) ranges() (ranges []batch.Range) {
 	p := b.processor
-	if !p.byRange() {
+	if !p.byPartition() {
 		return nil
 	}
 	for _, messages := range b.Partitions {

@@ -35,7 +35,7 @@ type Report struct {
 	Blocked  int // records that block their partition until the operator fixes the cause; counted in addition to the outcome
 	Reported int // records that are to be delivered again, as counted by the host
 	// KeysInTwoPartitions counts records whose key a record of another partition had claimed last, in addition to the outcome. With
-	// idem.Config.ClaimByRange handlers of such records may run at the same time.
+	// idem.Config.ClaimByPartition handlers of such records may run at the same time.
 	KeysInTwoPartitions int
 	HandlerDown         int // records that failed or were not tried during an outage of what the handler needs; counted in addition to the outcome
 

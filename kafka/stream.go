@@ -68,7 +68,7 @@ func (s *Stream) prepare(ctx context.Context, m *streamMessage) {
 	p, r := s.processor, &m.record
 	m.prepare(ctx, p, r, s.cluster)
 	m.Lane = s.lane(r)
-	if p.byRange() {
+	if p.byPartition() {
 		m.Range, m.Position = p.storedRange(r.Topic, r.Partition), r.Offset
 	}
 }
@@ -78,7 +78,7 @@ func (s *Stream) prepare(ctx context.Context, m *streamMessage) {
 // is batch.Overrun, and their Outcome must not be read. done is not called for any of these after Revoke has returned. The keys of
 // those that were returned are still settled.
 //
-// With idem.Config.ClaimByRange, the lease of the partition is released when all records that have begun have ended, also after Revoke has returned.
+// With idem.Config.ClaimByPartition, the lease of the partition is released when all records that have begun have ended, also after Revoke has returned.
 func (s *Stream) Revoke(ctx context.Context, topic string, partition int32) (running []*Message) {
 	prefix := lanePrefix(topic, partition)
 	s.preparing.revoke(prefix)

@@ -45,7 +45,7 @@ func variables() []variable {
 		{"IDEMSK_KAFKA_RESET", func(c Config) any { return c.Consumer.Reset }, map[string]any{"": consumer.Earliest, "earliest": consumer.Earliest, "latest": consumer.Latest, "fail": consumer.Fail}, []string{"none"}},
 		{"IDEMSK_ORDER", func(c Config) any { return c.Records.Order }, map[string]any{"": kafka.ByKey, "key": kafka.ByKey, "partition": kafka.ByPartition, "none": kafka.Unordered}, []string{"topic"}},
 		{
-			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimByRange },
+			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimByPartition },
 			map[string]any{"": false, "key": false, "partition": true}, []string{"range"},
 		},
 		{"IDEMSK_KAFKA_SESSION_TIMEOUT", func(c Config) any { return c.Consumer.SessionTimeout }, map[string]any{"": 45 * time.Second, "1s": time.Second}, []string{"999ms", "31m"}},

@@ -247,7 +247,7 @@ func (b *bulk) callable(it *Item) bool {
 func (b *bulk) claim(items []*Item) {
 	claims := make([]*idem.Claim, 0, len(items))
 	for _, it := range items {
-		if !it.Unprotected && !it.byRange() {
+		if !it.Unprotected && !it.byPartition() {
 			claims = append(claims, &it.claim)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 type Item struct {
 	// Lane is the name of the item's lane in a Stream. Run takes the items in lanes, and RunBulk has none.
 	Lane string
-	// Range is the key of the lease that holds the item in a Stream (idem.Config.ClaimByRange), empty if none does. The items of a lane have
+	// Range is the key of the lease that holds the item in a Stream (idem.Config.ClaimByPartition), empty if none does. The items of a lane have
 	// the same. Run and RunBulk take Ranges.
 	Range string
 	// Position is the place of the message in its Range, if it has one. The items of a Range are added to a Stream in the order of their positions.

@@ -17,12 +17,12 @@ import (
 // outage is a run of items whose handler needs something that is down for a time.
 type outage struct {
 	*testing.T
-	scheduler *batch.Scheduler
-	begins    time.Time
-	ends      time.Time
-	bad       map[string]bool // keys that always fail
-	byRange   bool
-	throws    bool // the handler fails as a whole, after effects that take place again
+	scheduler   *batch.Scheduler
+	begins      time.Time
+	ends        time.Time
+	bad         map[string]bool // keys that always fail
+	byPartition bool
+	throws      bool // the handler fails as a whole, after effects that take place again
 
 	mu      sync.Mutex
 	effects map[string]int
@@ -58,13 +58,13 @@ func TestOutagesMakeNoDeadLetters(t *testing.T) {
 	for host, h := range outages() {
 		for _, lasts := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute} {
 			for _, bad := range []int{0, 10} {
-				for _, byRange := range []bool{false, true} {
-					if (byRange || bad == 0) && lasts != time.Minute { // for the time that it takes
+				for _, byPartition := range []bool{false, true} {
+					if (byPartition || bad == 0) && lasts != time.Minute { // for the time that it takes
 						continue
 					}
-					t.Run(fmt.Sprintf("%s/%v, %d bad, by range %v", host, lasts, bad, byRange), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/%v, %d bad, by range %v", host, lasts, bad, byPartition), func(t *testing.T) {
 						t.Parallel()
-						synctest.Test(t, func(t *testing.T) { testOutage(newOutage(t, time.Second/5, lasts, byRange), h, lasts, bad) })
+						synctest.Test(t, func(t *testing.T) { testOutage(newOutage(t, time.Second/5, lasts, byPartition), h, lasts, bad) })
 					})
 				}
 			}
@@ -86,14 +86,14 @@ func testOutage(o *outage, h outageHost, lasts time.Duration, bad int) {
 	o.check(items, h.lanes, lasts)
 }
 
-func newOutage(t *testing.T, in, lasts time.Duration, byRange bool) *outage {
+func newOutage(t *testing.T, in, lasts time.Duration, byPartition bool) *outage {
 	t.Helper()
-	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{ClaimByRange: byRange})
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{ClaimByPartition: byPartition})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &outage{
-		T: t, begins: time.Now().Add(in), effects: map[string]int{}, dead: map[string]bool{}, settled: map[string]bool{}, bad: map[string]bool{}, byRange: byRange,
+		T: t, begins: time.Now().Add(in), effects: map[string]int{}, dead: map[string]bool{}, settled: map[string]bool{}, bad: map[string]bool{}, byPartition: byPartition,
 	}
 	o.ends = o.begins.Add(lasts)
 	if o.scheduler, err = batch.New(engine, batch.Config{}); err != nil {
@@ -137,7 +137,7 @@ func (o *outage) items(n int) []*batch.Item {
 	items := make([]*batch.Item, n)
 	for i, key := range numbered(n) {
 		items[i] = o.item(key)
-		if items[i].Position = int64(i); o.byRange {
+		if items[i].Position = int64(i); o.byPartition {
 			items[i].Range = theRange
 		}
 	}
@@ -245,7 +245,7 @@ func (o *outage) bulks(items []*batch.Item, throws bool) {
 }
 
 func (o *outage) ranges(items []*batch.Item) []batch.Range {
-	if !o.byRange {
+	if !o.byPartition {
 		return nil
 	}
 	return []batch.Range{{Key: theRange, Source: items[0].Task.Source, Items: items}}

@@ -130,7 +130,7 @@ func (r *run) startSoon(i int) int {
 func (l *lane) claimFrom(i int) {
 	if it := l.items[i]; it.claimed {
 		claim := &it.claim
-		if it.byRange() || claim.Delayed() || claim.State() != store.ClaimInFlight && !errors.Is(claim.Err(), idem.ErrStoreUnavailable) {
+		if it.byPartition() || claim.Delayed() || claim.State() != store.ClaimInFlight && !errors.Is(claim.Err(), idem.ErrStoreUnavailable) {
 			return
 		}
 		it.claimed = false
@@ -184,7 +184,7 @@ func (l *lane) unbegun(claims []*idem.Claim) []*idem.Claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, it := range l.items {
-		if !it.ready() || it.begun || !it.claimed || it.byRange() {
+		if !it.ready() || it.begun || !it.claimed || it.byPartition() {
 			continue
 		}
 		switch it.claim.State() {

@@ -28,12 +28,12 @@ func TestStreamThatFailsOpenStopsWhenTheStoreAnswers(t *testing.T) {
 			}
 			return nil
 		}
-		a := m.byRange()
+		a := m.byPartition()
 		a.add(0, 0, 1)
 		pass(time.Second)
 		a.revoke(ended(), 0)
 
-		b := m.start(idem.Config{ClaimByRange: true, StoreDown: idem.FailOpen})
+		b := m.start(idem.Config{ClaimByPartition: true, StoreDown: idem.FailOpen})
 		b.requests.cutOff.Store(true)
 		b.add(0, 1, 2)
 		pass(time.Minute)
@@ -58,7 +58,7 @@ func TestRangeThatFailsOpenClaimsKeys(t *testing.T) {
 		m := newMembers(t, []string{"a", "b", "c", "d"})
 		lost := leaseless{m.store}
 		open := func() *batch.Scheduler {
-			e, err := idem.New(lost, idem.Config{ClaimByRange: true, StoreDown: idem.FailOpen, Lease: rangeLease, BreakerFailures: -1})
+			e, err := idem.New(lost, idem.Config{ClaimByPartition: true, StoreDown: idem.FailOpen, Lease: rangeLease, BreakerFailures: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestStreamWhoseLeaseIsFoundElsewhereWhileItClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "b", "c"})
 		store := &slowAnswers{Store: m.store, lease: make(chan struct{}), keys: make(chan struct{})}
-		e, err := idem.New(store, idem.Config{ClaimByRange: true, StoreDown: idem.FailOpen, Lease: rangeLease, BreakerFailures: -1})
+		e, err := idem.New(store, idem.Config{ClaimByPartition: true, StoreDown: idem.FailOpen, Lease: rangeLease, BreakerFailures: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

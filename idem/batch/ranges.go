@@ -2,7 +2,7 @@ package batch
 
 import "github.com/idemsk/idemsk/idem"
 
-// Range is a sequence of items that one lease holds (idem.Config.ClaimByRange), such as the records of a partition.
+// Range is a sequence of items that one lease holds (idem.Config.ClaimByPartition), such as the records of a partition.
 type Range struct {
 	Key    string  // of the lease; it must not be the key of a task
 	Source string  // the place of the first message, for errors
@@ -67,7 +67,7 @@ func (l leases) await(h *held) {
 // open lets the items of a range begin. An item without a result of its range is claimed by its key.
 func (h *held) open() {
 	for _, it := range h.items {
-		it.claimed = it.claim.ByRange()
+		it.claimed = it.claim.ByPartition()
 	}
 	close(h.ready)
 }
@@ -102,5 +102,5 @@ func (l *lane) waitForRange() {
 // ready reports whether the item may begin: its range, if it has one, is claimed.
 func (it *Item) ready() bool { return it.within == nil || it.within.isReady() }
 
-// byRange reports whether the item's range gave its claim the result.
-func (it *Item) byRange() bool { return it.within != nil && it.claim.ByRange() }
+// byPartition reports whether the item's range gave its claim the result.
+func (it *Item) byPartition() bool { return it.within != nil && it.claim.ByPartition() }

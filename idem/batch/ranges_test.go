@@ -20,7 +20,7 @@ import (
 // lease and the reads.
 func TestRangeClaimsNoKey(t *testing.T) {
 	p := newPartitions(t, []string{"a", "b", "c"})
-	one := p.byRange()
+	one := p.byPartition()
 	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Executed Executed Executed")
 	p.wantRuns("a attempt 1", "b attempt 1", "c attempt 1")
 	if asked := strings.Join(one.requests.asked, ", "); !strings.HasPrefix(asked, "claim 1, look 3, complete ") || !strings.HasSuffix(asked, ", release 1") {
@@ -35,7 +35,7 @@ func TestRangeClaimsNoKey(t *testing.T) {
 			t.Errorf("entry %+v; want no smaller token than that of the lease, %d", entry, lease.Token)
 		}
 	}
-	two := p.byRange()
+	two := p.byPartition()
 	p.wantEnded(two.deliver(t.Context(), 0, 0, 3), "Replayed Replayed Replayed")
 	two.requests.wantAsked(t, "claim 1", "look 3", "release 1")
 	p.wantRuns("a attempt 1", "b attempt 1", "c attempt 1")
@@ -54,7 +54,7 @@ func TestRangeCountsFailedAttempts(t *testing.T) {
 		}
 		return nil
 	}
-	one := p.byRange()
+	one := p.byPartition()
 	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Executed Retry Unknown")
 	p.wantEntry("b", "STARTED 1")
 	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Replayed Retry Unknown")
@@ -83,14 +83,14 @@ func TestRangeOfADeadProcessIsClaimedByKey(t *testing.T) {
 			}
 		}
 		for range rangeAttempts {
-			one := p.byRange()
+			one := p.byPartition()
 			p.handle = kill(one)
 			one.deliver(t.Context(), 0, 0, 3)
 			pass(2 * rangeLease)
 		}
 		p.wantRuns("a attempt 1", "b attempt 1", "b attempt 1", "b attempt 2")
 		p.handle = nil
-		last := p.byRange()
+		last := p.byPartition()
 		p.wantEnded(last.deliver(t.Context(), 0, 0, 4), "Replayed Executed Executed Executed")
 		if asked := strings.Join(last.requests.asked, ", "); !strings.HasPrefix(asked, "claim 1, look 4, ") || !strings.Contains(asked, "claim 1, extend") && strings.Count(asked, "claim") < 2 {
 			t.Errorf("requests: %s; want the keys up to the end of the dead batch to be claimed", asked)
@@ -112,11 +112,11 @@ func TestRangeKeepsWhatADeadProcessMayHaveBegun(t *testing.T) {
 			return nil
 		}
 		for range 2 {
-			dying = p.byRange()
+			dying = p.byPartition()
 			dying.deliver(t.Context(), 0, 0, 3)
 			pass(2 * rangeLease)
-			p.wantEnded(p.byRange().deliver(t.Context(), 0, 4, 5), "Executed")
-			p.byRange().deliver(t.Context(), 0, 0, 1)
+			p.wantEnded(p.byPartition().deliver(t.Context(), 0, 4, 5), "Executed")
+			p.byPartition().deliver(t.Context(), 0, 0, 1)
 			p.wantTill(3)
 			for _, key := range []string{"a", "e"} {
 				if err := p.store.Delete(t.Context(), key, p.get(key).Token); err != nil {
@@ -136,7 +136,7 @@ func TestRangeInFlightElsewhereIsWaitedFor(t *testing.T) {
 		var both sync.WaitGroup
 		ended := make([]string, 2)
 		for i := range ended {
-			both.Go(func() { ended[i] = p.byRange().deliver(t.Context(), 0, 0, 2) })
+			both.Go(func() { ended[i] = p.byPartition().deliver(t.Context(), 0, 0, 2) })
 			synctest.Wait()
 		}
 		both.Wait()
@@ -150,7 +150,7 @@ func TestRangeInFlightElsewhereIsWaitedFor(t *testing.T) {
 func TestRangeLostWhileAHandlerRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a", "b"})
-		one := p.byRange()
+		one := p.byPartition()
 		p.handle = func(ctx context.Context, _ string) error {
 			if one == nil {
 				return nil
@@ -162,7 +162,7 @@ func TestRangeLostWhileAHandlerRuns(t *testing.T) {
 				t.Errorf("the context ended by %v", context.Cause(ctx))
 			}
 			one = nil
-			p.wantEnded(p.byRange().deliver(t.Context(), 0, 0, 2), "Executed Executed")
+			p.wantEnded(p.byPartition().deliver(t.Context(), 0, 0, 2), "Executed Executed")
 			return nil
 		}
 		p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "Replayed NotStarted")
@@ -173,7 +173,7 @@ func TestRangeLostWhileAHandlerRuns(t *testing.T) {
 // A key of several records of a batch is claimed, so that the second is compared with what the first has requested.
 func TestRangeClaimsAKeyOfTwoRecords(t *testing.T) {
 	p := newPartitions(t, []string{"a", "b", "a"})
-	one := p.byRange()
+	one := p.byPartition()
 	items := one.items(0, 0, 3)
 	items[2].Task.Fingerprint = store.FingerprintOf([]byte("another request"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -188,7 +188,7 @@ func TestRangeLeavesKeysToClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a", "b", "a", "c"})
 		p.store.Claim(t.Context(), []store.ClaimRequest{{Key: "b", Owner: "other", Lease: time.Second, Retention: time.Hour}})
-		one := p.byRange()
+		one := p.byPartition()
 		p.wantEnded(one.deliver(t.Context(), 0, 0, 4), "Executed Executed Executed Executed")
 		p.wantRuns("a attempt 1", "b attempt 2", "c attempt 1")
 		lease := p.wantEntry("ns%t-0", "STARTED 0")
@@ -201,7 +201,7 @@ func TestRangeLeavesKeysToClaims(t *testing.T) {
 // Without the store no handler is called.
 func TestRangeWithoutStore(t *testing.T) {
 	p := newPartitions(t, []string{"a", "b"})
-	one := p.byRange()
+	one := p.byPartition()
 	one.requests.cutOff.Store(true)
 	p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "StoreDown Unknown")
 	p.wantRuns()
@@ -223,7 +223,7 @@ func TestRangeOfABulkHandler(t *testing.T) {
 		}
 		var both sync.WaitGroup
 		ended := make([]string, 2)
-		one := p.byRange()
+		one := p.byPartition()
 		for i := range ended {
 			both.Go(func() { ended[i] = one.deliver(t.Context(), 0, 0, 4) })
 			synctest.Wait()
@@ -249,11 +249,11 @@ func TestRangeIsWaitedForWhileAnItemIsAlone(t *testing.T) {
 			}
 			return nil
 		}
-		go p.byRange().deliver(t.Context(), 1, 0, 1)
+		go p.byPartition().deliver(t.Context(), 1, 0, 1)
 		pass(time.Millisecond)
 		const ofDead = 17 * time.Second // ends while partition 1 is read
 		p.store.Claim(t.Context(), []store.ClaimRequest{{Key: "a", Owner: "dead", Lease: ofDead, Retention: time.Hour, Fingerprint: store.FingerprintOf([]byte("a"))}})
-		engine, err := idem.New(slowReads{p.store}, idem.Config{ClaimByRange: true, Lease: rangeLease})
+		engine, err := idem.New(slowReads{p.store}, idem.Config{ClaimByPartition: true, Lease: rangeLease})
 		if err != nil {
 			t.Fatal(err)
 		}

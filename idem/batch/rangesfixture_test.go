@@ -61,7 +61,7 @@ func (p *partitions) process(cfg idem.Config) *process {
 	return &process{partitions: p, requests: requests, scheduler: scheduler}
 }
 
-func (p *partitions) byRange() *process { return p.process(idem.Config{ClaimByRange: true}) }
+func (p *partitions) byPartition() *process { return p.process(idem.Config{ClaimByPartition: true}) }
 
 // deliver delivers the records of a partition from an offset to before another one, and returns how they ended.
 func (p *process) deliver(ctx context.Context, partition int, from, to int) (ended string) {

@@ -29,7 +29,7 @@ func TestStreamGivesEachRecordItsOwnTime(t *testing.T) {
 			}
 			return nil
 		}
-		s := m.byRange()
+		s := m.byPartition()
 		s.add(0, 0, 1)
 		pass(idem.Defaults().Retention + time.Hour)
 		equal(t, "expired entries", m.store.Sweep(), 1)
@@ -52,9 +52,9 @@ func TestStreamGivesEachRecordItsOwnTime(t *testing.T) {
 func TestStreamGivesNoTokenOfATimeAfterItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a"})
-		s := m.byRange()
+		s := m.byPartition()
 		r := &idem.Range{Key: "ns%t-0"}
-		e, err := idem.New(ahead{m.store}, idem.Config{ClaimByRange: true, Lease: rangeLease})
+		e, err := idem.New(ahead{m.store}, idem.Config{ClaimByPartition: true, Lease: rangeLease})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestKeyIsClaimedWithAGreaterTokenThanItRanWith(t *testing.T) {
 		requests := &counted{
 			Store: memstore.New(memstore.Config{Clock: func() time.Time { return begun }}), drop: func(op string) bool { return op == "complete" },
 		}
-		e, err := idem.New(requests, idem.Config{ClaimByRange: true, Lease: rangeLease})
+		e, err := idem.New(requests, idem.Config{ClaimByPartition: true, Lease: rangeLease})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestKeyIsClaimedWithAGreaterTokenThanItRanWith(t *testing.T) {
 		for range 2 {
 			claim.Enter(r)
 			session.LookUp([]*idem.Claim{claim})
-			if !claim.ByRange() {
+			if !claim.ByPartition() {
 				session.Claim([]*idem.Claim{claim})
 			}
 			session.Run(claim)

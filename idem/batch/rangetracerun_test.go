@@ -191,7 +191,7 @@ func (src *tracedSource) deliver(to int, sound bool) {
 // invoke is an invocation. It returns the first record that is not settled.
 func (src *tracedSource) invoke(s *rangeNetwork, from, to int) int {
 	byKey := src.chance(0.2)
-	scheduler := src.engine(s, src.view, idem.Config{ClaimByRange: !byKey, Wait: src.between(1, 15_000)})
+	scheduler := src.engine(s, src.view, idem.Config{ClaimByPartition: !byKey, Wait: src.between(1, 15_000)})
 	ctx, cancel := context.WithTimeout(context.Background(), tracedTimeLimit)
 	defer cancel()
 	var items []*batch.Item
@@ -262,7 +262,7 @@ func (g *tracedGroup) join(sound bool) *tracedMember {
 	if !sound && g.chance(g.lossy) {
 		m.loss = 0.2
 	}
-	m.stream = g.engine(m.rangeNetwork, g.view, idem.Config{ClaimByRange: true}).Stream(context.Background(), m.done, nil)
+	m.stream = g.engine(m.rangeNetwork, g.view, idem.Config{ClaimByPartition: true}).Stream(context.Background(), m.done, nil)
 	return m
 }
 

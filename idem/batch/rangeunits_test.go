@@ -53,7 +53,7 @@ func TestPriceOfRanges(t *testing.T) {
 		return price{u.WriteUnits / records, u.ReadUnits / records, float64(n) / records}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		db, scheduler := dynamo(t, idem.Config{ClaimByRange: true})
+		db, scheduler := dynamo(t, idem.Config{ClaimByPartition: true})
 		for _, b := range []struct {
 			name  string
 			first int
@@ -79,7 +79,7 @@ func TestPriceOfRangesOfAStream(t *testing.T) {
 	for _, keys := range []int{1, 300} {
 		t.Run(fmt.Sprint(keys, " lanes in a partition"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db, scheduler := dynamo(t, idem.Config{ClaimByRange: true})
+				db, scheduler := dynamo(t, idem.Config{ClaimByPartition: true})
 				streamAll(scheduler, items, func(i int) *batch.Item {
 					p := i % parts
 					return &batch.Item{Lane: fmt.Sprintf("t/%d/%d", p, i/parts%keys), Range: fmt.Sprintf("ns%%t-%d", p), Position: int64(i / parts)}

@@ -237,7 +237,7 @@ func (st *Stream) claim(items []*streamItem) {
 	st.mu.Unlock()
 	st.session.LookUp(looked)
 	for _, claim := range looked {
-		if !claim.ByRange() {
+		if !claim.ByPartition() {
 			claims = append(claims, claim)
 		}
 	}

@@ -231,7 +231,7 @@ func TestStreamWaitsUntilPositionsAreReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const far = 5000 // behind what the claim of the lease reserves
 		m := newMembers(t, numbered(far+1))
-		s := m.byRange()
+		s := m.byPartition()
 		var lost atomic.Bool
 		s.requests.drop = func(op string) bool { return op == "extend" && lost.Load() }
 		s.add(0, 0, 1)

@@ -44,7 +44,7 @@ func (m *members) start(cfg idem.Config) *rangeStream {
 	return s
 }
 
-func (m *members) byRange() *rangeStream { return m.start(idem.Config{ClaimByRange: true}) }
+func (m *members) byPartition() *rangeStream { return m.start(idem.Config{ClaimByPartition: true}) }
 
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -121,7 +121,7 @@ func (s *rangeStream) wantEnd(want ...string) {
 func TestStreamHoldsTheLeaseOfItsPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "b", "c", "d"})
-		s := m.byRange()
+		s := m.byPartition()
 		s.add(0, 0, 2)
 		pass(time.Minute)
 		s.add(0, 2, 4)
@@ -147,7 +147,7 @@ func TestStreamHoldsTheLeaseOfItsPartition(t *testing.T) {
 		if lease := m.wantEntry("ns%t-0", "STARTED 0"); !lease.Released() || lease.Range.Till != 0 {
 			t.Errorf("the lease is %+v, its range %+v", lease, lease.Range)
 		}
-		next := m.byRange()
+		next := m.byPartition()
 		next.add(0, 2, 4)
 		pass(time.Second)
 		next.wantEnd("c Replayed", "d Replayed")
@@ -169,7 +169,7 @@ func TestStreamReservesPositions(t *testing.T) {
 			}
 			return err
 		}
-		s := m.byRange()
+		s := m.byPartition()
 		for from := 0; from < 5000; from += 500 {
 			s.add(0, from, from+500)
 			pass(time.Second)
@@ -202,12 +202,12 @@ func TestStreamAfterADeadOwner(t *testing.T) {
 			}
 			return nil
 		}
-		one := m.byRange()
+		one := m.byPartition()
 		one.add(0, 0, 2)
 		pass(time.Second)
 		one.die()
 		one.wantEnd("k0 Executed")
-		two := m.byRange()
+		two := m.byPartition()
 		two.add(0, 0, 3)
 		pass(time.Second)
 		two.wantEnd() // the lease is not over
@@ -246,7 +246,7 @@ func TestStreamClaimsAKeyWhoseSettlementHasNoAnswer(t *testing.T) {
 					tokens = append(tokens, a.Token)
 					return nil
 				}
-				s := m.byRange()
+				s := m.byPartition()
 				end := time.Now().Add(2 * rangeLease)
 				s.requests.lose = func(op string) bool { return op == "complete" && applied && time.Now().Before(end) }
 				s.requests.drop = func(op string) bool { return op == "complete" && !applied && time.Now().Before(end) }
@@ -274,7 +274,7 @@ func TestStreamClaimsAKeyWhoseSettlementHasNoAnswer(t *testing.T) {
 func TestStreamKeepsTheLeaseOfAKeyThatMayHaveNoEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "b"})
-		one := m.byRange()
+		one := m.byPartition()
 		one.requests.drop = func(op string) bool { return op == "complete" }
 		one.add(0, 0, 1)
 		pass(time.Second)
@@ -283,7 +283,7 @@ func TestStreamKeepsTheLeaseOfAKeyThatMayHaveNoEntry(t *testing.T) {
 		if lease := m.wantEntry("ns%t-0", "STARTED 1"); lease.Released() {
 			t.Error("the lease was released")
 		}
-		two := m.byRange()
+		two := m.byPartition()
 		two.add(0, 0, 2)
 		pass(2 * rangeLease)
 		two.wantEnd("a Executed", "b Executed")
@@ -309,7 +309,7 @@ func TestStreamReleasesTheLeaseWhenItsHandlersHaveReturned(t *testing.T) {
 					}
 					return nil
 				}
-				one, two := m.byRange(), m.byRange()
+				one, two := m.byPartition(), m.byPartition()
 				one.add(0, 0, 3)
 				pass(time.Second)
 				ctx, cancel := context.WithTimeout(t.Context(), drain)
@@ -341,11 +341,11 @@ func TestStreamThatLosesItsLease(t *testing.T) {
 			}
 			return nil
 		}
-		one := m.byRange()
+		one := m.byPartition()
 		one.add(0, 0, 2)
 		pass(time.Second)
 		one.requests.cutOff.Store(true)
-		two := m.byRange()
+		two := m.byPartition()
 		two.add(0, 0, 2)
 		pass(rangeLease)
 		two.wantEnd("a Executed", "b Executed")
@@ -366,7 +366,7 @@ func TestStreamWithoutALease(t *testing.T) {
 		t.Run(fmt.Sprint(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMembers(t, []string{"a", "b", "c"})
-				s := m.start(idem.Config{ClaimByRange: true, StoreDown: policy})
+				s := m.start(idem.Config{ClaimByPartition: true, StoreDown: policy})
 				s.requests.cutOff.Store(true)
 				s.add(0, 0, 2)
 				pass(time.Minute)

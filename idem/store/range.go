@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Ranger is implemented by stores that keep leases of ranges (idem.Config.ClaimByRange). The lease of a range is the claim of a key of
+// Ranger is implemented by stores that keep leases of ranges (idem.Config.ClaimByPartition). The lease of a range is the claim of a key of
 // its own, with ClaimRequest.Range, so the rules hold for it as for any claim. The keys of the range's messages have no claims: their
 // settlements insert their entries (Settlement.Claim), for OpComplete, OpFail and OpRelease.
 type Ranger interface {

@@ -139,7 +139,7 @@ type Settlement struct {
 
 	Retention time.Duration // how long the entry is kept after this settlement (OpExtend: after the new lease)
 
-	// Claim is set for a settlement that also claims its key, which must be absent: one under the lease of a range (idem.Config.ClaimByRange).
+	// Claim is set for a settlement that also claims its key, which must be absent: one under the lease of a range (idem.Config.ClaimByPartition).
 	// Owner and Token are the settlement's. Only a Ranger accepts it, with each Op but OpExtend. An existing entry is a *ClaimRefusedError.
 	Claim *ClaimRequest
 	// Effect commits together with an OpComplete, or neither commits. It comes from NewEffect of the same store. An effect

@@ -7,8 +7,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// byRange reports whether the fault is in what claims by partition range use. The traces and the histories leave that out.
-func (b broken) byRange() bool {
+// byPartition reports whether the fault is in what claims by partition range use. The traces and the histories leave that out.
+func (b broken) byPartition() bool {
 	return slices.Contains([]string{"Ranges", "Look", "Insertions"}, b.group)
 }
 

@@ -16,7 +16,7 @@ import (
 // The histories of concurrent clients of each broken store violate the rules, unless its fault is in something that they do not have.
 func TestHistoriesOfBrokenStoresAreNotLinearizable(t *testing.T) {
 	for i, b := range append(brokenStores(), broken{name: "none", how: func(*rules) {}}) {
-		if slices.Contains(notInHistories(), b.name) || b.byRange() {
+		if slices.Contains(notInHistories(), b.name) || b.byPartition() {
 			continue
 		}
 		t.Run(b.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // something that the model does not have.
 func TestTracesOfBrokenStoresContradictTheModel(t *testing.T) {
 	dir := t.TempDir()
-	all := append(slices.DeleteFunc(brokenStores(), broken.byRange), broken{name: "none", group: "Rule1_OneWinner"})
+	all := append(slices.DeleteFunc(brokenStores(), broken.byPartition), broken{name: "none", group: "Rule1_OneWinner"})
 	for i, b := range all {
 		record(t, filepath.Join(dir, fmt.Sprintf("%03d", i)), b)
 	}

@@ -116,7 +116,7 @@ func TestFunctionSettings(t *testing.T) {
 func TestClaimByPartition(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"claim": "partition"}))
 	cfg := config(t, tpl)
-	equal(t, "claims by partition", cfg.Engine.ClaimByRange, true)
+	equal(t, "claims by partition", cfg.Engine.ClaimByPartition, true)
 	a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarmKeysInTwoPartitions")]
 	equal(t, "alarm", []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"], a["DatapointsToAlarm"], a["EvaluationPeriods"]},
 		[]any{"idemsk", "KeysInTwoPartitions", "Sum", 1, 1, 1})

@@ -160,11 +160,11 @@ func TestForgedKeysDoNotCollide(t *testing.T) {
 
 // A redriven record is executed at a new place, and at its old one, at which the tool invokes the function with it.
 func TestRedrivenRecordIsExecuted(t *testing.T) {
-	for name, byRange := range map[string]bool{"claims by key": false, "claims by partition": true} {
+	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
 		for _, place := range []string{"payments-0@9", "payments-0@7"} {
 			t.Run(name+", "+place, func(t *testing.T) {
 				s := newFixture(t)
-				s.engine.ClaimByRange = byRange
+				s.engine.ClaimByPartition = byPartition
 				s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 				s.deliver(recordAt("payments-0@7", "a"))
 				version := s.letters.sent[0].Token
@@ -216,10 +216,10 @@ func TestRejectedRecordRedrivenInItsPlaceIsCheckedAgain(t *testing.T) {
 // An unknown token does not redrive a key: whatever a producer writes into the header, the handler is not called again. Since
 // the store may have lost a failure, the record gets a dead letter with the key's current token.
 func TestUnknownTokenDoesNotRedrive(t *testing.T) {
-	for name, byRange := range map[string]bool{"claims by key": false, "claims by partition": true} {
+	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
-			s.engine.ClaimByRange, s.ledger.atomic = byRange, byRange
+			s.engine.ClaimByPartition, s.ledger.atomic = byPartition, byPartition
 			s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 			s.deliver(recordAt("payments-0@7", "a"))
 			failed := s.get(keyA)

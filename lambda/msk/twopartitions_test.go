@@ -22,12 +22,12 @@ func TestKeysInTwoPartitionsAreCounted(t *testing.T) {
 		"two topics, in which keys are the same":   {kafka.NamespaceScope, []string{"payments-0@1", "refunds-0@1"}, 1},
 		"numbers of which one begins as the other": {kafka.TopicScope, []string{"payments-1@1", "payments-12@1"}, 1},
 	} {
-		for mode, byRange := range map[string]bool{"claims by key": false, "claims by range": true} {
+		for mode, byPartition := range map[string]bool{"claims by key": false, "claims by range": true} {
 			t.Run(name+", "+mode, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newFixture(t)
 					s.cfg.Records.KeyScope = tc.scope
-					s.engine.ClaimByRange = byRange
+					s.engine.ClaimByPartition = byPartition
 					for _, place := range tc.places {
 						equalSlices(t, "reported places", s.deliver(recordAt(place, "a")))
 						checkCounts(t, s.last())
@@ -62,11 +62,11 @@ func TestRedrivenRecordInAnotherPartitionIsNotCounted(t *testing.T) {
 
 // With claims by range the line of such a record is a warning.
 func TestKeysInTwoPartitionsAreLogged(t *testing.T) {
-	for mode, byRange := range map[string]bool{"claims by key": false, "claims by range": true} {
+	for mode, byPartition := range map[string]bool{"claims by key": false, "claims by range": true} {
 		t.Run(mode, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFixture(t)
-				s.engine.ClaimByRange = byRange
+				s.engine.ClaimByPartition = byPartition
 				s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"))
 				s.deliver(recordAt("payments-1@1", "c"), recordAt("payments-1@2", "a"), recordAt("payments-0@2", "b"))
 
@@ -75,7 +75,7 @@ func TestKeysInTwoPartitionsAreLogged(t *testing.T) {
 				record := s.log.about("payments-1@2")
 				equal(t, "claimed by", record["claimedBy"], any("payments-0@1"))
 				level, warning := any("INFO"), any(nil)
-				if byRange {
+				if byPartition {
 					level, warning = "WARN", "keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=key"
 				}
 				equal(t, "level", record["level"], level)

@@ -101,16 +101,16 @@ func (a *accounts) verify(t *testing.T, topic string) {
 	last := make(map[string]int)
 	ids := make(map[string]string)
 	repeats := 0
-	for _, rec := range r.all {
-		id, key := idOf(rec), string(rec.Key)
-		n, err := strconv.Atoi(string(rec.Value))
+	for _, record := range r.all {
+		id, key := idOf(record), string(record.Key)
+		n, err := strconv.Atoi(string(record.Value))
 		if err != nil {
 			t.Fatal(err)
 		}
-		of := key + "/" + string(rec.Value)
+		of := key + "/" + string(record.Value)
 		switch before, seen := ids[of]; {
 		case seen && before != id:
-			t.Fatalf("event %s of key %s has two IDs", rec.Value, key)
+			t.Fatalf("event %s of key %s has two IDs", record.Value, key)
 		case seen:
 			repeats++
 			continue
@@ -260,16 +260,16 @@ func TestRejectedEventsAreParked(t *testing.T) {
 	r := newReader(t, small, compacted)
 	r.ids(t, 300)
 	next := map[string]int{"0": 0, "1": 1}
-	for _, rec := range r.all {
-		if rec.Topic != small {
+	for _, record := range r.all {
+		if record.Topic != small {
 			continue
 		}
-		key := string(rec.Key)
+		key := string(record.Key)
 		if next[key] == 150 {
 			next[key] += 2 // it was parked
 		}
-		if want := fmt.Sprint(next[key], "-"); string(rec.Value) != want {
-			t.Fatalf("key %s: %s came, want %s", key, rec.Value, want)
+		if want := fmt.Sprint(next[key], "-"); string(record.Value) != want {
+			t.Fatalf("key %s: %s came, want %s", key, record.Value, want)
 		}
 		next[key] += 2
 	}

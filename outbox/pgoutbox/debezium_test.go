@@ -173,22 +173,22 @@ func verify(t *testing.T, r *reader, sent []outbox.Event, headers func(e outbox.
 			t.Errorf("event %s is not there", e.ID)
 			continue
 		}
-		rec := r.all[i]
-		if rec.Topic != e.Topic || !bytes.Equal(rec.Key, e.Key) || !bytes.Equal(rec.Value, e.Value) || (rec.Key == nil) != (e.Key == nil) || (rec.Value == nil) != (e.Value == nil) {
-			t.Fatalf("%+v came as %+v", e, rec)
+		record := r.all[i]
+		if record.Topic != e.Topic || !bytes.Equal(record.Key, e.Key) || !bytes.Equal(record.Value, e.Value) || (record.Key == nil) != (e.Key == nil) || (record.Value == nil) != (e.Value == nil) {
+			t.Fatalf("%+v came as %+v", e, record)
 		}
 		var all []outbox.Header
-		for _, h := range rec.Headers {
+		for _, h := range record.Headers {
 			all = append(all, outbox.Header(h))
 		}
 		if got, want := headersText(all), headers(e); got != want {
 			t.Fatalf("event %s has the headers %q, want %q", e.ID, got, want)
 		}
 		if of := e.Topic + string(e.Key); e.Key != nil {
-			if before, ok := last[of]; ok && rec.Offset <= before {
+			if before, ok := last[of]; ok && record.Offset <= before {
 				t.Errorf("event %s is not behind the one before it", e.ID)
 			}
-			last[of] = rec.Offset
+			last[of] = record.Offset
 		}
 	}
 }

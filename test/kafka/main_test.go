@@ -46,15 +46,15 @@ const (
 // fixture is a Kafka in this process with a virtual network and virtual time, a store, and the log of the consumers on them.
 type fixture struct {
 	*testing.T
-	cluster *kfake.Cluster // nil if it is a real one
-	network *kfake.VirtualNetwork
-	brokers []string
-	options []kgo.Opt // of clients of the cluster
-	store   store.Store
-	handler kafka.Handler // of the consumers; counts the call before
-	letters *letters
-	byRange bool                 // claims by partition
-	stops   []context.CancelFunc // of the consumers
+	cluster     *kfake.Cluster // nil if it is a real one
+	network     *kfake.VirtualNetwork
+	brokers     []string
+	options     []kgo.Opt // of clients of the cluster
+	store       store.Store
+	handler     kafka.Handler // of the consumers; counts the call before
+	letters     *letters
+	byPartition bool                 // claims by partition
+	stops       []context.CancelFunc // of the consumers
 
 	mu    sync.Mutex
 	calls map[string]int // of the handler, by the record's source
@@ -65,15 +65,15 @@ type fixture struct {
 // inBubble runs a test with a fixture in a bubble of virtual time, with claims by key and with claims by partition.
 func inBubble(t *testing.T, partitions int32, test func(f *fixture), options ...kfake.Opt) {
 	t.Helper()
-	for name, byRange := range map[string]bool{"claims by key": false, "claims by partition": true} {
-		t.Run(name, func(t *testing.T) { inOneBubble(t, partitions, byRange, test, options...) })
+	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
+		t.Run(name, func(t *testing.T) { inOneBubble(t, partitions, byPartition, test, options...) })
 	}
 }
 
-func inOneBubble(t *testing.T, partitions int32, byRange bool, test func(f *fixture), options ...kfake.Opt) {
+func inOneBubble(t *testing.T, partitions int32, byPartition bool, test func(f *fixture), options ...kfake.Opt) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{T: t, byRange: byRange, network: new(kfake.VirtualNetwork), store: memstore.New(memstore.Config{BatchSize: 25}), calls: make(map[string]int), letters: new(letters)}
+		f := &fixture{T: t, byPartition: byPartition, network: new(kfake.VirtualNetwork), store: memstore.New(memstore.Config{BatchSize: 25}), calls: make(map[string]int), letters: new(letters)}
 		var err error
 		f.cluster, err = kfake.NewCluster(append([]kfake.Opt{
 			kfake.NumBrokers(1), kfake.Ports(9092), kfake.SeedTopics(partitions, topic), kfake.ListenFn(f.network.Listen),
@@ -162,7 +162,7 @@ func (r *running) report() kafka.Report {
 func (f *fixture) start(change ...func(*consumer.Config)) *running {
 	f.Helper()
 	r := &running{f: f, ended: make(chan error, 1)}
-	engine, err := idem.New(f.store, idem.Config{MaxAttempts: 3, Observer: r, ClaimByRange: f.byRange})
+	engine, err := idem.New(f.store, idem.Config{MaxAttempts: 3, Observer: r, ClaimByPartition: f.byPartition})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -32,8 +32,8 @@ const (
 
 // The same on an in-process DynamoDB.
 func TestEachCreditIsCountedOnceOnDynamoDB(t *testing.T) {
-	for name, byRange := range map[string]bool{"claims by key": false, "claims by partition": true} {
-		t.Run(name, func(t *testing.T) { creditOnDynamoDB(t, idem.Config{ClaimByRange: byRange}) })
+	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
+		t.Run(name, func(t *testing.T) { creditOnDynamoDB(t, idem.Config{ClaimByPartition: byPartition}) })
 	}
 }
 

@@ -25,16 +25,16 @@ func (r *run) expected() *effects {
 		if r.ctx.Err() != nil {
 			r.Fatalf("read %d of %d records", read, r.produced)
 		}
-		fetches.EachRecord(func(rec *kgo.Record) {
+		fetches.EachRecord(func(record *kgo.Record) {
 			read++
-			key := string(rec.Headers[0].Value)
+			key := string(record.Headers[0].Value)
 			var b booking
-			if err := json.Unmarshal(rec.Value, &b); err != nil {
+			if err := json.Unmarshal(record.Value, &b); err != nil {
 				r.Fatal(err)
 			}
 			if !seen[key] {
 				seen[key] = true
-				want.places[b.Account] = append(want.places[b.Account], fmt.Sprintf("%s-%d@%d", topic, rec.Partition, rec.Offset))
+				want.places[b.Account] = append(want.places[b.Account], fmt.Sprintf("%s-%d@%d", topic, record.Partition, record.Offset))
 				want.balance[b.Account] += b.Amount
 			}
 		})

@@ -52,7 +52,7 @@ func (rep *report) bars() []bar {
 	times := func(what string, ours *result, theirs string, limit float64) bar {
 		return bar{what: what, figure: ours.Fresh.PerSecond / at(theirs).Fresh.PerSecond, limit: limit, unit: " times"}
 	}
-	byRange, inPython, inTypeScript := at(claimedByPartition), at(layeredPython), at(layeredTypeScript)
+	byPartition, inPython, inTypeScript := at(claimedByPartition), at(layeredPython), at(layeredTypeScript)
 	batched, fewKeys, plainPath, loop, floor := at(batchedByKey), at(batchedFewKeys), at(plain), at(goAtOnce), at(theFloor)
 	return []bar{
 		{what: "requests per fresh record, batched", figure: batched.Fresh.Requests, limit: 0.09, atMost: true},
@@ -67,9 +67,9 @@ func (rep *report) bars() []bar {
 		times("records/s, 1,000 Kafka keys, 32 at once, over "+goAtOnce, batched, goAtOnce, 7),
 		times("records/s, partition order, over "+goByPartition, at(batchedByPartition), goByPartition, 20),
 		times("records/s, claims by partition, commit window of 512, over claims by key in partition order", at(claimedAtOnce), batchedByPartition, 1.3),
-		{what: "write units per fresh record, claims by partition", figure: byRange.Fresh.WriteUnits, limit: 1.02, atMost: true},
-		{what: "read units per fresh record, claims by partition", figure: byRange.Fresh.ReadUnits, limit: 1, atMost: true},
-		{what: "requests per fresh record, claims by partition", figure: byRange.Fresh.Requests, limit: 0.06, atMost: true},
+		{what: "write units per fresh record, claims by partition", figure: byPartition.Fresh.WriteUnits, limit: 1.02, atMost: true},
+		{what: "read units per fresh record, claims by partition", figure: byPartition.Fresh.ReadUnits, limit: 1, atMost: true},
+		{what: "requests per fresh record, claims by partition", figure: byPartition.Fresh.Requests, limit: 0.06, atMost: true},
 		{what: "requests per fresh record, consumer process", figure: at(consumerProcess).Fresh.Requests, limit: 0.09, atMost: true},
 		times("records/s, consumer process, over "+pollLoop, at(consumerProcess), pollLoop, 7),
 		times("records/s, Python behind the layer, over "+pythonAsync, inPython, pythonAsync, 20),

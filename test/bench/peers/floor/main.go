@@ -66,14 +66,14 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 	var claims []store.ClaimRequest
 	for p := range event.Partitions {
 		for r := range event.Partitions[p].Records {
-			rec := &event.Partitions[p].Records[r]
-			key, err := kafka.HeaderKey(kafka.DefaultKeyHeader)(ctx, rec)
+			record := &event.Partitions[p].Records[r]
+			key, err := kafka.HeaderKey(kafka.DefaultKeyHeader)(ctx, record)
 			if err != nil {
 				return err
 			}
 			claims = append(claims, store.ClaimRequest{
-				Key: "bench#" + rec.Topic + "#" + key, Owner: "function/0123456789abcdef", Fingerprint: idem.FingerprintOf(rec.Value),
-				Source: rec.Source(), Lease: idem.Defaults().Lease, Retention: idem.Defaults().Retention,
+				Key: "bench#" + record.Topic + "#" + key, Owner: "function/0123456789abcdef", Fingerprint: idem.FingerprintOf(record.Value),
+				Source: record.Source(), Lease: idem.Defaults().Lease, Retention: idem.Defaults().Retention,
 			})
 		}
 	}

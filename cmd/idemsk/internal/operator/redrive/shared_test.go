@@ -55,7 +55,7 @@ func newConsumer(t *testing.T, name string, m mode, client *awssqs.Client, queue
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{ClaimByRange: m == byPartition})
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{ClaimByPartition: m == byPartition})
 	if err != nil {
 		t.Fatal(err)
 	}
