@@ -24,8 +24,8 @@ import (
 	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
 )
 
-// Build returns a handler. It records errors of its own environment variables in base.Vars, which are reported together with all
-// others. Its own error is reported only if the variables are valid.
+// Build returns a handler. It records errors of its own environment variables in base.Vars, which are
+// reported together with all others. Its own error is reported only if the variables are valid.
 type Build func(ctx context.Context, base *Base) (kafka.Handler, error)
 
 // Handler returns a Build that returns a handler which needs nothing of a Base.
@@ -70,7 +70,8 @@ func (b *Base) Close() {
 	b.opened = nil
 }
 
-// AWS returns the SDK's configuration, loaded once. Endpoints come from AWS_ENDPOINT_URL and the related variables.
+// AWS returns the SDK's configuration, loaded once. Endpoints come from AWS_ENDPOINT_URL and the related
+// variables.
 func (b *Base) AWS(ctx context.Context) (aws.Config, error) { return b.awsCfg(ctx) }
 
 // Parts are what a host runs.
@@ -81,8 +82,8 @@ type Parts struct {
 	Records kafka.Config // with the dead letters and the logger
 }
 
-// Parts builds the handler and opens the store and the dead letters. It returns all errors of the variables together. If it
-// returns an error, everything is closed.
+// Parts builds the handler and opens the store and the dead letters. It returns all errors of the variables
+// together. If it returns an error, everything is closed.
 func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	defer func() {
 		if err != nil {
@@ -121,10 +122,12 @@ func (b *Base) OpenStore(ctx context.Context) (store.Store, error) {
 	}
 	switch b.Config.Store {
 	case StoreMemory:
-		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=memory protects nothing beyond this process: for local runs only")
+		b.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"IDEMSK_STORE=memory protects nothing beyond this process: for local runs only")
 		return memstore.New(memory()), nil
 	case StoreNone:
-		b.Logger.LogAttrs(ctx, slog.LevelWarn, "IDEMSK_STORE=none protects nothing: every delivery runs the handler, for comparison only")
+		b.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"IDEMSK_STORE=none protects nothing: every delivery runs the handler, for comparison only")
 		return memstore.New(memstore.Config{}), nil
 	}
 	awsCfg, err := b.AWS(ctx)
@@ -134,8 +137,8 @@ func (b *Base) OpenStore(ctx context.Context) (store.Store, error) {
 	return dynamostore.New(dynamostore.NewClient(awsCfg), b.Config.dynamo())
 }
 
-// The attempts to send a dead letter, and the longest pause between them: with dynamostore.AttemptTimeout, about six seconds if
-// SQS does not answer.
+// The attempts to send a dead letter, and the longest pause between them: with dynamostore.AttemptTimeout,
+// about six seconds if SQS does not answer.
 const (
 	sqsAttempts   = 3
 	sqsMaxBackoff = 200 * time.Millisecond
@@ -157,8 +160,9 @@ func (b *Base) destination(ctx context.Context) (kafka.DeadLetters, error) {
 	case b.Config.DeadLetterQueueURL != "":
 		return b.queue(ctx)
 	}
-	b.Logger.LogAttrs(ctx, slog.LevelWarn, "no dead letters are configured (IDEMSK_DEAD_LETTER_QUEUE_URL or IDEMSK_DEAD_LETTER_TOPIC): "+
-		"a record that always fails blocks its partition")
+	b.Logger.LogAttrs(ctx, slog.LevelWarn,
+		"no dead letters are configured (IDEMSK_DEAD_LETTER_QUEUE_URL or IDEMSK_DEAD_LETTER_TOPIC): "+
+			"a record that always fails blocks its partition")
 	return nil, nil //nolint:nilnil // kafka.Config says what nil means
 }
 
@@ -169,12 +173,17 @@ func (b *Base) queue(ctx context.Context) (*sqs.Queue, error) {
 	}
 	client := awssqs.NewFromConfig(awsCfg, func(o *awssqs.Options) {
 		o.HTTPClient = awsclient.New(awsCfg.HTTPClient, dynamostore.AttemptTimeout)
-		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = sqsAttempts, sqsMaxBackoff })
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+			r.MaxAttempts,
+				r.MaxBackoff = sqsAttempts, sqsMaxBackoff
+		})
 	})
-	return sqs.New(client, sqs.Config{URL: b.Config.DeadLetterQueueURL, MaxBytes: b.Config.DeadLetterMaxBytes})
+	return sqs.New(client, sqs.Config{URL: b.Config.DeadLetterQueueURL,
+		MaxBytes: b.Config.DeadLetterMaxBytes})
 }
 
-// loadOnce loads the SDK's configuration at the first call, so that a function without AWS does not wait for it.
+// loadOnce loads the SDK's configuration at the first call, so that a function without AWS does not wait for
+// it.
 func loadOnce() func(ctx context.Context) (aws.Config, error) {
 	var cfg *aws.Config
 	return func(ctx context.Context) (aws.Config, error) {
@@ -193,9 +202,9 @@ func newLogger(w io.Writer, level slog.Level, attrs []func(ctx context.Context) 
 	return slog.New(observe.LogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}), attrs...))
 }
 
-// DefaultLogger returns a Build that makes Base.Logger the default of package slog, so that the lines of a handler that logs by
-// slog.InfoContext have the attributes of its record. It does not change where package log writes. Only a host's
-// Start calls it, because the default is that of the process.
+// DefaultLogger returns a Build that makes Base.Logger the default of package slog, so that the lines of a
+// handler that logs by slog.InfoContext have the attributes of its record. It does not change where package
+// log writes. Only a host's Start calls it, because the default is that of the process.
 func DefaultLogger(build Build) Build {
 	return func(ctx context.Context, base *Base) (kafka.Handler, error) {
 		w, flags := log.Writer(), log.Flags()

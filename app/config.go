@@ -27,18 +27,20 @@ const (
 
 // Config is the configuration that all hosts have in common. docs/configuration.md explains each variable.
 type Config struct {
-	Store          string // IDEMSK_STORE: dynamodb, postgres, redis, memory, none, or the name of another Store that an Option adds
-	StoreURL       string // IDEMSK_STORE_URL, of PostgreSQL or Redis
-	StoreSecretARN string // IDEMSK_STORE_SECRET_ARN: a secret in Secrets Manager with the URL, or with the credentials for it
+	// IDEMSK_STORE: dynamodb, postgres, redis, memory, none, or the name of another Store that an Option adds
+	Store    string
+	StoreURL string // IDEMSK_STORE_URL, of PostgreSQL or Redis
+	// IDEMSK_STORE_SECRET_ARN: a secret in Secrets Manager with the URL, or with the credentials for it
+	StoreSecretARN string
 	Table          string // IDEMSK_TABLE: the table, or the prefix of keys in Redis
 
-	// IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _RETRY_DELAY, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT, _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN, _CLAIM,
-	// _OUTAGE_FAILURES, _OUTAGE_LIMIT, _BATCHING.
+	// IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _RETRY_DELAY, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT,
+	// _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN, _CLAIM, _OUTAGE_FAILURES, _OUTAGE_LIMIT, _BATCHING.
 	Engine       idem.Config
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
 
-	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY. Base.Parts sets the dead letters and the
-	// logger.
+	// IDEMSK_NAMESPACE, _KEY_SCOPE, _KEY, _FINGERPRINT, _MISSING_KEY, _ORDER, _CONCURRENCY. Base.Parts sets
+	// the dead letters and the logger.
 	Records kafka.Config
 
 	DeadLetterQueueURL string // IDEMSK_DEAD_LETTER_QUEUE_URL
@@ -64,7 +66,8 @@ const (
 
 // Defaults are the defaults of a host.
 type Defaults struct {
-	// Name is the name of the consumer, and the default of its namespace. It is the value of the environment variable NameVariable.
+	// Name is the name of the consumer, and the default of its namespace. It is the value of the environment
+	// variable NameVariable.
 	Name, NameVariable string
 	// Order is the default of IDEMSK_ORDER.
 	Order kafka.Order
@@ -80,14 +83,17 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 		MaxClockSkew:       v.Duration("IDEMSK_MAX_CLOCK_SKEW", store.DefaultMaxClockSkew, 0, time.Minute),
 		Engine:             readEngine(v),
 		DeadLetterQueueURL: v.URL("IDEMSK_DEAD_LETTER_QUEUE_URL"),
-		DeadLetterMaxBytes: v.Int("IDEMSK_DEAD_LETTER_MAX_BYTES", sqs.DefaultMaxBytes, sqs.SmallestMaxBytes, sqs.LargestMaxBytes),
-		Function:           d.Name,
+		DeadLetterMaxBytes: v.Int("IDEMSK_DEAD_LETTER_MAX_BYTES", sqs.DefaultMaxBytes, sqs.SmallestMaxBytes,
+			sqs.LargestMaxBytes),
+		Function: d.Name,
 	}
 	cfg.DeadLetterTopic = readDeadLetterTopic(v, added.topic)
 	cfg.DeadLetterBucket = readDeadLetterBucket(v, &cfg, added.bucket)
 	cfg.Records = readRecords(v, d)
-	if cfg.Records.Unprotected = cfg.Store == StoreNone; !cfg.Records.Unprotected && cfg.Records.Namespace == "" {
-		v.Fail("IDEMSK_NAMESPACE", "", "the name of this consumer, such as its function or consumer group ("+d.NameVariable+", its default, is not set)")
+	if cfg.Records.Unprotected = cfg.Store == StoreNone; !cfg.Records.Unprotected &&
+		cfg.Records.Namespace == "" {
+		v.Fail("IDEMSK_NAMESPACE", "", "the name of this consumer, such as its function or consumer group ("+
+			d.NameVariable+", its default, is not set)")
 	}
 	cfg.LogLevel = readLogLevel(v)
 	switch s := added.store(cfg.Store); {
@@ -145,13 +151,14 @@ func readDeadLetterBucket(v *Vars, c *Config, client *DeadLetterBucket) string {
 	return bucket
 }
 
-// memory returns the memory store's configuration. Its batches are as large as DynamoDB's, so that a local run executes the
-// same code.
+// memory returns the memory store's configuration. Its batches are as large as DynamoDB's, so that a local
+// run executes the same code.
 func memory() memstore.Config {
 	return memstore.Config{BatchSize: dynamostore.MaxBatchSize}
 }
 
-// dynamo returns the DynamoDB store's configuration. A skew of 0 must be passed as -1, because 0 means the default there.
+// dynamo returns the DynamoDB store's configuration. A skew of 0 must be passed as -1, because 0 means the
+// default there.
 func (c *Config) dynamo() dynamostore.Config {
 	return dynamostore.Config{Table: c.Table, MaxClockSkew: cmp.Or(c.MaxClockSkew, -1)}
 }
@@ -183,10 +190,11 @@ func readEngine(v *Vars) idem.Config {
 		OutageFailures: readOutageFailures(v),
 		OutageLimit:    v.Duration("IDEMSK_OUTAGE_LIMIT", 0, 0, maxOutageLimit),
 		MaxResult:      v.Int("IDEMSK_MAX_RESULT", idem.Defaults().MaxResult, 0, idem.MaxResultLimit),
-		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond, time.Minute),
-		Wait:           readWait(v),
-		CommitWindow:   v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1, idem.MaxCommitWindow),
-		HashKeys:       v.Bool("IDEMSK_HASH_KEYS", false),
+		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond,
+			time.Minute),
+		Wait:         readWait(v),
+		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1, idem.MaxCommitWindow),
+		HashKeys:     v.Bool("IDEMSK_HASH_KEYS", false),
 	}
 	cfg.ClaimByPartition = v.OneOf("IDEMSK_CLAIM", "key", "partition") == "partition"
 	if cfg.Retention < cfg.Lease && v.valid("IDEMSK_RETENTION", "IDEMSK_LEASE") {
@@ -327,8 +335,9 @@ func readFingerprint(v *Vars) kafka.FingerprintFunc {
 	return nil
 }
 
-// readLogLevel reads the log level of this library. Its default is the level of Lambda's log filter, in any case (LocalStack
-// writes "Info"). The two levels are independent: Lambda's filter also drops metrics, which have no level and count as INFO.
+// readLogLevel reads the log level of this library. Its default is the level of Lambda's log filter, in any
+// case (LocalStack writes "Info"). The two levels are independent: Lambda's filter also drops metrics, which
+// have no level and count as INFO.
 // https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
 func readLogLevel(v *Vars) slog.Level {
 	name := "AWS_LAMBDA_LOG_LEVEL"

@@ -14,8 +14,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// variable is one environment variable, with the configurations of its values and with invalid values. The value "" is the
-// default, because an empty variable counts as not set.
+// variable is one environment variable, with the configurations of its values and with invalid values. The
+// value "" is the default, because an empty variable counts as not set.
 type variable struct {
 	name    string
 	get     func(c Config) any
@@ -27,7 +27,8 @@ type variable struct {
 func aRecord() *kafka.Record {
 	return &kafka.Record{
 		Topic: "t", Partition: 1, Offset: 2, Key: []byte("kafka"), Value: []byte(`{"a":"x","b":{"c":7}}`),
-		Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("default")}, {Key: "id", Value: []byte("other")}},
+		Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("default")},
+			{Key: "id", Value: []byte("other")}},
 	}
 }
 
@@ -85,21 +86,26 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_KEY_SCOPE", func(c Config) any { return c.Records.KeyScope },
-			map[string]any{"": kafka.TopicScope, "topic": kafka.TopicScope, "namespace": kafka.NamespaceScope}, []string{"function", "Topic"},
+			map[string]any{"": kafka.TopicScope, "topic": kafka.TopicScope,
+				"namespace": kafka.NamespaceScope}, []string{"function", "Topic"},
 		},
 		{
 			"IDEMSK_KEY", keyOf,
 			map[string]any{
-				"": "default", "header:id": "other", "key": "kafka", "json:$.a": "x", "json:$.a, $.b.c": `["x",7]`, "offset": "t-1@2",
-				"hash":      "e8574b42c5a14672376967daaf807d705aad36a80f627e88f645d662cd9668b3",
-				"hash:json": "e8574b42c5a14672376967daaf807d705aad36a80f627e88f645d662cd9668b3", "hash:$.b.c, $.a": "313568b2536f4b170b76c99c2833fd9e2c73332c6beaa23a34c69e53e982f0c8",
+				"": "default", "header:id": "other", "key": "kafka", "json:$.a": "x",
+				"json:$.a, $.b.c": `["x",7]`, "offset": "t-1@2",
+				"hash":            "e8574b42c5a14672376967daaf807d705aad36a80f627e88f645d662cd9668b3",
+				"hash:json":       "e8574b42c5a14672376967daaf807d705aad36a80f627e88f645d662cd9668b3",
+				"hash:$.b.c, $.a": "313568b2536f4b170b76c99c2833fd9e2c73332c6beaa23a34c69e53e982f0c8",
 			},
-			[]string{"header", "header:", "keys", "json:", "json", "json:a", "json:$.a,", "hash:", "hash:value", "hash:json,$.a", "offset:1", "Key"},
+			[]string{"header", "header:", "keys", "json:", "json", "json:a", "json:$.a,", "hash:",
+				"hash:value", "hash:json,$.a", "offset:1", "Key"},
 		},
 		{
 			"IDEMSK_FINGERPRINT", fingerprintOf,
 			map[string]any{
-				"": idem.FingerprintOf(aRecord().Value), "value": idem.FingerprintOf(aRecord().Value), "none": idem.Fingerprint{},
+				"": idem.FingerprintOf(aRecord().Value), "value": idem.FingerprintOf(aRecord().Value),
+				"none":           idem.Fingerprint{},
 				"json:$.b.c,$.a": idem.FingerprintOf([]byte(`[7,"x"]`)),
 			},
 			[]string{"json:", "json:b", "hash", "None"},
@@ -110,27 +116,33 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_MISSING_KEY", func(c Config) any { return c.Records.MissingKey },
-			map[string]any{"": kafka.Reject, "reject": kafka.Reject, "process": kafka.Process}, []string{"ignore"},
+			map[string]any{"": kafka.Reject, "reject": kafka.Reject, "process": kafka.Process},
+			[]string{"ignore"},
 		},
 		{
 			"IDEMSK_ORDER", func(c Config) any { return c.Records.Order },
-			map[string]any{"": kafka.ByPartition, "partition": kafka.ByPartition, "key": kafka.ByKey, "none": kafka.Unordered}, []string{"topic"},
+			map[string]any{"": kafka.ByPartition, "partition": kafka.ByPartition, "key": kafka.ByKey,
+				"none": kafka.Unordered}, []string{"topic"},
 		},
 		{
 			"IDEMSK_CONCURRENCY", func(c Config) any { return c.Records.Concurrency },
-			map[string]any{"": 32, "1": 1, "10000": 10000}, []string{"0", "-1", "10001", "many", "1.5", "99999999999999999999"},
+			map[string]any{"": 32, "1": 1, "10000": 10000},
+			[]string{"0", "-1", "10001", "many", "1.5", "99999999999999999999"},
 		},
 		{
 			"IDEMSK_LEASE", func(c Config) any { return c.Engine.Lease },
-			map[string]any{"": 30 * time.Second, "100ms": 100 * time.Millisecond, "1h": time.Hour}, []string{"30", "99ms", "61m", "-30s", "0"},
+			map[string]any{"": 30 * time.Second, "100ms": 100 * time.Millisecond, "1h": time.Hour},
+			[]string{"30", "99ms", "61m", "-30s", "0"},
 		},
 		{
 			"IDEMSK_MAX_CLOCK_SKEW", func(c Config) any { return c.MaxClockSkew },
-			map[string]any{"": time.Second, "0s": time.Duration(0), "1m": time.Minute}, []string{"-1s", "61s", "1"},
+			map[string]any{"": time.Second, "0s": time.Duration(0), "1m": time.Minute},
+			[]string{"-1s", "61s", "1"},
 		},
 		{
 			"IDEMSK_WAIT", func(c Config) any { return c.Engine.Wait },
-			map[string]any{"": time.Duration(0), "deadline": time.Duration(0), "0": time.Duration(-1), "0s": time.Duration(-1), "15m": 15 * time.Minute},
+			map[string]any{"": time.Duration(0), "deadline": time.Duration(0), "0": time.Duration(-1),
+				"0s": time.Duration(-1), "15m": 15 * time.Minute},
 			[]string{"16m", "-1s", "forever"},
 		},
 		{
@@ -139,11 +151,13 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_DEADLINE_MARGIN", func(c Config) any { return c.Engine.DeadlineMargin },
-			map[string]any{"": 500 * time.Millisecond, "1ms": time.Millisecond, "1m": time.Minute}, []string{"0", "0s", "61s", "500"},
+			map[string]any{"": 500 * time.Millisecond, "1ms": time.Millisecond, "1m": time.Minute},
+			[]string{"0", "0s", "61s", "500"},
 		},
 		{
 			"IDEMSK_RETENTION", func(c Config) any { return c.Engine.Retention },
-			map[string]any{"": 168 * time.Hour, "30s": 30 * time.Second, "87600h": 3650 * day}, []string{"7d", "29s", "87601h", "0", "-1h"},
+			map[string]any{"": 168 * time.Hour, "30s": 30 * time.Second, "87600h": 3650 * day},
+			[]string{"7d", "29s", "87601h", "0", "-1h"},
 		},
 		{
 			"IDEMSK_MAX_ATTEMPTS", func(c Config) any { return c.Engine.MaxAttempts },
@@ -151,7 +165,8 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_RETRY_DELAY", func(c Config) any { return c.Engine.RetryDelay },
-			map[string]any{"": time.Second, "0": time.Duration(-1), "0s": time.Duration(-1), "5m": 5 * time.Minute}, []string{"-1s", "5m1s", "10"},
+			map[string]any{"": time.Second, "0": time.Duration(-1), "0s": time.Duration(-1),
+				"5m": 5 * time.Minute}, []string{"-1s", "5m1s", "10"},
 		},
 		{
 			"IDEMSK_OUTAGE_FAILURES", func(c Config) any { return c.Engine.OutageFailures },
@@ -159,16 +174,19 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_OUTAGE_LIMIT", func(c Config) any { return c.Engine.OutageLimit },
-			map[string]any{"": time.Duration(0), "0s": time.Duration(0), "1h": time.Hour, "168h": 7 * day}, []string{"-1s", "169h", "1d"},
+			map[string]any{"": time.Duration(0), "0s": time.Duration(0), "1h": time.Hour, "168h": 7 * day},
+			[]string{"-1s", "169h", "1d"},
 		},
 		{
 			"IDEMSK_DEAD_LETTER_QUEUE_URL", func(c Config) any { return c.DeadLetterQueueURL },
-			map[string]any{"": "", queueURL: queueURL, "http://127.0.0.1:4566/0/q": "http://127.0.0.1:4566/0/q"},
+			map[string]any{"": "", queueURL: queueURL,
+				"http://127.0.0.1:4566/0/q": "http://127.0.0.1:4566/0/q"},
 			[]string{"q", "arn:aws:sqs:eu-central-1:1:q", "https://", "ftp://host/q", "https://%zz"},
 		},
 		{
 			"IDEMSK_DEAD_LETTER_TOPIC", func(c Config) any { return c.DeadLetterTopic },
-			map[string]any{"": "", "payments-dead-letters": "payments-dead-letters"}, []string{"dead letters", "..", strings.Repeat("t", 250)},
+			map[string]any{"": "", "payments-dead-letters": "payments-dead-letters"},
+			[]string{"dead letters", "..", strings.Repeat("t", 250)},
 		},
 		{
 			"IDEMSK_DEAD_LETTER_BUCKET", func(c Config) any { return c.DeadLetterBucket },
@@ -176,11 +194,13 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_DEAD_LETTER_MAX_BYTES", func(c Config) any { return c.DeadLetterMaxBytes },
-			map[string]any{"": 262144, "20480": 20480, "1048576": 1048576}, []string{"20479", "1048577", "256KiB"},
+			map[string]any{"": 262144, "20480": 20480, "1048576": 1048576},
+			[]string{"20479", "1048577", "256KiB"},
 		},
 		{
 			"IDEMSK_STORE_DOWN", func(c Config) any { return c.Engine.StoreDown },
-			map[string]any{"": idem.FailClosed, "closed": idem.FailClosed, "open": idem.FailOpen}, []string{"fail"},
+			map[string]any{"": idem.FailClosed, "closed": idem.FailClosed, "open": idem.FailOpen},
+			[]string{"fail"},
 		},
 		{
 			"IDEMSK_BATCHING", func(c Config) any { return c.Engine.Unbatched },
@@ -188,7 +208,8 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimByPartition },
-			map[string]any{"": false, "key": false, "partition": true}, []string{"true", "first", "commit", "range"},
+			map[string]any{"": false, "key": false, "partition": true},
+			[]string{"true", "first", "commit", "range"},
 		},
 		{
 			"IDEMSK_COMMIT_WINDOW", func(c Config) any { return c.Engine.CommitWindow },
@@ -200,13 +221,16 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_LOG_LEVEL", func(c Config) any { return c.LogLevel },
-			map[string]any{"": slog.LevelInfo, "DEBUG": slog.LevelDebug, "warn": slog.LevelWarn, "ERROR": slog.LevelError}, []string{"LOUD"},
+			map[string]any{"": slog.LevelInfo, "DEBUG": slog.LevelDebug, "warn": slog.LevelWarn,
+				"ERROR": slog.LevelError}, []string{"LOUD"},
 		},
 		{
 			"AWS_LAMBDA_LOG_LEVEL", func(c Config) any { return c.LogLevel },
 			map[string]any{
-				"": slog.LevelInfo, "TRACE": slog.LevelDebug, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn,
-				"ERROR": slog.LevelError, "FATAL": slog.LevelError, "Info": slog.LevelInfo, "debug": slog.LevelDebug,
+				"": slog.LevelInfo, "TRACE": slog.LevelDebug, "DEBUG": slog.LevelDebug,
+				"INFO": slog.LevelInfo, "WARN": slog.LevelWarn,
+				"ERROR": slog.LevelError, "FATAL": slog.LevelError, "Info": slog.LevelInfo,
+				"debug": slog.LevelDebug,
 			},
 			[]string{"NOISY"},
 		},
@@ -236,8 +260,10 @@ func TestEveryVariable(t *testing.T) {
 					t.Fatalf("%q is taken", value)
 				}
 				lines := strings.Split(err.Error(), "\n")
-				if len(lines) != 1 || !strings.HasPrefix(lines[0], v.name+" is ") || !strings.Contains(lines[0], ": want ") {
-					t.Errorf("%q: errors %q; want one that names the variable, the value and what is wanted", value, lines)
+				if len(lines) != 1 || !strings.HasPrefix(lines[0], v.name+" is ") ||
+					!strings.Contains(lines[0], ": want ") {
+					t.Errorf("%q: errors %q; want one that names the variable, the value and what is wanted",
+						value, lines)
 				}
 			})
 		}
@@ -263,7 +289,10 @@ func TestAllInvalidVariablesAreNamed(t *testing.T) {
 	lines := strings.Split(vs.Err().Error(), "\n")
 	equal(t, "errors", len(lines), len(env))
 	for name, value := range env {
-		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, name+` is "`+value+`": want `) }) {
+		if !slices.ContainsFunc(lines, func(
+			line string) bool {
+			return strings.HasPrefix(line, name+` is "`+value+`": want `)
+		}) {
 			t.Errorf("%s=%s is not named in %q", name, value, lines)
 		}
 	}
@@ -287,7 +316,8 @@ func TestClaimsThatAStoreDoesNotHaveAreRefused(t *testing.T) {
 		for mode, want := range modes {
 			v := vars(map[string]string{"IDEMSK_STORE": store, "IDEMSK_CLAIM": mode})
 			read := func(*Vars, *Config) {}
-			ReadConfig(v, defaults(v), WithStore(Store{Name: StorePostgres, Read: read}), WithStore(Store{Name: StoreRedis, Read: read}))
+			ReadConfig(v, defaults(v), WithStore(Store{Name: StorePostgres, Read: read}),
+				WithStore(Store{Name: StoreRedis, Read: read}))
 			got := ""
 			if err := v.Err(); err != nil {
 				got = err.Error()
@@ -297,18 +327,22 @@ func TestClaimsThatAStoreDoesNotHaveAreRefused(t *testing.T) {
 	}
 }
 
-// A key that is the hash of parts leaves the other parts of the value out, and so does its fingerprint by default.
+// A key that is the hash of parts leaves the other parts of the value out, and so does its fingerprint by
+// default.
 func TestFingerprintOfHashedPartsIsNoneByDefault(t *testing.T) {
 	value := idem.FingerprintOf(aRecord().Value)
-	for key, want := range map[string]idem.Fingerprint{"hash:json": {}, "hash:$.a": {}, "hash": value, "json:$.a": value} {
-		equal(t, "fingerprint with "+key, fingerprintOf(readConfig(vars(map[string]string{"IDEMSK_KEY": key}))), any(want))
+	for key, want := range map[string]idem.Fingerprint{"hash:json": {}, "hash:$.a": {}, "hash": value,
+		"json:$.a": value} {
+		equal(t, "fingerprint with "+key,
+			fingerprintOf(readConfig(vars(map[string]string{"IDEMSK_KEY": key}))), any(want))
 		env := map[string]string{"IDEMSK_KEY": key, "IDEMSK_FINGERPRINT": "value"}
 		equal(t, "fingerprint value with "+key, fingerprintOf(readConfig(vars(env))), any(value))
 	}
 }
 
 func TestStoreNoneIsUnprotected(t *testing.T) {
-	equal(t, "unprotected", readConfig(vars(map[string]string{"IDEMSK_STORE": "none"})).Records.Unprotected, true)
+	equal(t, "unprotected", readConfig(vars(map[string]string{"IDEMSK_STORE": "none"})).Records.Unprotected,
+		true)
 	equal(t, "unprotected", readConfig(vars(nil)).Records.Unprotected, false)
 }
 
@@ -327,8 +361,9 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, _, _ := strings.Cut(string(page), "## The consumer process") // app/process and lambda/relay look at the rest
-	ours = strings.ReplaceAll(ours, "`IDEMSK_FAILURES`", "")           // app/lambda reads it
+	// app/process and lambda/relay look at the rest
+	ours, _, _ := strings.Cut(string(page), "## The consumer process")
+	ours = strings.ReplaceAll(ours, "`IDEMSK_FAILURES`", "") // app/lambda reads it
 	documented := regexp.MustCompile(`IDEMSK_[A-Z_]+`).FindAllString(ours, -1)
 	for _, v := range variables() {
 		if !slices.Contains(documented, v.name) && strings.HasPrefix(v.name, "IDEMSK_") {
@@ -347,7 +382,8 @@ func TestNamespaceIsRequiredWithoutAName(t *testing.T) {
 	for st, says := range map[string]string{"memory": "IDEMSK_NAMESPACE", "none": ""} {
 		v := vars(map[string]string{nameVariable: "", "IDEMSK_STORE": st})
 		readConfig(v)
-		if err := v.Err(); (err != nil) != (says != "") || (err != nil && !strings.Contains(err.Error(), says)) {
+		if err := v.Err(); (err != nil) != (says != "") ||
+			(err != nil && !strings.Contains(err.Error(), says)) {
 			t.Errorf("store %s: error %v; want one that says %q", st, err, says)
 		}
 	}

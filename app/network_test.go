@@ -25,13 +25,17 @@ func TestDeadLetterIsSentAfterConnectionsFallSilent(t *testing.T) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 		_, _ = w.Write([]byte(`{"MessageId":"m"}`))
 	}))
-	awsCfg := aws.Config{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+	awsCfg := aws.Config{Region: "eu-central-1", BaseEndpoint: &url,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
 	base := &Base{
 		Config: Config{DeadLetterQueueURL: url + "/0/q", DeadLetterMaxBytes: sqs.SmallestMaxBytes},
 		awsCfg: func(context.Context) (aws.Config, error) { return awsCfg, nil },
 	}
 	queue := must(base.deadLetters(t.Context()))
-	letter := kafka.DeadLetter{Topic: "payments", Value: make([]byte, sqs.SmallestMaxBytes), Error: store.Failure{Code: store.CodePermanent}}
-	proxy.WantToGoOn(t, 15*dynamostore.AttemptTimeout, func(ctx context.Context) error { return queue.Send(ctx, letter) })
-	equal(t, "the value is left out of a letter that is too large with it", size.Load() < sqs.SmallestMaxBytes, true)
+	letter := kafka.DeadLetter{Topic: "payments", Value: make([]byte, sqs.SmallestMaxBytes),
+		Error: store.Failure{Code: store.CodePermanent}}
+	proxy.WantToGoOn(t, 15*dynamostore.AttemptTimeout,
+		func(ctx context.Context) error { return queue.Send(ctx, letter) })
+	equal(t, "the value is left out of a letter that is too large with it",
+		size.Load() < sqs.SmallestMaxBytes, true)
 }

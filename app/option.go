@@ -25,7 +25,8 @@ type options struct {
 	logAttrs  []func(ctx context.Context) []slog.Attr
 }
 
-// WithLogAttrs adds to each line of the logger what a function returns for the line's context, as observe.LogHandler does.
+// WithLogAttrs adds to each line of the logger what a function returns for the line's context, as
+// observe.LogHandler does.
 func WithLogAttrs(of func(ctx context.Context) []slog.Attr) Option {
 	return func(all *options) { all.logAttrs = append(all.logAttrs, of) }
 }
@@ -36,7 +37,8 @@ func WithHandler(around func(kafka.Handler) kafka.Handler) Option {
 }
 
 // WithBatch sets kafka.Config.Batch. The last one counts.
-func WithBatch(begin func(ctx context.Context, partitions [][]kafka.Record) (inside context.Context, end func(*kafka.Batch))) Option {
+func WithBatch(begin func(ctx context.Context, partitions [][]kafka.Record) (inside context.Context,
+	end func(*kafka.Batch))) Option {
 	return func(all *options) { all.batch = begin }
 }
 
@@ -78,7 +80,8 @@ func (o *options) store(name string) *Store {
 	return nil
 }
 
-// Store is a store whose client is not part of every program. The program's main package imports it and passes it to Start.
+// Store is a store whose client is not part of every program. The program's main package imports it and
+// passes it to Start.
 type Store struct {
 	// Name is the value of IDEMSK_STORE that selects the store.
 	Name string
@@ -91,7 +94,8 @@ type Store struct {
 // WithStore adds a store.
 func WithStore(s Store) Option { return func(o *options) { o.stores = append(o.stores, s) } }
 
-// DeadLetterTopic sends dead letters to the topic IDEMSK_DEAD_LETTER_TOPIC by a client that is not part of every program.
+// DeadLetterTopic sends dead letters to the topic IDEMSK_DEAD_LETTER_TOPIC by a client that is not part of
+// every program.
 type DeadLetterTopic struct {
 	// Read reads the client's variables. It reports errors to v.
 	Read func(v *Vars)
@@ -102,12 +106,13 @@ type DeadLetterTopic struct {
 // WithDeadLetterTopic adds the client for a topic of dead letters.
 func WithDeadLetterTopic(t DeadLetterTopic) Option { return func(o *options) { o.topic = &t } }
 
-// DeadLetterBucket stores large values of dead letters in the bucket IDEMSK_DEAD_LETTER_BUCKET by a client that is not part of every
-// program.
+// DeadLetterBucket stores large values of dead letters in the bucket IDEMSK_DEAD_LETTER_BUCKET by a client
+// that is not part of every program.
 type DeadLetterBucket struct {
 	// Check reports an invalid value of the variable to v.
 	Check func(v *Vars, name, value string)
-	// Open returns dead letters that store large values in Config.DeadLetterBucket, and send the letters to next.
+	// Open returns dead letters that store large values in Config.DeadLetterBucket, and send the letters to
+	// next.
 	Open func(ctx context.Context, b *Base, next kafka.DeadLetters) (kafka.DeadLetters, error)
 }
 
@@ -116,6 +121,7 @@ func WithDeadLetterBucket(d DeadLetterBucket) Option { return func(o *options) {
 
 // imported describes how a program adds a store.
 func imported(pkg string) string {
-	return "a store that this program has: import github.com/idemsk/idemsk/app/" + pkg + " in its main package, and pass " + pkg +
+	return "a store that this program has: import github.com/idemsk/idemsk/app/" + pkg +
+		" in its main package, and pass " + pkg +
 		".Store() to Start"
 }

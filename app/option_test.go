@@ -15,24 +15,33 @@ const topicVariable = "IDEMSK_DEAD_LETTER_TOPIC"
 // Dead letters have one destination, and a topic needs a client of Kafka.
 func TestTopicThatCannotBeUsedIsRefused(t *testing.T) {
 	read := 0
-	client := WithDeadLetterTopic(DeadLetterTopic{Read: func(v *Vars) { read++; v.Fail("IDEMSK_KAFKA_BROKERS", "", "brokers") }})
+	client := WithDeadLetterTopic(DeadLetterTopic{Read: func(
+		v *Vars) {
+		read++
+		v.Fail("IDEMSK_KAFKA_BROKERS", "", "brokers")
+	}})
 	for name, tc := range map[string]struct {
 		env     map[string]string
 		options []Option
 		want    string // "" is no error
 		read    int
 	}{
-		"a queue too":          {map[string]string{topicVariable: "t", "IDEMSK_DEAD_LETTER_QUEUE_URL": queueURL}, []Option{client}, "either a topic or a queue", 0},
-		"no client":            {map[string]string{topicVariable: "t"}, nil, "pass topic.DeadLetters() to Start", 0},
-		"no brokers":           {map[string]string{topicVariable: "t"}, []Option{client}, `IDEMSK_KAFKA_BROKERS is "": want brokers`, 1},
-		"neither":              {nil, []Option{client}, "", 0},
-		"a queue, with client": {map[string]string{"IDEMSK_DEAD_LETTER_QUEUE_URL": queueURL}, []Option{client}, "", 0},
+		"a queue too": {map[string]string{topicVariable: "t",
+			"IDEMSK_DEAD_LETTER_QUEUE_URL": queueURL}, []Option{client}, "either a topic or a queue", 0},
+		"no client": {map[string]string{topicVariable: "t"}, nil,
+			"pass topic.DeadLetters() to Start", 0},
+		"no brokers": {map[string]string{topicVariable: "t"}, []Option{client},
+			`IDEMSK_KAFKA_BROKERS is "": want brokers`, 1},
+		"neither": {nil, []Option{client}, "", 0},
+		"a queue, with client": {map[string]string{"IDEMSK_DEAD_LETTER_QUEUE_URL": queueURL},
+			[]Option{client}, "", 0},
 	} {
 		read = 0
 		v := vars(tc.env)
 		ReadConfig(v, defaults(v), tc.options...)
 		err := v.Err()
-		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n")) {
+		if (err == nil) != (tc.want == "") || err != nil &&
+			(!strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: error %v; want one that says %q", name, err, tc.want)
 		}
 		equal(t, name+": the client's variables are read", read, tc.read)
@@ -42,7 +51,10 @@ func TestTopicThatCannotBeUsedIsRefused(t *testing.T) {
 // The values of dead letters need dead letters, and a client of S3.
 func TestBucketThatCannotBeUsedIsRefused(t *testing.T) {
 	const name = "IDEMSK_DEAD_LETTER_BUCKET"
-	client := WithDeadLetterBucket(DeadLetterBucket{Check: func(v *Vars, name, value string) { v.Fail(name, value, "another one") }})
+	client := WithDeadLetterBucket(DeadLetterBucket{Check: func(v *Vars, name,
+		value string) {
+		v.Fail(name, value, "another one")
+	}})
 	for want, tc := range map[string]struct {
 		queue   string
 		options []Option
@@ -53,7 +65,8 @@ func TestBucketThatCannotBeUsedIsRefused(t *testing.T) {
 	} {
 		v := vars(map[string]string{name: "b", "IDEMSK_DEAD_LETTER_QUEUE_URL": tc.queue})
 		ReadConfig(v, defaults(v), tc.options...)
-		if err := v.Err(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if err := v.Err(); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v; want one that says %q", err, want)
 		}
 	}
@@ -106,7 +119,8 @@ func TestStoreOfAnotherName(t *testing.T) {
 	}
 	v := vars(map[string]string{"IDEMSK_STORE": "mysql"})
 	ReadConfig(v, defaults(v), own)
-	if err := v.Err(); err == nil || !strings.Contains(err.Error(), "one of dynamodb, postgres, redis, memory, none, cassandra") {
+	if err := v.Err(); err == nil || !strings.Contains(err.Error(),
+		"one of dynamodb, postgres, redis, memory, none, cassandra") {
 		t.Errorf("another name: %v; want an error with the names", err)
 	}
 }

@@ -13,9 +13,10 @@ import (
 // ours is the prefix of this project's variables.
 const ours = "IDEMSK_"
 
-// WarnUnread logs a warning for each IDEMSK_ variable of the environment that is set and was not read through v, with the name
-// that was probably meant: otherwise a misspelt variable would silently leave its default in force. Call it when all variables
-// have been read. It does not know of variables that a handler looks up directly.
+// WarnUnread logs a warning for each IDEMSK_ variable of the environment that is set and was not read through
+// v, with the name that was probably meant: otherwise a misspelt variable would silently leave its default in
+// force. Call it when all variables have been read. It does not know of variables that a handler looks up
+// directly.
 func (v *Vars) WarnUnread(ctx context.Context, logger *slog.Logger) {
 	if v.environ == nil {
 		return
@@ -25,7 +26,8 @@ func (v *Vars) WarnUnread(ctx context.Context, logger *slog.Logger) {
 		if meant := nearest(name, slices.Sorted(maps.Keys(v.asked))); meant != "" {
 			attrs = append(attrs, slog.String("perhaps", meant))
 		}
-		logger.LogAttrs(ctx, slog.LevelWarn, name+" is set, but the configuration does not read it: is the name misspelt?", attrs...)
+		logger.LogAttrs(ctx, slog.LevelWarn,
+			name+" is set, but the configuration does not read it: is the name misspelt?", attrs...)
 	}
 }
 
@@ -42,8 +44,8 @@ func (v *Vars) unread(environ []string) []string {
 	return names
 }
 
-// nearest returns the candidate with the smallest distance to the name, the first of several; "" if the distance is more than a
-// third of the name's length.
+// nearest returns the candidate with the smallest distance to the name, the first of several; "" if the
+// distance is more than a third of the name's length.
 func nearest(name string, candidates []string) string {
 	const share = 3
 	best, fewest := "", (len(name)-len(ours)+share-1)/share+1

@@ -40,8 +40,10 @@ func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
 	}
 	var stderr bytes.Buffer
 	err := start(t, build, environment(map[string]string{
-		"IDEMSK_STORE": "memory", "IDEMSK_DEAD_LETTER_QUEUE_URL": "", "IDEMSK_LEDGER_TABLE": "mine", "IDEMSK_RETENTION": "24h",
-		"IDEMSK_RETENTON": "1s", "IDEMSK_LEGDER_TABLE": "yours", "IDEMSK_COLOUR": "red", "IDEMSK_COLOR": "", "RETENTION": "1s",
+		"IDEMSK_STORE": "memory", "IDEMSK_DEAD_LETTER_QUEUE_URL": "", "IDEMSK_LEDGER_TABLE": "mine",
+		"IDEMSK_RETENTION": "24h",
+		"IDEMSK_RETENTON":  "1s", "IDEMSK_LEGDER_TABLE": "yours", "IDEMSK_COLOUR": "red", "IDEMSK_COLOR": "",
+		"RETENTION": "1s",
 	}), &stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -56,17 +58,21 @@ func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
 			continue // it is about something else
 		}
 		equal(t, "level", fields.Level, "WARN")
-		equal(t, "the message begins with the name", strings.HasPrefix(fields.Msg, fields.Variable+" is set"), true)
+		equal(t, "the message begins with the name", strings.HasPrefix(fields.Msg, fields.Variable+" is set"),
+			true)
 		got = append(got, fields.Variable+" "+fields.Perhaps)
 	}
-	equal(t, "names", strings.Join(got, ", "), "IDEMSK_COLOUR , IDEMSK_LEGDER_TABLE IDEMSK_LEDGER_TABLE, IDEMSK_RETENTON IDEMSK_RETENTION")
+	equal(t, "names", strings.Join(got, ", "),
+		"IDEMSK_COLOUR , IDEMSK_LEGDER_TABLE IDEMSK_LEDGER_TABLE, IDEMSK_RETENTON IDEMSK_RETENTION")
 }
 
 // A missing variable may be set under a misspelt name.
 func TestUnreadVariableIsNamedWithOtherErrors(t *testing.T) {
 	var stderr bytes.Buffer
-	err := start(t, Handler(returning("", nil)), environment(map[string]string{"IDEMSK_STORE": "nowhere", "IDEMSK_LAESE": "1s"}), &stderr)
-	if err == nil || !strings.Contains(stderr.String(), `"variable":"IDEMSK_LAESE","perhaps":"IDEMSK_LEASE"`) {
+	err := start(t, Handler(returning("", nil)),
+		environment(map[string]string{"IDEMSK_STORE": "nowhere", "IDEMSK_LAESE": "1s"}), &stderr)
+	if err == nil || !strings.Contains(stderr.String(),
+		`"variable":"IDEMSK_LAESE","perhaps":"IDEMSK_LEASE"`) {
 		t.Errorf("error %v, log %q", err, stderr.String())
 	}
 }
@@ -82,8 +88,9 @@ func TestEnvironmentReadsTheProcessEnvironment(t *testing.T) {
 func TestNearestName(t *testing.T) {
 	candidates := []string{"IDEMSK_KEY", "IDEMSK_LEASE", "IDEMSK_STORE", "IDEMSK_STORE_URL", "IDEMSK_WAIT"}
 	for name, want := range map[string]string{
-		"IDEMSK_LEAS": "IDEMSK_LEASE", "IDEMSK_LAESE": "IDEMSK_LEASE", "IDEMSK_STOREURL": "IDEMSK_STORE_URL", "IDEMSK_STORES": "IDEMSK_STORE",
-		"IDEMSK_KY": "IDEMSK_KEY", "IDEMSK_X": "", "IDEMSK_": "", "IDEMSK_TEST_ENDPOINT": "",
+		"IDEMSK_LEAS": "IDEMSK_LEASE", "IDEMSK_LAESE": "IDEMSK_LEASE", "IDEMSK_STOREURL": "IDEMSK_STORE_URL",
+		"IDEMSK_STORES": "IDEMSK_STORE",
+		"IDEMSK_KY":     "IDEMSK_KEY", "IDEMSK_X": "", "IDEMSK_": "", "IDEMSK_TEST_ENDPOINT": "",
 	} {
 		equal(t, name, nearest(name, candidates), want)
 	}

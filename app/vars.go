@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// Vars reads environment variables and collects errors, so that all can be reported together. A variable that is set but empty
-// counts as not set.
+// Vars reads environment variables and collects errors, so that all can be reported together. A variable that
+// is set but empty counts as not set.
 type Vars struct {
 	lookup  func(name string) (string, bool)
 	environ func() []string // NAME=value; nil if not known

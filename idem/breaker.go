@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// breaker is a circuit breaker for claims. It opens after several consecutive failures of the store, and then allows one claim
-// for each cooldown to test whether the store is available. Settlements are always sent.
+// breaker is a circuit breaker for claims. It opens after several consecutive failures of the store, and then
+// allows one claim for each cooldown to test whether the store is available. Settlements are always sent.
 type breaker struct {
 	threshold int
 	cooldown  time.Duration
@@ -20,7 +20,8 @@ type breaker struct {
 	failures int
 	last     error     // of the last failure
 	until    time.Time // the breaker is open until this time; zero: closed
-	probing  time.Time // until this time one claim probes the store; a probe that is not reported ends after a cooldown
+	// until this time one claim probes the store; a probe that is not reported ends after a cooldown
+	probing time.Time
 }
 
 func newBreaker(cfg *Config) *breaker {

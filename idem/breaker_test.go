@@ -42,7 +42,8 @@ func TestFailOpenCallsHandlersWithoutProtection(t *testing.T) {
 				_, protected = idem.AttemptFrom(ctx)
 				return []byte("receipt"), tc.err
 			}}
-			out := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen}).Do(t.Context(), taskWithDeadLetters(letters, h))
+			out := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen}).Do(t.Context(),
+				taskWithDeadLetters(letters, h))
 			wantKind(t, out, tc.kind)
 			if tc.err == nil {
 				wantErr(t, out.Err, idem.ErrStoreUnavailable, errNetwork) // why it was not protected
@@ -55,7 +56,8 @@ func TestFailOpenCallsHandlersWithoutProtection(t *testing.T) {
 			if tc.kind == idem.DeadLettered {
 				b := letters.sent[0]
 				equal(t, "the dead letter's key", b.StoredKey, testKey)
-				equal(t, "the dead letter's attempt", b.Attempt, idem.Attempt{Key: testKey, Source: testSource})
+				equal(t, "the dead letter's attempt", b.Attempt,
+					idem.Attempt{Key: testKey, Source: testSource})
 			}
 		})
 	}
@@ -79,7 +81,8 @@ func TestFailOpenAppliesOnlyToAnUnavailableStore(t *testing.T) {
 func TestFailOpenStartsNothingNearTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
-		st.onClaim = func(_ context.Context, reqs []store.ClaimRequest, _ func() []store.ClaimResult) []store.ClaimResult {
+		st.onClaim = func(_ context.Context, reqs []store.ClaimRequest,
+			_ func() []store.ClaimResult) []store.ClaimResult {
 			pass(700 * time.Millisecond)
 			return down(errNetwork)(t.Context(), reqs, nil)
 		}
@@ -96,7 +99,8 @@ type fault struct {
 	err error
 }
 
-func (f *fault) onClaim(ctx context.Context, reqs []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
+func (f *fault) onClaim(ctx context.Context, reqs []store.ClaimRequest,
+	land func() []store.ClaimResult) []store.ClaimResult {
 	if f.err != nil {
 		return down(f.err)(ctx, reqs, land)
 	}
@@ -152,7 +156,8 @@ func TestHalfOpenBreakerAllowsOneClaim(t *testing.T) {
 		wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
 		pass(time.Minute)
 		f.err = nil
-		st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
+		st.onClaim = func(_ context.Context, _ []store.ClaimRequest,
+			land func() []store.ClaimResult) []store.ClaimResult {
 			pass(time.Second)
 			return land()
 		}
@@ -208,7 +213,8 @@ func TestDeadlinesOfCallersDoNotOpenTheBreaker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newSpy()
-				st.onClaim = func(ctx context.Context, reqs []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
+				st.onClaim = func(ctx context.Context, reqs []store.ClaimRequest,
+					land func() []store.ClaimResult) []store.ClaimResult {
 					if _, bounded := ctx.Deadline(); !bounded {
 						return land()
 					}
@@ -242,7 +248,8 @@ func TestDefiniteAnswersDoNotOpenTheBreaker(t *testing.T) {
 // One definite answer of several shows that the store is available.
 func TestPartlyAnsweredBatchDoesNotOpenTheBreaker(t *testing.T) {
 	st := newSpy()
-	st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
+	st.onClaim = func(_ context.Context, _ []store.ClaimRequest,
+		land func() []store.ClaimResult) []store.ClaimResult {
 		results := land()
 		results[0] = store.ClaimResult{Err: errNetwork}
 		return results

@@ -7,7 +7,8 @@ import (
 
 // This file divides time; each fraction is defined here only.
 //
-// A session with a deadline keeps Config.DeadlineMargin free at its end, for the work that follows the handlers:
+// A session with a deadline keeps Config.DeadlineMargin free at its end, for the work that follows the
+// handlers:
 //
 //	now ── claims, handlers ──▶│ handlersEnd ── settlements ──▶│ settlingEnd ──▶│ giveUp ── the caller's answer ──▶│ deadline
 //	                           ◀────────── margin ─────────────────────────────────────────────────────────────▶
@@ -53,8 +54,8 @@ func (c Config) beat() time.Duration { return c.Lease / beatShare }
 // retryBeat is the timeout of a heartbeat, and the time after which a failed heartbeat is retried.
 func (c Config) retryBeat() time.Duration { return c.Lease / retryShare }
 
-// retryDelay is the time between the nth attempt (from 1) and the next one: of the fifth attempt with the defaults, 3/4 of 1+4+16+64 s after the
-// first.
+// retryDelay is the time between the nth attempt (from 1) and the next one: of the fifth attempt with the
+// defaults, 3/4 of 1+4+16+64 s after the first.
 func (c Config) retryDelay(n int) time.Duration {
 	d := max(0, c.RetryDelay)
 	for ; n > 1 && d < MaxRetryDelay; n-- {
@@ -79,16 +80,16 @@ func (e *Engine) retryDelay(claim *Claim) time.Duration {
 // longPatience is the maximum of patience.
 const longPatience = 2 * time.Second
 
-// patience is how long completions wait for an earlier request. A request that gets no answer, for example on a lost
-// connection, must not delay later completions for longer.
+// patience is how long completions wait for an earlier request. A request that gets no answer, for example on
+// a lost connection, must not delay later completions for longer.
 func (c Config) patience() time.Duration { return min(c.Lease/retryShare, longPatience) }
 
-// MaxPrefetchAge returns how long a prefetched claim may wait for its handler to begin without needing an extension. It leaves
-// some reserve, because the duration of handlers is only an estimate.
+// MaxPrefetchAge returns how long a prefetched claim may wait for its handler to begin without needing an
+// extension. It leaves some reserve, because the duration of handlers is only an estimate.
 func (e *Engine) MaxPrefetchAge() time.Duration { return e.cfg.Lease / prefetchShare }
 
-// GiveUpAt returns the time at which the caller of a session must answer, even if handlers have not returned. All contexts of the
-// session have ended by then. It returns false if the session has no deadline.
+// GiveUpAt returns the time at which the caller of a session must answer, even if handlers have not returned.
+// All contexts of the session have ended by then. It returns false if the session has no deadline.
 func (s *Session) GiveUpAt() (time.Time, bool) {
 	return s.deadline.Add(-s.engine.cfg.DeadlineMargin / giveUpShare), s.bounded
 }

@@ -20,8 +20,9 @@ type claimScratch struct {
 	which []int
 }
 
-// Claim sends the claims to the store in one call and fills in their results. A claim that ended in an unknown error may be sent
-// again: it keeps its owner for the length of a lease, so that the store recognises it (rule 5). The keys must differ from each other.
+// Claim sends the claims to the store in one call and fills in their results. A claim that ended in an
+// unknown error may be sent again: it keeps its owner for the length of a lease, so that the store recognises
+// it (rule 5). The keys must differ from each other.
 func (s *Session) Claim(claims []*Claim) {
 	buf, _ := scratch.Get().(*claimScratch)
 	defer func() {
@@ -57,7 +58,8 @@ func (s *Session) Claim(claims []*Claim) {
 			claim.res.Err = unavailableStore(claim.res.Err)
 		}
 		claim.resolved()
-		s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State, Stolen: claim.res.Stolen})
+		s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State,
+			Stolen: claim.res.Stolen})
 	}
 }
 
@@ -68,7 +70,8 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 	if claim.key == "" {
 		key, err := store.Key(claim.Task.Key, e.cfg.HashKeys)
 		if err != nil {
-			claim.res = store.ClaimResult{Err: fmt.Errorf("%w (from %s)", err, cmp.Or(claim.Task.Source, "an unknown source"))}
+			claim.res = store.ClaimResult{Err: fmt.Errorf("%w (from %s)", err,
+				cmp.Or(claim.Task.Source, "an unknown source"))}
 			return store.ClaimRequest{}, false
 		}
 		claim.key = key
@@ -79,13 +82,15 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 	}
 	return store.ClaimRequest{
 		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: claim.owner, Source: claim.Task.Source,
-		Lease: e.cfg.Lease, Retention: e.cfg.Retention, RedriveToken: claim.Task.RedriveToken, TakeOver: claim.TakeOver,
-		Range: claim.span, Token: claim.leastToken(),
+		Lease: e.cfg.Lease, Retention: e.cfg.Retention, RedriveToken: claim.Task.RedriveToken,
+		TakeOver: claim.TakeOver,
+		Range:    claim.span, Token: claim.leastToken(),
 	}, true
 }
 
 // claim sends requests to the store, unless the breaker is open, and reports the result to the breaker.
-func (e *Engine) claim(ctx context.Context, reqs []store.ClaimRequest, started time.Time) (results []store.ClaimResult, took time.Duration) {
+func (e *Engine) claim(ctx context.Context, reqs []store.ClaimRequest,
+	started time.Time) (results []store.ClaimResult, took time.Duration) {
 	if err := e.breaker.allow(started); err != nil {
 		results = make([]store.ClaimResult, len(reqs))
 		for i := range results {
@@ -99,11 +104,12 @@ func (e *Engine) claim(ctx context.Context, reqs []store.ClaimRequest, started t
 	return results, took
 }
 
-// fairTime is the time after which a missing answer is a failure of the store, and not a result of the caller's short deadline.
+// fairTime is the time after which a missing answer is a failure of the store, and not a result of the
+// caller's short deadline.
 const fairTime = time.Second
 
-// healthOf derives the health of the store from its answers: one defined answer shows that it is up. A claim that its caller
-// cancelled, or that had less than fairTime, shows nothing.
+// healthOf derives the health of the store from its answers: one defined answer shows that it is up. A claim
+// that its caller cancelled, or that had less than fairTime, shows nothing.
 func healthOf(ctx context.Context, results []store.ClaimResult, took time.Duration) health {
 	var h health
 	for i := range results {
@@ -138,8 +144,9 @@ func claimErrorKind(err error) Kind {
 	return KindUnknown
 }
 
-// Release releases claims that were not run, without counting their attempts, in one call to the store. A key that can't be
-// released is free when its lease ends. The task may be claimed again afterwards, by a new owner.
+// Release releases claims that were not run, without counting their attempts, in one call to the store. A key
+// that can't be released is free when its lease ends. The task may be claimed again afterwards, by a new
+// owner.
 func (s *Session) Release(claims []*Claim) {
 	var ss []store.Settlement
 	for _, claim := range claims {

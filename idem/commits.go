@@ -8,13 +8,13 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// commits sends the completions of a session in groups (group commit). A completion is sent at once if no request is in
-// progress. Otherwise completions are gathered until they fill a request, or until each earlier request has returned or has
-// taken longer than Config.patience.
+// commits sends the completions of a session in groups (group commit). A completion is sent at once if no
+// request is in progress. Otherwise completions are gathered until they fill a request, or until each earlier
+// request has returned or has taken longer than Config.patience.
 type commits struct {
 	session *Session
-	// window holds an element for each task whose handler may have run and whose completion is not confirmed. It is nil if the
-	// store is no Batcher: then completions are not grouped.
+	// window holds an element for each task whose handler may have run and whose completion is not confirmed.
+	// It is nil if the store is no Batcher: then completions are not grouped.
 	window chan struct{}
 	waiter sync.Mutex // see wait
 
@@ -32,8 +32,8 @@ type commit struct {
 	done   func(store.Settlement, settlementAnswer)
 }
 
-// enter waits for a place in the window; false if completions are not gathered, or the context ends first. The caller must
-// release the place with leave, or pass it to add.
+// enter waits for a place in the window; false if completions are not gathered, or the context ends first.
+// The caller must release the place with leave, or pass it to add.
 func (c *commits) enter(ctx context.Context) bool {
 	if c.window == nil {
 		return false
@@ -76,8 +76,8 @@ func (c *commits) sendOn() {
 	}
 }
 
-// next removes the next group to send: a full one, or all completions if no request is in progress or no more completions will follow. It
-// returns nil if there is none. c.mu is held.
+// next removes the next group to send: a full one, or all completions if no request is in progress or no more
+// completions will follow. It returns nil if there is none. c.mu is held.
 func (c *commits) next() []commit {
 	size := c.session.engine.batch
 	if n := len(c.waiting); n == 0 || (n < size && c.sending > 0 && !c.last) {
@@ -92,8 +92,8 @@ func (c *commits) next() []commit {
 	return group
 }
 
-// send sends a group, and retries those completions that got no definite answer until the session's time ends. Later groups do
-// not wait for the retries.
+// send sends a group, and retries those completions that got no definite answer until the session's time
+// ends. Later groups do not wait for the retries.
 func (c *commits) send(group []commit) {
 	ctx, cancel := c.session.settleContext()
 	defer cancel()
@@ -145,7 +145,8 @@ func (c *commits) end(one *commit) {
 	c.leave()
 }
 
-// flush sends the completions that wait for an earlier request, because no more will follow that could be sent with them.
+// flush sends the completions that wait for an earlier request, because no more will follow that could be
+// sent with them.
 func (c *commits) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

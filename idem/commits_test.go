@@ -115,7 +115,8 @@ func (a *async) wantAll(t *testing.T, want idem.Kind) {
 	}
 }
 
-// The first completion is sent at once, a full request when it is full, and the rest when the last request has returned.
+// The first completion is sent at once, a full request when it is full, and the rest when the last request
+// has returned.
 func TestCompletionsAreGrouped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
@@ -172,7 +173,8 @@ func TestFailedCompletionIsRetriedSeparately(t *testing.T) {
 			if call > 2 {
 				return nil
 			}
-			errs := make([]error, len(ss)) // the first of each of the first two requests is lost; the rest succeeds
+			// the first of each of the first two requests is lost; the rest succeeds
+			errs := make([]error, len(ss))
 			errs[0] = errNetwork
 			for i, err := range st.Store.Settle(context.Background(), ss[1:]) {
 				errs[i+1] = err
@@ -237,8 +239,12 @@ func TestCompletionsDoNotWaitForAnUnansweredRequest(t *testing.T) {
 func TestCompletionsThatCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
-		st.on = func(_ int, ss []store.Settlement) []error { return slices.Repeat([]error{errNetwork}, len(ss)) }
-		a := newAsync(session(t, newEngine(t, st, idem.Config{}), until(t, 20*time.Second)), 3, returning("receipt", nil))
+		st.on = func(_ int, ss []store.Settlement) []error {
+			return slices.Repeat([]error{errNetwork},
+				len(ss))
+		}
+		a := newAsync(session(t, newEngine(t, st, idem.Config{}), until(t, 20*time.Second)), 3,
+			returning("receipt", nil))
 		begun := time.Now()
 		a.runAll()
 		a.wantAll(t, idem.CompletionFailed)
@@ -313,7 +319,8 @@ func TestTaskWithoutAPlaceBeforeTheDeadlineIsNotBegun(t *testing.T) {
 			return slices.Repeat([]error{errNetwork}, len(ss))
 		}
 		h := returning("receipt", nil)
-		a := newAsync(session(t, newEngine(t, st, idem.Config{CommitWindow: 1, DeadlineMargin: 4 * time.Second}), until(t, 20*time.Second)), 2, h)
+		a := newAsync(session(t, newEngine(t, st,
+			idem.Config{CommitWindow: 1, DeadlineMargin: 4 * time.Second}), until(t, 20*time.Second)), 2, h)
 		a.runAll()
 		wantKind(t, a.outcomes[0], idem.CompletionFailed)
 		wantKind(t, a.outcomes[1], idem.NotStarted)
@@ -348,7 +355,8 @@ type batcherOf struct {
 
 func (b batcherOf) BatchSize() int { return b.size }
 
-// With one attempt completions are not grouped, because the death of a process would use up the attempts of other tasks.
+// With one attempt completions are not grouped, because the death of a process would use up the attempts of
+// other tasks.
 func TestBatchSizeIsOneWithOneAttempt(t *testing.T) {
 	for attempts, want := range map[int]int{0: 25, -1: 25, 2: 25, 1: 1} {
 		e := newEngine(t, memstore.New(memstore.Config{BatchSize: 25}), idem.Config{MaxAttempts: attempts})
@@ -360,7 +368,8 @@ func TestBatchSizeIsOneWithOneAttempt(t *testing.T) {
 func TestFailureIsSettledWhenRunAsyncReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSlowStore()
-		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 2, returning("", errors.New("boom")))
+		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 2,
+			returning("", errors.New("boom")))
 		for i := range a.claims {
 			a.start(i)
 			wantKind(t, a.outcomes[i], idem.Retry)

@@ -9,8 +9,8 @@ import (
 	"github.com/idemsk/idemsk/idem/observe"
 )
 
-// letterTime bounds the sending of a dead letter in a session without a deadline. A shorter lease does not: it is
-// extended meanwhile.
+// letterTime bounds the sending of a dead letter in a session without a deadline. A shorter lease does not:
+// it is extended meanwhile.
 const letterTime = 30 * time.Second
 
 // sendDeadLetter returns ErrDeadLetterNotSent (wrapped) with the cause, a panic's too.
@@ -30,7 +30,8 @@ func (s *Session) sendDeadLetter(task *Task, letter DeadLetter) (err error) {
 	return task.DeadLetters.Send(ctx, letter)
 }
 
-// letterContext bounds the sending of a dead letter so that a quarter of the margin is left to settle the key.
+// letterContext bounds the sending of a dead letter so that a quarter of the margin is left to settle the
+// key.
 func (s *Session) letterContext() (context.Context, context.CancelFunc) {
 	if end, ok := s.settling.Deadline(); ok {
 		return context.WithDeadline(s.settling, s.engine.cfg.lettersEnd(end))

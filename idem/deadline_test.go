@@ -65,7 +65,8 @@ func TestHandlersContextEndsAMarginBeforeTheDeadline(t *testing.T) {
 			ended = time.Since(begun)
 			return nil, ctx.Err()
 		}}
-		out := newEngine(t, st, idem.Config{}).Do(until(t, 5*time.Second), taskWithDeadLetters(&deadLetters{}, h))
+		out := newEngine(t, st, idem.Config{}).Do(until(t, 5*time.Second),
+			taskWithDeadLetters(&deadLetters{}, h))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, context.DeadlineExceeded)
 		equal(t, "the handler's time", ended, 4500*time.Millisecond)

@@ -85,7 +85,8 @@ func TestRejectedEffectIsTheHandlersError(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			onSpy(t, func(t *testing.T, s *spy) {
 				count, g := 0, &deadLetters{}
-				out := newEngine(t, s, idem.Config{}).Do(t.Context(), taskWithDeadLetters(g, booked(&count, tc.refusal)))
+				out := newEngine(t, s, idem.Config{}).Do(t.Context(),
+					taskWithDeadLetters(g, booked(&count, tc.refusal)))
 				wantKind(t, out, tc.kind)
 				wantErr(t, out.Err, errBoom)
 				equal(t, "effects", count, 0)
@@ -110,7 +111,8 @@ func TestUnansweredCompletionIsRetried(t *testing.T) {
 			}
 			return err
 		}
-		wantKind(t, newEngine(t, s, idem.Config{}).Do(t.Context(), taskOf(booked(&count, nil))), idem.Executed)
+		wantKind(t, newEngine(t, s, idem.Config{}).Do(t.Context(), taskOf(booked(&count, nil))),
+			idem.Executed)
 		equal(t, "effects", count, 1)
 		equal(t, "sent", sent, 3)
 	})

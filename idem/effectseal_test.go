@@ -80,17 +80,27 @@ func TestAnEffectIsSettledOrDiscarded(t *testing.T) {
 		seal             error
 		settled, discard int
 	}{
-		"success":                            {handle: asks(nil), settled: 1},
-		"success without a result":           {handle: asks(idem.ResultUnavailable(errBoom)), settled: 1},
-		"an error":                           {handle: asks(errBoom), discard: 1},
-		"a permanent error":                  {handle: asks(idem.Permanent(errBoom)), discard: 1},
-		"an error of a dependency":           {handle: asks(idem.Unavailable(errBoom)), discard: 1},
-		"nothing enlisted":                   {handle: asks(nil), nothing: true, discard: 1},
-		"what can't be sealed":               {handle: asks(nil), seal: errBoom, discard: 1},
-		"what can't be sealed, no result":    {handle: asks(idem.ResultUnavailable(errBoom)), seal: errBoom, discard: 1},
-		"an error, and what can't be":        {handle: asks(errBoom), seal: errBoom, discard: 1},
-		"a panic":                            {handle: func(ctx context.Context) ([]byte, error) { _, _ = asks(nil)(ctx); panic("boom") }, discard: 1},
-		"the end of the handler's goroutine": {handle: func(ctx context.Context) ([]byte, error) { _, _ = asks(nil)(ctx); runtime.Goexit(); return nil, nil }, discard: 1},
+		"success":                  {handle: asks(nil), settled: 1},
+		"success without a result": {handle: asks(idem.ResultUnavailable(errBoom)), settled: 1},
+		"an error":                 {handle: asks(errBoom), discard: 1},
+		"a permanent error":        {handle: asks(idem.Permanent(errBoom)), discard: 1},
+		"an error of a dependency": {handle: asks(idem.Unavailable(errBoom)), discard: 1},
+		"nothing enlisted":         {handle: asks(nil), nothing: true, discard: 1},
+		"what can't be sealed":     {handle: asks(nil), seal: errBoom, discard: 1},
+		"what can't be sealed, no result": {handle: asks(idem.ResultUnavailable(errBoom)), seal: errBoom,
+			discard: 1},
+		"an error, and what can't be": {handle: asks(errBoom), seal: errBoom, discard: 1},
+		"a panic": {handle: func(ctx context.Context) ([]byte, error) {
+			_,
+				_ = asks(nil)(ctx)
+			panic("boom")
+		}, discard: 1},
+		"the end of the handler's goroutine": {handle: func(ctx context.Context) ([]byte, error) {
+			_,
+				_ = asks(nil)(ctx)
+			runtime.Goexit()
+			return nil, nil
+		}, discard: 1},
 		"an error after the claim was lost": {handle: func(ctx context.Context) ([]byte, error) {
 			_, err := asks(nil)(ctx)
 			<-ctx.Done()
@@ -104,8 +114,12 @@ func TestAnEffectIsSettledOrDiscarded(t *testing.T) {
 					s.onSettle = failing(store.OpExtend)
 				}
 				made, discarded, settled := 0, 0, 0
-				e := newEngine(t, counted{s, &made, &discarded, &settled, !tc.nothing, tc.seal}, idem.Config{})
-				h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) { return tc.handle(ctx) }}
+				e := newEngine(t, counted{s, &made, &discarded, &settled, !tc.nothing, tc.seal},
+					idem.Config{})
+				h := &handler{handle: func(ctx context.Context, _ int) ([]byte,
+					error) {
+					return tc.handle(ctx)
+				}}
 				var wg sync.WaitGroup
 				wg.Go(func() { e.Do(t.Context(), taskOf(h)) })
 				wg.Wait()

@@ -33,7 +33,8 @@ func Defaults() Config {
 const (
 	MinLease = 100 * time.Millisecond
 	MaxLease = time.Hour
-	// MaxRetryDelay is the maximum time between two attempts, unless the handler asks for a longer one by RetryAfter.
+	// MaxRetryDelay is the maximum time between two attempts, unless the handler asks for a longer one by
+	// RetryAfter.
 	MaxRetryDelay = 5 * time.Minute
 	// MaxResultLimit leaves room in a DynamoDB item (400 KB) for the other attributes.
 	MaxResultLimit = 350 << 10
@@ -52,56 +53,60 @@ const (
 
 // Config configures an Engine. Every field's zero value stands for its default.
 type Config struct {
-	// Lease is how long a claim holds a key (default 30 s, from 100 ms to 1 h). A heartbeat extends it at each third, so a
-	// handler may take longer. It bounds how long the key of a dead process stays claimed.
+	// Lease is how long a claim holds a key (default 30 s, from 100 ms to 1 h). A heartbeat extends it at
+	// each third, so a handler may take longer. It bounds how long the key of a dead process stays claimed.
 	Lease time.Duration
-	// Retention is how long COMPLETED and FAILED entries are kept (default 7 days, at least the lease). It must be longer than the
-	// longest time after which a message may be redelivered.
+	// Retention is how long COMPLETED and FAILED entries are kept (default 7 days, at least the lease). It
+	// must be longer than the longest time after which a message may be redelivered.
 	Retention time.Duration
-	// MaxAttempts is the number of attempts before a task goes to its dead-letter sink (default 5; -1: no limit). Attempts are
-	// counted in the store and survive the process. Tasks without DeadLetters have no limit.
+	// MaxAttempts is the number of attempts before a task goes to its dead-letter sink (default 5; -1: no
+	// limit). Attempts are counted in the store and survive the process. Tasks without DeadLetters have no
+	// limit.
 	MaxAttempts int
-	// RetryDelay is how long the key of a failed task can't be claimed again after its first attempt (default 1 s, up to MaxRetryDelay; -1: not at
-	// all). Each further attempt makes it four times as long, up to MaxRetryDelay, less a random part of up to a quarter. It is kept in the store: with
-	// the defaults the fifth attempt begins at least a minute after the first, whatever redelivers the message, so that an outage of a minute uses up no
-	// attempts. RetryAfter overrides it for an error.
+	// RetryDelay is how long the key of a failed task can't be claimed again after its first attempt (default
+	// 1 s, up to MaxRetryDelay; -1: not at all). Each further attempt makes it four times as long, up to
+	// MaxRetryDelay, less a random part of up to a quarter. It is kept in the store: with the defaults the
+	// fifth attempt begins at least a minute after the first, whatever redelivers the message, so that an
+	// outage of a minute uses up no attempts. RetryAfter overrides it for an error.
 	RetryDelay time.Duration
-	// MaxResult is the maximum size in bytes of a stored result (default 4,096, at most 350 KiB; -1: no result is stored).
-	// The key of a larger result completes without it.
+	// MaxResult is the maximum size in bytes of a stored result (default 4,096, at most 350 KiB; -1: no
+	// result is stored). The key of a larger result completes without it.
 	MaxResult int
-	// DeadlineMargin is the time between the end of the handlers' contexts and the deadline of the session, for
-	// settlements and dead letters (default 500 ms).
+	// DeadlineMargin is the time between the end of the handlers' contexts and the deadline of the session,
+	// for settlements and dead letters (default 500 ms).
 	DeadlineMargin time.Duration
-	// Wait is how long to wait for a key that is in flight elsewhere (default: until the deadline less the margin, or, in
-	// a context without one, for ever; -1: not at all).
+	// Wait is how long to wait for a key that is in flight elsewhere (default: until the deadline less the
+	// margin, or, in a context without one, for ever; -1: not at all).
 	Wait time.Duration
-	// CommitWindow is the maximum number of tasks of a session whose handler has returned and whose completion is not confirmed yet
-	// (default 256; 1 to 10,000). It applies to Session.RunAsync on a store that is a Batcher. After the death of a process at most
-	// this many tasks are executed again.
+	// CommitWindow is the maximum number of tasks of a session whose handler has returned and whose
+	// completion is not confirmed yet (default 256; 1 to 10,000). It applies to Session.RunAsync on a store
+	// that is a Batcher. After the death of a process at most this many tasks are executed again.
 	CommitWindow int
-	// ClaimByPartition lets one lease hold the messages of a Range, for stores that are Rangers: a task whose key is absent begins without a
-	// claim, and its settlement inserts the entry. This saves a write for each new key. In return, a key that arrives through two ranges at
-	// the same time may run twice, of which one completes, and an attempt that ends with its process is not counted the first time.
-	// It has no effect for callers that pass no ranges (batch.Range, batch.Item.Range).
+	// ClaimByPartition lets one lease hold the messages of a Range, for stores that are Rangers: a task whose
+	// key is absent begins without a claim, and its settlement inserts the entry. This saves a write for each
+	// new key. In return, a key that arrives through two ranges at the same time may run twice, of which one
+	// completes, and an attempt that ends with its process is not counted the first time. It has no effect
+	// for callers that pass no ranges (batch.Range, batch.Item.Range).
 	ClaimByPartition bool
-	// Unbatched turns batches off: each claim and each settlement is a call of its own, also on a store that is a Batcher, and nothing is
-	// prefetched or committed in groups.
+	// Unbatched turns batches off: each claim and each settlement is a call of its own, also on a store that
+	// is a Batcher, and nothing is prefetched or committed in groups.
 	Unbatched bool
 	// HashKeys stores only the SHA-256 of keys, for keys that are personal data.
 	HashKeys bool
 	// StoreDown decides what happens while the store is unavailable (default: FailClosed).
 	StoreDown StoreDownPolicy
-	// BreakerFailures is the number of consecutive failed claims after which the circuit breaker opens (default 5; -1: never).
-	// After BreakerCooldown (default 5 s) one claim is sent to try the store.
+	// BreakerFailures is the number of consecutive failed claims after which the circuit breaker opens
+	// (default 5; -1: never). After BreakerCooldown (default 5 s) one claim is sent to try the store.
 	BreakerFailures int
 	BreakerCooldown time.Duration
-	// OutageFailures is the number of different keys whose first attempts must fail one after another, with no success between them, for the engine
-	// to regard it as an outage of what the handler needs (default 5; -1: never). It then gives back the attempts, also the last ones, except those of
-	// Permanent errors and of processes that died, and lets one task at a time try the handler, after pauses of 1 s to 1 minute. All other tasks end with
-	// ErrHandlerDown. The first success ends the outage.
+	// OutageFailures is the number of different keys whose first attempts must fail one after another, with
+	// no success between them, for the engine to regard it as an outage of what the handler needs (default 5;
+	// -1: never). It then gives back the attempts, also the last ones, except those of Permanent errors and
+	// of processes that died, and lets one task at a time try the handler, after pauses of 1 s to 1 minute.
+	// All other tasks end with ErrHandlerDown. The first success ends the outage.
 	OutageFailures int
-	// OutageLimit is the time from the beginning of an outage after which attempts count again and all tasks are tried (default: none), so that messages that
-	// always fail become dead letters.
+	// OutageLimit is the time from the beginning of an outage after which attempts count again and all tasks
+	// are tried (default: none), so that messages that always fail become dead letters.
 	OutageLimit time.Duration
 	// Observer is told what happens to tasks, if it is not nil.
 	Observer Observer
@@ -132,13 +137,17 @@ func (c Config) validate() error {
 	bad(c.Lease >= MinLease && c.Lease <= MaxLease, "Lease is %v: want %v to %v", c.Lease, MinLease, MaxLease)
 	bad(c.Retention >= c.Lease, "Retention is %v: want at least the lease, %v", c.Retention, c.Lease)
 	bad(c.MaxAttempts >= -1, "MaxAttempts is %d: want 1 or more, or -1 for no limit", c.MaxAttempts)
-	bad(c.RetryDelay >= -1 && c.RetryDelay <= MaxRetryDelay, "RetryDelay is %v: want up to %v, or -1 for none", c.RetryDelay, MaxRetryDelay)
-	bad(c.MaxResult >= -1 && c.MaxResult <= MaxResultLimit, "MaxResult is %d bytes: want up to %d, or -1 to store none", c.MaxResult, MaxResultLimit)
+	bad(c.RetryDelay >= -1 && c.RetryDelay <= MaxRetryDelay,
+		"RetryDelay is %v: want up to %v, or -1 for none", c.RetryDelay, MaxRetryDelay)
+	bad(c.MaxResult >= -1 && c.MaxResult <= MaxResultLimit,
+		"MaxResult is %d bytes: want up to %d, or -1 to store none", c.MaxResult, MaxResultLimit)
 	bad(c.DeadlineMargin > 0, "DeadlineMargin is %v: want more than 0", c.DeadlineMargin)
 	bad(c.Wait >= -1, "Wait is %v: want 0 or more, or -1 not to wait", c.Wait)
-	bad(c.CommitWindow >= 1 && c.CommitWindow <= MaxCommitWindow, "CommitWindow is %d: want 1 to %d", c.CommitWindow, MaxCommitWindow)
+	bad(c.CommitWindow >= 1 && c.CommitWindow <= MaxCommitWindow, "CommitWindow is %d: want 1 to %d",
+		c.CommitWindow, MaxCommitWindow)
 	bad(c.StoreDown <= FailOpen, "StoreDown is %d: want FailClosed or FailOpen", c.StoreDown)
-	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker", c.BreakerFailures)
+	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker",
+		c.BreakerFailures)
 	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)
 	bad(c.OutageFailures >= -1, "OutageFailures is %d: want 1 or more, or -1 for never", c.OutageFailures)
 	bad(c.OutageLimit >= 0, "OutageLimit is %v: want 0 or more", c.OutageLimit)
@@ -170,7 +179,8 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: st, cfg: cfg, breaker: newBreaker(&cfg), outage: newOutage(&cfg), owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
+	e := &Engine{store: st, cfg: cfg, breaker: newBreaker(&cfg), outage: newOutage(&cfg),
+		owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
 	if b, ok := st.(store.Batcher); ok {
 		e.batch = max(1, b.BatchSize())
 	}
@@ -184,9 +194,10 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// BatchSize returns how many claims to prefetch, and how many completions to send together: what one request of the
-// store takes, or 1 if the store is no Batcher. It is also 1 if MaxAttempts is 1, because a process that dies counts an
-// attempt for every claim that it has prefetched and every completion that it has not sent.
+// BatchSize returns how many claims to prefetch, and how many completions to send together: what one request
+// of the store takes, or 1 if the store is no Batcher. It is also 1 if MaxAttempts is 1, because a process
+// that dies counts an attempt for every claim that it has prefetched and every completion that it has not
+// sent.
 func (e *Engine) BatchSize() int {
 	if e.cfg.MaxAttempts == 1 {
 		return 1
@@ -194,14 +205,15 @@ func (e *Engine) BatchSize() int {
 	return e.batch
 }
 
-// HandlerDown reports whether there is an outage of what the handler needs (Config.OutageFailures), and how long no task can try the handler: 0 if one
-// can.
+// HandlerDown reports whether there is an outage of what the handler needs (Config.OutageFailures), and how
+// long no task can try the handler: 0 if one can.
 func (e *Engine) HandlerDown() (wait time.Duration, down bool) { return e.outage.wait(time.Now()) }
 
 // keysInLook is how many keys a caller of Session.LookUp asks for together: what one read of DynamoDB takes.
 const keysInLook = 100
 
-// PrefetchSize returns how many claims a caller without batches sends together: BatchSize, or with ClaimByPartition how many keys are read together.
+// PrefetchSize returns how many claims a caller without batches sends together: BatchSize, or with
+// ClaimByPartition how many keys are read together.
 func (e *Engine) PrefetchSize() int {
 	if e.cfg.ClaimByPartition && e.BatchSize() > 1 {
 		return keysInLook
@@ -212,7 +224,8 @@ func (e *Engine) PrefetchSize() int {
 // Config returns the configuration in force, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
 
-// Do runs one task: it claims the key, waits while it is in flight elsewhere, runs the handler and settles the key.
+// Do runs one task: it claims the key, waits while it is in flight elsewhere, runs the handler and settles
+// the key.
 func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	s := e.Session(ctx)
 	defer s.Close()
@@ -231,7 +244,8 @@ func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	return out
 }
 
-// ownerNames makes owner names, which are unique across processes by at least 128 random bits, and within a process by a counter.
+// ownerNames makes owner names, which are unique across processes by at least 128 random bits, and within a
+// process by a counter.
 type ownerNames struct {
 	prefix string
 	n      atomic.Uint64

@@ -29,7 +29,8 @@ func TestFreshTaskIsExecutedOnce(t *testing.T) {
 	equal(t, "status", entry.Status, store.StatusCompleted)
 	equal(t, "stored result", string(entry.Result), "receipt")
 	equal(t, "source", entry.Source, testSource)
-	equal(t, "what the handler saw", seen, idem.Attempt{Key: testKey, Token: entry.Token, Number: 1, Source: testSource})
+	equal(t, "what the handler saw", seen,
+		idem.Attempt{Key: testKey, Token: entry.Token, Number: 1, Source: testSource})
 	equal(t, "outcome's result", string(out.Result), "receipt")
 	equal(t, "outcome's key", out.Key, testKey)
 	equal(t, "outcome's token", out.Token, entry.Token)
@@ -119,7 +120,8 @@ func TestHashedKeysAreSeenByTheHandlerOnly(t *testing.T) {
 	equal(t, "the outcome's key", out.Key, hashed(testKey))
 	equal(t, "the dead letter's stored key", letters.sent[0].StoredKey, hashed(testKey))
 	equal(t, "the stored key", get(t, st, hashed(testKey)).Key, hashed(testKey))
-	if again := e.Do(t.Context(), taskWithDeadLetters(letters, h)); strings.Contains(again.Err.Error(), testKey) {
+	if again := e.Do(t.Context(), taskWithDeadLetters(letters, h)); strings.Contains(again.Err.Error(),
+		testKey) {
 		t.Errorf("%q tells the key", again.Err)
 	}
 }
@@ -194,7 +196,8 @@ func TestDefaults(t *testing.T) {
 	wantErr(t, err, nil)
 	got := e.Config()
 	want := idem.Config{
-		Lease: 30 * time.Second, Retention: 168 * time.Hour, MaxAttempts: 5, RetryDelay: time.Second, MaxResult: 4096, DeadlineMargin: 500 * time.Millisecond,
+		Lease: 30 * time.Second, Retention: 168 * time.Hour, MaxAttempts: 5, RetryDelay: time.Second,
+		MaxResult: 4096, DeadlineMargin: 500 * time.Millisecond,
 		CommitWindow: 256, BreakerFailures: 5, BreakerCooldown: 5 * time.Second,
 		OutageFailures: 5,
 	}
@@ -203,13 +206,16 @@ func TestDefaults(t *testing.T) {
 
 func TestNewNamesEveryInvalidField(t *testing.T) {
 	_, err := idem.New(newSpy(), idem.Config{
-		Lease: time.Millisecond, Retention: time.Microsecond, MaxAttempts: -2, RetryDelay: idem.MaxRetryDelay + 1, MaxResult: idem.MaxResultLimit + 1, DeadlineMargin: -1, Wait: -2,
+		Lease: time.Millisecond, Retention: time.Microsecond, MaxAttempts: -2,
+		RetryDelay: idem.MaxRetryDelay + 1, MaxResult: idem.MaxResultLimit + 1, DeadlineMargin: -1,
+		Wait:         -2,
 		CommitWindow: -1, StoreDown: 7, BreakerFailures: -2, BreakerCooldown: -1,
 		OutageFailures: -2, OutageLimit: -1,
 	})
 	wantErr(t, err, idem.ErrInvalidConfig)
 	for _, field := range []string{
-		"Lease is 1ms", "Retention is 1µs", "MaxAttempts is -2", "RetryDelay is 5m0.000000001s", "MaxResult is 358401 bytes", "DeadlineMargin is -1ns", "Wait is -2ns", "CommitWindow is -1",
+		"Lease is 1ms", "Retention is 1µs", "MaxAttempts is -2", "RetryDelay is 5m0.000000001s",
+		"MaxResult is 358401 bytes", "DeadlineMargin is -1ns", "Wait is -2ns", "CommitWindow is -1",
 		"StoreDown is 7", "BreakerFailures is -2", "BreakerCooldown is -1ns",
 		"OutageFailures is -2", "OutageLimit is -1ns",
 	} {
@@ -231,7 +237,8 @@ func TestConfigBounds(t *testing.T) {
 		{"a longer one", idem.Config{Lease: idem.MaxLease + 1}, false},
 		{"the shortest retention", idem.Config{Retention: idem.Defaults().Lease}, true},
 		{"a shorter one", idem.Config{Retention: idem.Defaults().Lease - 1}, false},
-		{"no attempts limit, delay, stored results, waiting, breaker", idem.Config{MaxAttempts: -1, RetryDelay: -1, MaxResult: -1, Wait: -1, BreakerFailures: -1}, true},
+		{"no attempts limit, delay, stored results, waiting, breaker",
+			idem.Config{MaxAttempts: -1, RetryDelay: -1, MaxResult: -1, Wait: -1, BreakerFailures: -1}, true},
 		{"RetryDelay below its -1", idem.Config{RetryDelay: -2}, false},
 		{"the largest result", idem.Config{MaxResult: idem.MaxResultLimit}, true},
 		{"MaxResult below its -1", idem.Config{MaxResult: -2}, false},

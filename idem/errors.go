@@ -21,13 +21,15 @@ var (
 	ErrLeaseLost = errors.New("idem: the lease was lost while the handler ran")
 	// ErrDeadlineNear means that too little time was left to start a handler.
 	ErrDeadlineNear = errors.New("idem: too little time left before the deadline")
-	// ErrStoreUnavailable means that the store did not answer, that the circuit breaker is open, or store.ErrMisconfigured.
+	// ErrStoreUnavailable means that the store did not answer, that the circuit breaker is open, or
+	// store.ErrMisconfigured.
 	ErrStoreUnavailable = errors.New("idem: the store is unavailable")
 	// ErrInvalidConfig means that a configuration is invalid. The message names every invalid field.
 	ErrInvalidConfig = errors.New("idem: invalid configuration")
 	// ErrNoDeadLetters means that a task can't become FAILED because it has no dead-letter sink.
 	ErrNoDeadLetters = errors.New("idem: no dead letters are configured, so the message is kept for another delivery")
-	// ErrDeadLetterNotSent means that a task has failed for good, but that its dead-letter sink returned an error.
+	// ErrDeadLetterNotSent means that a task has failed for good, but that its dead-letter sink returned an
+	// error.
 	ErrDeadLetterNotSent = errors.New("idem: the dead letter could not be sent, so the message is kept for another delivery")
 )
 
@@ -62,29 +64,33 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Permanent marks an error that would occur in every attempt. The engine sends the task to the dead-letter sink at once. Permanent
-// returns nil if err is nil.
+// Permanent marks an error that would occur in every attempt. The engine sends the task to the dead-letter
+// sink at once. Permanent returns nil if err is nil.
 func Permanent(err error) error { return classify(err, permanent, 0) }
 
-// RetryAfter marks a transient error. The key can't be claimed again before d has passed. RetryAfter returns nil if err is nil.
+// RetryAfter marks a transient error. The key can't be claimed again before d has passed. RetryAfter returns
+// nil if err is nil.
 func RetryAfter(err error, d time.Duration) error { return classify(err, retriable, max(0, d)) }
 
-// Unavailable marks an error that the message did not cause: a dependency of the handler is down. The attempt is not counted.
-// Unavailable(RetryAfter(err, d)) also delays the next attempt by d. Unavailable returns nil if err is nil.
+// Unavailable marks an error that the message did not cause: a dependency of the handler is down. The attempt
+// is not counted. Unavailable(RetryAfter(err, d)) also delays the next attempt by d. Unavailable returns nil
+// if err is nil.
 func Unavailable(err error) error { return classify(err, unavailable, RetryDelay(err)) }
 
-// CallFailed marks the error of a call that handled several tasks and failed as a whole, which is no evidence against one of them: the attempt is
-// not counted. Claim.FailedBefore then tells the next owner of the key to handle the task alone. CallFailed returns nil if err is nil.
+// CallFailed marks the error of a call that handled several tasks and failed as a whole, which is no evidence
+// against one of them: the attempt is not counted. Claim.FailedBefore then tells the next owner of the key to
+// handle the task alone. CallFailed returns nil if err is nil.
 func CallFailed(err error) error { return classify(err, callFailed, 0) }
 
-// ResultUnavailable marks the error of a handler whose effect took place but whose result can't be encoded. The key completes
-// without a stored result. ResultUnavailable returns nil if err is nil.
+// ResultUnavailable marks the error of a handler whose effect took place but whose result can't be encoded.
+// The key completes without a stored result. ResultUnavailable returns nil if err is nil.
 func ResultUnavailable(err error) error { return classify(err, resultless, 0) }
 
 // IsPermanent reports whether err is, or wraps, an error marked by Permanent.
 func IsPermanent(err error) bool { return classOf(err).class == permanent }
 
-// RetryDelay returns the delay of an error that is, or wraps, an error marked by RetryAfter, or by RetryAfter and then Unavailable. It is 0 for any other.
+// RetryDelay returns the delay of an error that is, or wraps, an error marked by RetryAfter, or by RetryAfter
+// and then Unavailable. It is 0 for any other.
 func RetryDelay(err error) time.Duration { return classOf(err).delay }
 
 // IsUnavailable reports whether err is, or wraps, an error marked by Unavailable.
@@ -125,7 +131,8 @@ func classOf(err error) classified {
 	return classified{err: err}
 }
 
-// thrown reports whether a marked error is the value of a panic. Such a mark does not count: a panic is not a decision of the handler.
+// thrown reports whether a marked error is the value of a panic. Such a mark does not count: a panic is not a
+// decision of the handler.
 func thrown(err error, mark *classified) bool {
 	var p *PanicError
 	var c *classified
@@ -151,7 +158,8 @@ func failureOf(err error) *store.Failure {
 	return f
 }
 
-// isStoreFault reports whether err is a failure of the store: not one of its defined answers, and not a cancellation by the caller.
+// isStoreFault reports whether err is a failure of the store: not one of its defined answers, and not a
+// cancellation by the caller.
 func isStoreFault(err error) bool {
 	return err != nil && !answered(err) && !errors.Is(err, store.ErrFingerprintMismatch) &&
 		!errors.Is(err, store.ErrContended) && !errors.Is(err, context.Canceled)

@@ -25,9 +25,12 @@ func TestClassifiedErrors(t *testing.T) {
 		{"unavailable, wrapped", wrap(idem.Unavailable(errBoom)), false, true, 0},
 		{"later", wrap(idem.RetryAfter(errBoom, time.Minute)), false, false, time.Minute},
 		{"later, negative", idem.RetryAfter(errBoom, -time.Minute), false, false, 0},
-		{"unavailable, later", idem.Unavailable(wrap(idem.RetryAfter(errBoom, time.Minute))), false, true, time.Minute},
-		{"the outermost mark counts: permanent", idem.Permanent(idem.RetryAfter(errBoom, time.Minute)), true, false, 0},
-		{"the outermost mark counts: later", idem.RetryAfter(wrap(idem.Permanent(errBoom)), time.Minute), false, false, time.Minute},
+		{"unavailable, later", idem.Unavailable(wrap(idem.RetryAfter(errBoom, time.Minute))), false, true,
+			time.Minute},
+		{"the outermost mark counts: permanent", idem.Permanent(idem.RetryAfter(errBoom, time.Minute)), true,
+			false, 0},
+		{"the outermost mark counts: later", idem.RetryAfter(wrap(idem.Permanent(errBoom)), time.Minute),
+			false, false, time.Minute},
 		{"no result", idem.ResultUnavailable(errBoom), false, false, 0},
 		{"nil", nil, false, false, 0},
 	} {
@@ -63,11 +66,13 @@ func TestTypedErrorMessages(t *testing.T) {
 		wants []string
 	}{
 		{
-			&store.FencedError{Key: testKey, Token: 7, Current: store.Entry{Status: store.StatusCompleted, Token: 8, Source: "payments-1@5"}},
+			&store.FencedError{Key: testKey, Token: 7,
+				Current: store.Entry{Status: store.StatusCompleted, Token: 8, Source: "payments-1@5"}},
 			store.ErrFenced, []string{testKey, "token 7", "COMPLETED with token 8", "payments-1@5"},
 		},
 		{
-			&store.FencedError{Key: testKey, Token: 7, Current: store.Entry{Status: store.StatusStarted, Token: 8}},
+			&store.FencedError{Key: testKey, Token: 7,
+				Current: store.Entry{Status: store.StatusStarted, Token: 8}},
 			store.ErrFenced, []string{"STARTED with token 8", "an unknown source"},
 		},
 		{&store.FencedError{Key: testKey, Token: 7}, store.ErrFenced, []string{testKey, "token 7", "gone"}},

@@ -193,9 +193,10 @@ func ExampleSession() {
 
 	claims := []*idem.Claim{{}, {}, {}}
 	for i, key := range []string{"p-17", "p-18", ""} {
-		claims[i].Task = idem.Task{Key: key, Source: fmt.Sprintf("payments-0@%d", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
-			return []byte("receipt of " + key), nil
-		})}
+		claims[i].Task = idem.Task{Key: key, Source: fmt.Sprintf("payments-0@%d", i),
+			Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+				return []byte("receipt of " + key), nil
+			})}
 	}
 	session.Claim(claims)
 	session.Release(claims[1:2]) // not run now; its attempt is refunded

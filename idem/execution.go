@@ -12,9 +12,9 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// execution is the way of one task from its claim to its outcome, in the order of this file: before the handler
-// (attempt), the call (execute), what its result means (conclude). settle.go has what follows: the settlement of
-// the key, and what its answer means.
+// execution is the way of one task from its claim to its outcome, in the order of this file: before the
+// handler (attempt), the call (execute), what its result means (conclude). settle.go has what follows: the
+// settlement of the key, and what its answer means.
 type execution struct {
 	session *Session
 	claim   *Claim
@@ -27,8 +27,8 @@ func (s *Session) execution(claim *Claim) *execution {
 
 func (x *execution) cfg() *Config { return &x.session.engine.cfg }
 
-// attempt executes a task, unless its claim says otherwise. The outcome is final unless a settlement is left, which the
-// caller sends.
+// attempt executes a task, unless its claim says otherwise. The outcome is final unless a settlement is left,
+// which the caller sends.
 func (x *execution) attempt() (set store.Settlement, left bool) {
 	switch {
 	case x.claim.res.State == store.Claimed:
@@ -67,8 +67,8 @@ func (x *execution) attemptClaimed() (set store.Settlement, left bool) {
 		x.out.Kind, x.out.Err = NotStarted, err
 		return set, false
 	case err != nil && lost != nil:
-		// The error may be the result of our own cancellation, and another owner may handle the task now: send no dead
-		// letter, and count the attempt.
+		// The error may be the result of our own cancellation, and another owner may handle the task now:
+		// send no dead letter, and count the attempt.
 		x.session.engine.outage.undecided(claim.key)
 		discard(effect)
 		x.retry(fmt.Errorf("%w; the handler returned: %w", lost, err), x.session.engine.retryDelay(claim))
@@ -77,7 +77,8 @@ func (x *execution) attemptClaimed() (set store.Settlement, left bool) {
 	return x.conclude(result, effect, err)
 }
 
-// mayBegin reports whether the handler may be called. If not, the outcome says why, and the claim is given back.
+// mayBegin reports whether the handler may be called. If not, the outcome says why, and the claim is given
+// back.
 func (x *execution) mayBegin() bool {
 	if x.session.handlers.Err() != nil {
 		x.notBegun(x.session.notStartedError(), 0)
@@ -101,8 +102,9 @@ func (x *execution) notBegun(err error, wait time.Duration) {
 	}
 }
 
-// renew extends a claim that is older than the interval of heartbeats before its handler begins: another owner may have
-// taken the key, and a running handler would learn it too late. It reports whether the claim is lost.
+// renew extends a claim that is older than the interval of heartbeats before its handler begins: another
+// owner may have taken the key, and a running handler would learn it too late. It reports whether the claim
+// is lost.
 func (x *execution) renew() (lost bool) {
 	claim, cfg := x.claim, x.cfg()
 	if time.Since(claim.claimedAt) < cfg.beat() {
@@ -130,12 +132,14 @@ func (x *execution) renew() (lost bool) {
 		return true
 	}
 	x.out.Err = fmt.Errorf("%w: the lease was extended before the handler began, but the answer took %v, "+
-		"longer than the lease of %v", ErrStoreUnavailable, time.Since(sent).Round(time.Millisecond), cfg.Lease)
+		"longer than the lease of %v", ErrStoreUnavailable, time.Since(sent).Round(time.Millisecond),
+		cfg.Lease)
 	x.refund(nil, 0)
 	return true
 }
 
-// attemptLimit is the limit of rule 8: the number of the last attempt. A task without a dead-letter sink has no limit.
+// attemptLimit is the limit of rule 8: the number of the last attempt. A task without a dead-letter sink has
+// no limit.
 func (e *Engine) attemptLimit(task *Task) int {
 	if e.cfg.MaxAttempts < 0 || task.DeadLetters == nil {
 		return math.MaxInt
@@ -190,7 +194,8 @@ func (x *execution) executeUnclaimed(began time.Time) (result []byte, effect sto
 }
 
 // conclude settles the key by the handler's result. A completion is left for the caller to send.
-func (x *execution) conclude(result []byte, effect store.Effect, err error) (set store.Settlement, left bool) {
+func (x *execution) conclude(result []byte, effect store.Effect, err error) (set store.Settlement,
+	left bool) {
 	outage := x.session.engine.outage
 	switch {
 	case err == nil:
@@ -230,8 +235,8 @@ func (x *execution) complete(result []byte, omitted int, effect store.Effect) st
 	return set
 }
 
-// duringOutage counts a handler's error, and returns the wait and the error of a task whose attempt is given back
-// because of an outage.
+// duringOutage counts a handler's error, and returns the wait and the error of a task whose attempt is given
+// back because of an outage.
 func (x *execution) duringOutage(err error) (wait time.Duration, down error) {
 	outage := x.session.engine.outage
 	switch c := classOf(err).class; {
@@ -244,8 +249,8 @@ func (x *execution) duringOutage(err error) (wait time.Duration, down error) {
 	return outage.failedBy(x.claim.key, x.claim.res.Entry.Attempts, time.Now(), err)
 }
 
-// interrupted reports whether a handler's error may be the result of its caller's cancellation, as when a process shuts
-// down. The end of a deadline is none: the handler has used its time.
+// interrupted reports whether a handler's error may be the result of its caller's cancellation, as when a
+// process shuts down. The end of a deadline is none: the handler has used its time.
 func interrupted(handlers context.Context, err error) bool {
 	if !errors.Is(handlers.Err(), context.Canceled) {
 		return false
@@ -267,7 +272,8 @@ func (x *execution) failed(err error) {
 	case c.class == permanent && x.claim.Task.DeadLetters != nil:
 		x.deadLetter(err)
 	case attempts >= x.session.engine.attemptLimit(&x.claim.Task):
-		x.deadLetter(fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, attempts, x.cfg().MaxAttempts, err))
+		x.deadLetter(fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, attempts,
+			x.cfg().MaxAttempts, err))
 	case c.class == permanent:
 		x.retry(fmt.Errorf("%w: %w", ErrNoDeadLetters, err), x.session.engine.retryDelay(x.claim))
 	default:
@@ -275,8 +281,8 @@ func (x *execution) failed(err error) {
 	}
 }
 
-// deadLetter sends the dead letter first and then fails the key, so that a crash in between loses nothing. If the dead
-// letter can't be sent, the task is released for another attempt.
+// deadLetter sends the dead letter first and then fails the key, so that a crash in between loses nothing. If
+// the dead letter can't be sent, the task is released for another attempt.
 func (x *execution) deadLetter(cause error) {
 	failure := failureOf(cause)
 	letter := DeadLetter{Attempt: x.claim.attempt(), StoredKey: x.claim.key, Failure: *failure, Err: cause}

@@ -26,11 +26,12 @@ var (
 	errNetwork = errors.New("connection refused")
 )
 
-// spy is a memory store that records its requests and lets a test intervene: land passes the request on. The hooks are set
-// before the store is used.
+// spy is a memory store that records its requests and lets a test intervene: land passes the request on. The
+// hooks are set before the store is used.
 type spy struct {
 	*memstore.Store
-	onClaim  func(ctx context.Context, reqs []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult
+	onClaim func(ctx context.Context, reqs []store.ClaimRequest,
+		land func() []store.ClaimResult) []store.ClaimResult
 	onSettle func(ctx context.Context, set store.Settlement, land func() error) error
 
 	mu      sync.Mutex
@@ -117,8 +118,10 @@ func failing(ops ...store.SettleOp) func(context.Context, store.Settlement, func
 }
 
 // down returns a hook for onClaim that answers every claim with err.
-func down(err error) func(context.Context, []store.ClaimRequest, func() []store.ClaimResult) []store.ClaimResult {
-	return func(_ context.Context, reqs []store.ClaimRequest, _ func() []store.ClaimResult) []store.ClaimResult {
+func down(err error) func(context.Context, []store.ClaimRequest,
+	func() []store.ClaimResult) []store.ClaimResult {
+	return func(_ context.Context, reqs []store.ClaimRequest,
+		_ func() []store.ClaimResult) []store.ClaimResult {
 		results := make([]store.ClaimResult, len(reqs))
 		for i := range results {
 			results[i].Err = err
@@ -167,7 +170,8 @@ func taking(d time.Duration, result string, err error) *handler {
 }
 
 func taskOf(h idem.Handler) idem.Task {
-	return idem.Task{Key: testKey, Fingerprint: idem.FingerprintOf([]byte("value")), Source: testSource, Handler: h}
+	return idem.Task{Key: testKey, Fingerprint: idem.FingerprintOf([]byte("value")), Source: testSource,
+		Handler: h}
 }
 
 func taskWithDeadLetters(g idem.DeadLetterSink, h idem.Handler) idem.Task {

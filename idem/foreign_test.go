@@ -15,10 +15,12 @@ var errForeign = fmt.Errorf("claim %q: %w", testKey, store.ErrForeignEntry)
 
 // A foreign entry of one key does not mean that the store is unavailable. Other keys are not affected.
 func TestForeignEntryDoesNotOpenTheBreaker(t *testing.T) {
-	for name, policy := range map[string]idem.StoreDownPolicy{"fails closed": idem.FailClosed, "fails open": idem.FailOpen} {
+	for name, policy := range map[string]idem.StoreDownPolicy{"fails closed": idem.FailClosed,
+		"fails open": idem.FailOpen} {
 		t.Run(name, func(t *testing.T) {
 			st := newSpy()
-			st.onClaim = func(_ context.Context, reqs []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
+			st.onClaim = func(_ context.Context, reqs []store.ClaimRequest,
+				land func() []store.ClaimResult) []store.ClaimResult {
 				if reqs[0].Key == testKey {
 					return []store.ClaimResult{{Err: errForeign}}
 				}
@@ -31,7 +33,8 @@ func TestForeignEntryDoesNotOpenTheBreaker(t *testing.T) {
 				out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 				wantKind(t, out, idem.Retry)
 				wantErr(t, out.Err, store.ErrForeignEntry)
-				equal(t, "the store is said to be unavailable", errors.Is(out.Err, idem.ErrStoreUnavailable), false)
+				equal(t, "the store is said to be unavailable", errors.Is(out.Err, idem.ErrStoreUnavailable),
+					false)
 				equal(t, "key", out.Key, testKey)
 				equal(t, "attempt", out.Attempt, 0)
 			}
@@ -70,8 +73,12 @@ func TestSettlementOfAForeignEntryIsNotRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newSpy()
-				st.onSettle = func(context.Context, store.Settlement, func() error) error { return errForeign }
-				out := newEngine(t, st, idem.Config{}).Do(until(t, lease), taskOf(returning("receipt", tc.err)))
+				st.onSettle = func(context.Context, store.Settlement,
+					func() error) error {
+					return errForeign
+				}
+				out := newEngine(t, st, idem.Config{}).Do(until(t, lease),
+					taskOf(returning("receipt", tc.err)))
 				wantKind(t, out, tc.kind)
 				wantErr(t, out.Err, store.ErrForeignEntry)
 				equal(t, "settlements", st.count(tc.op), 1)

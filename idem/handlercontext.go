@@ -8,8 +8,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// handlerContext is the context of a handler: that of its session, with the attempt for AttemptFrom, the effect for store.EffectFrom, and
-// an end of its own, when the claim is lost or the handler has returned.
+// handlerContext is the context of a handler: that of its session, with the attempt for AttemptFrom, the
+// effect for store.EffectFrom, and an end of its own, when the claim is lost or the handler has returned.
 type handlerContext struct {
 	context.Context
 	end context.CancelCauseFunc // a nil cause is the usual end
@@ -29,13 +29,15 @@ func (c *handlerContext) begin(s *Session, claim *Claim) {
 	c.Context, c.end = context.WithCancelCause(s.handlers)
 }
 
-// Value returns the attempt, what LogHandler adds, the function for store.EffectFrom, or the value of the session's context.
+// Value returns the attempt, what LogHandler adds, the function for store.EffectFrom, or the value of the
+// session's context.
 func (c *handlerContext) Value(key any) any {
 	switch key {
 	case attemptKey{}:
 		return c.attempt
 	case observe.HandlingKey{}:
-		return observe.Handling{Source: c.attempt.Source, StoredKey: c.stored, Number: c.attempt.Number, Token: c.attempt.Token}
+		return observe.Handling{Source: c.attempt.Source, StoredKey: c.stored, Number: c.attempt.Number,
+			Token: c.attempt.Token}
 	case store.EffectKey{}:
 		if c.transactor == nil {
 			return nil
@@ -60,8 +62,9 @@ func (c *handlerContext) enlisting() store.Effect {
 // effectDiscard is the context key of handlerContext.discardEffect.
 type effectDiscard struct{}
 
-// DiscardEffect discards what was enlisted with the context of a handler (store.EffectFrom): what is enlisted from now on is another effect. A caller
-// that handles several tasks in one call, which failed as a whole, calls it for each of them before it handles the task again.
+// DiscardEffect discards what was enlisted with the context of a handler (store.EffectFrom): what is enlisted
+// from now on is another effect. A caller that handles several tasks in one call, which failed as a whole,
+// calls it for each of them before it handles the task again.
 func DiscardEffect(ctx context.Context) {
 	if again, ok := ctx.Value(effectDiscard{}).(func()); ok {
 		again()
@@ -77,8 +80,8 @@ func (c *handlerContext) discardEffect() {
 	}
 }
 
-// sealed returns the effect if the handler has enlisted anything, nil otherwise. The caller must settle or discard it. An effect that
-// can't be committed is discarded.
+// sealed returns the effect if the handler has enlisted anything, nil otherwise. The caller must settle or
+// discard it. An effect that can't be committed is discarded.
 func (c *handlerContext) sealed() (store.Effect, error) {
 	c.mu.Lock()
 	effect := c.effect

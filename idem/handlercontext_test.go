@@ -38,11 +38,12 @@ func TestHandlersContextEndsWithTheHandler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kept := make(chan context.Context, 1)
-				claims := []*idem.Claim{{Task: taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-					look(ctx)
-					kept <- ctx
-					return nil, nil
-				}})}}
+				claims := []*idem.Claim{{Task: taskOf(
+					&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+						look(ctx)
+						kept <- ctx
+						return nil, nil
+					}})}}
 				s := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context())
 				s.Claim(claims)
 				wantKind(t, s.Run(claims[0]), idem.Executed)
@@ -66,15 +67,16 @@ func TestChildOfAHandlersContextIsCancelledWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		st.onSettle = failing(store.OpExtend)
-		newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-			child, cancel := context.WithTimeout(ctx, time.Hour)
-			defer cancel()
-			begun := time.Now()
-			<-child.Done()
-			equal(t, "it lasted", time.Since(begun), lease)
-			wantErr(t, context.Cause(child), idem.ErrLeaseLost)
-			return nil, child.Err()
-		}}))
+		newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(),
+			taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				child, cancel := context.WithTimeout(ctx, time.Hour)
+				defer cancel()
+				begun := time.Now()
+				<-child.Done()
+				equal(t, "it lasted", time.Since(begun), lease)
+				wantErr(t, context.Cause(child), idem.ErrLeaseLost)
+				return nil, child.Err()
+			}}))
 	})
 }
 

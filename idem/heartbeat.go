@@ -12,15 +12,17 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// minBeatTimeout is the minimum time for the answer to an extension, for slow stores and new connections under a short lease.
+// minBeatTimeout is the minimum time for the answer to an extension, for slow stores and new connections
+// under a short lease.
 const minBeatTimeout = 250 * time.Millisecond
 
-// heartbeat extends a claim at every third of its lease, from before the handler begins until the settlement of the key has
-// been answered. It ends the handler's context when the claim is lost: when the store refuses the extension, or when the lease has ended
-// by the local monotonic clock. The local lease begins before the claim was sent, so it never ends later than the lease in the store.
+// heartbeat extends a claim at every third of its lease, from before the handler begins until the settlement
+// of the key has been answered. It ends the handler's context when the claim is lost: when the store refuses
+// the extension, or when the lease has ended by the local monotonic clock. The local lease begins before the
+// claim was sent, so it never ends later than the lease in the store.
 //
-// An extension has a tenth of the lease to be answered, at least minBeatTimeout, and is sent again a tenth later. The lease therefore
-// outlasts one network connection that stops carrying data.
+// An extension has a tenth of the lease to be answered, at least minBeatTimeout, and is sent again a tenth
+// later. The lease therefore outlasts one network connection that stops carrying data.
 type heartbeat struct {
 	session *Session
 	task    *Task
@@ -37,8 +39,8 @@ type heartbeat struct {
 	lost     error
 }
 
-// newHeartbeat returns the heartbeat of a claim, which has not begun. A claim that is settled before the first beat costs
-// no request.
+// newHeartbeat returns the heartbeat of a claim, which has not begun. A claim that is settled before the
+// first beat costs no request.
 func newHeartbeat(s *Session, claim *Claim) *heartbeat {
 	cfg := &s.engine.cfg
 	h := &heartbeat{session: s, task: &claim.Task, leaseEnd: claim.claimedAt.Add(cfg.Lease)}
@@ -54,7 +56,8 @@ func (h *heartbeat) begin(claimedAt time.Time) {
 	h.timer = time.AfterFunc(time.Until(claimedAt.Add(h.session.engine.cfg.beat())), h.beat)
 }
 
-// startHeartbeat starts the heartbeat of a claim and the context of its handler. It lasts until stopHeartbeat.
+// startHeartbeat starts the heartbeat of a claim and the context of its handler. It lasts until
+// stopHeartbeat.
 func (claim *Claim) startHeartbeat(s *Session) {
 	claim.beat = newHeartbeat(s, claim)
 	claim.beat.handler.begin(s, claim)
@@ -73,7 +76,8 @@ func (h *heartbeat) over() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.lost == nil && time.Now().After(h.leaseEnd) {
-		return fmt.Errorf("%w: key %q, token %d: it ended by the local clock, and is not extended yet", ErrLeaseLost, h.extend.Key, h.extend.Token)
+		return fmt.Errorf("%w: key %q, token %d: it ended by the local clock, and is not extended yet",
+			ErrLeaseLost, h.extend.Key, h.extend.Token)
 	}
 	return h.lost
 }
@@ -86,8 +90,8 @@ func (claim *Claim) stopHeartbeat() {
 	}
 }
 
-// returned ends the handler's context, waits for a beat in progress, and returns the reason if the claim was lost. The heartbeat
-// continues, because the settlement of the key may take time.
+// returned ends the handler's context, waits for a beat in progress, and returns the reason if the claim was
+// lost. The heartbeat continues, because the settlement of the key may take time.
 func (h *heartbeat) returned() error {
 	h.handler.end(nil)
 	h.mu.Lock()
@@ -124,8 +128,8 @@ func (h *heartbeat) beat() {
 	}
 }
 
-// extendWith extends the claim now, and writes a range with this and all later extensions. One extension is sent at a time, so that each has a later
-// lease than those before it, and a delayed one changes nothing.
+// extendWith extends the claim now, and writes a range with this and all later extensions. One extension is
+// sent at a time, so that each has a later lease than those before it, and a delayed one changes nothing.
 func (h *heartbeat) extendWith(r *store.Range) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,7 +187,8 @@ func (h *heartbeat) after(sent time.Time, err error) {
 		h.lose(err)
 	case h.stopped:
 	case left <= 0:
-		h.lose(fmt.Errorf("it ended by the local clock, and could not be extended: %w", cmp.Or(h.failed, err)))
+		h.lose(fmt.Errorf("it ended by the local clock, and could not be extended: %w",
+			cmp.Or(h.failed, err)))
 	default:
 		h.failed = cmp.Or(h.failed, err)
 		h.again(min(left, cfg.retryBeat()))

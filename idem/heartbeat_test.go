@@ -28,7 +28,8 @@ func TestHandlerUnderAThirdOfTheLeaseNeedsNoExtension(t *testing.T) {
 				st := newSpy()
 				e := newEngine(t, st, idem.Config{Lease: lease})
 				wantKind(t, e.Do(t.Context(), taskOf(taking(tc.takes, "receipt", nil))), idem.Executed)
-				if n := st.count(store.OpExtend); n < tc.want || n > tc.want+1 || (n > tc.want && tc.takes%(10*time.Second) != 0) {
+				if n := st.count(store.OpExtend); n < tc.want || n > tc.want+1 ||
+					(n > tc.want && tc.takes%(10*time.Second) != 0) {
 					t.Errorf("%d extensions; want %d", n, tc.want)
 				}
 				for _, set := range st.all(store.OpExtend) {
@@ -61,7 +62,8 @@ func TestLeaseIsExtendedAtEveryThird(t *testing.T) {
 	})
 }
 
-// An extension with a late answer extends the lease from the time of the request, not from that of the answer.
+// An extension with a late answer extends the lease from the time of the request, not from that of the
+// answer.
 func TestExtendedLeaseStartsWithTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -78,11 +80,12 @@ func TestExtendedLeaseStartsWithTheRequest(t *testing.T) {
 		}
 		begun := time.Now()
 		var ended time.Duration
-		newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-			<-ctx.Done()
-			ended = time.Since(begun)
-			return nil, ctx.Err()
-		}}))
+		newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(),
+			taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				<-ctx.Done()
+				ended = time.Since(begun)
+				return nil, ctx.Err()
+			}}))
 		equal(t, "the handler was cancelled after", ended, lease/3+lease)
 	})
 }
@@ -98,14 +101,16 @@ func TestFailedHeartbeatsAreRetried(t *testing.T) {
 			return land()
 		}
 		e := newEngine(t, st, idem.Config{Lease: lease})
-		wantKind(t, e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-			pass(time.Minute)
-			return nil, ctx.Err()
-		}})), idem.Executed)
+		wantKind(t, e.Do(t.Context(), taskOf(
+			&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				pass(time.Minute)
+				return nil, ctx.Err()
+			}})), idem.Executed)
 	})
 }
 
-// After a silent network failure the heartbeats in progress get no answer. The next one succeeds over another connection.
+// After a silent network failure the heartbeats in progress get no answer. The next one succeeds over another
+// connection.
 func TestUnansweredHeartbeatLeavesTimeForAnother(t *testing.T) {
 	for lease, lost := range map[time.Duration]int{time.Second: 1, lease: 3, time.Hour: 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -119,16 +124,18 @@ func TestUnansweredHeartbeatLeavesTimeForAnother(t *testing.T) {
 				return land()
 			}
 			e := newEngine(t, st, idem.Config{Lease: lease})
-			out := e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-				pass(lease + lease/10)
-				return nil, context.Cause(ctx)
-			}}))
+			out := e.Do(t.Context(), taskOf(
+				&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+					pass(lease + lease/10)
+					return nil, context.Cause(ctx)
+				}}))
 			wantKind(t, out, idem.Executed)
 		})
 	}
 }
 
-// The lease is extended until the settlement is answered, so that another owner does not run the task a second time.
+// The lease is extended until the settlement is answered, so that another owner does not run the task a
+// second time.
 func TestLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 	slow := func(_ context.Context, set store.Settlement, land func() error) error {
 		if set.Op != store.OpExtend {
@@ -144,18 +151,21 @@ func TestLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 	}{
 		{"a completion", taskOf(returning("receipt", nil)), slow, idem.Executed},
 		{"a release", taskOf(returning("", errBoom)), slow, idem.Retry},
-		{"a failure", taskWithDeadLetters(&deadLetters{}, returning("", idem.Permanent(errBoom))), slow, idem.DeadLettered},
-		{"a dead letter", taskWithDeadLetters(&deadLetters{onSend: func(context.Context, idem.DeadLetter) error {
-			pass(2 * lease)
-			return nil
-		}}, returning("", idem.Permanent(errBoom))), nil, idem.DeadLettered},
+		{"a failure", taskWithDeadLetters(&deadLetters{}, returning("", idem.Permanent(errBoom))), slow,
+			idem.DeadLettered},
+		{"a dead letter", taskWithDeadLetters(
+			&deadLetters{onSend: func(context.Context, idem.DeadLetter) error {
+				pass(2 * lease)
+				return nil
+			}}, returning("", idem.Permanent(errBoom))), nil, idem.DeadLettered},
 	} {
 		for _, batch := range []int{1, 2} {
 			t.Run(fmt.Sprint(tc.name, ", in batches of ", batch), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					st := newSpy()
 					st.onSettle = tc.settle
-					s := session(t, newEngine(t, batcherOf{st, batch}, idem.Config{Lease: lease}), until(t, time.Hour))
+					s := session(t, newEngine(t, batcherOf{st, batch}, idem.Config{Lease: lease}),
+						until(t, time.Hour))
 					claim := &idem.Claim{Task: tc.task}
 					s.Claim([]*idem.Claim{claim})
 					out := make(chan idem.Outcome, 1)
@@ -163,7 +173,8 @@ func TestLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 					for range 15 {
 						pass(lease / 10)
 						contender := newEngine(t, st.Store, idem.Config{Lease: lease, Wait: -1})
-						wantKind(t, contender.Do(t.Context(), taskOf(returning("a contender's", nil))), idem.InFlight)
+						wantKind(t, contender.Do(t.Context(), taskOf(returning("a contender's", nil))),
+							idem.InFlight)
 					}
 					wantKind(t, <-out, tc.kind)
 				})
@@ -188,14 +199,16 @@ func TestEndOfAHandlerWaitsForAHeartbeatInProgress(t *testing.T) {
 			return ctx.Err()
 		}
 		begun := time.Now()
-		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskOf(taking(12*time.Second, "", nil)))
+		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(),
+			taskOf(taking(12*time.Second, "", nil)))
 		wantKind(t, out, idem.Executed)
 		equal(t, "it took", time.Since(begun), 13*time.Second)
 		equal(t, "extensions", st.count(store.OpExtend), 1)
 	})
 }
 
-// The lease of a handler that overruns its time is not extended any more. Its key stays claimed until the lease ends.
+// The lease of a handler that overruns its time is not extended any more. Its key stays claimed until the
+// lease ends.
 func TestHeartbeatEndsForAnOverrun(t *testing.T) {
 	for _, tc := range []struct {
 		takes time.Duration
@@ -231,7 +244,8 @@ func TestOldClaimIsExtendedBeforeItsHandlerBegins(t *testing.T) {
 		s := session(t, e, t.Context())
 		late := []*idem.Claim{{Task: taskOf(&handler{handle: func(context.Context, int) ([]byte, error) {
 			contender := newEngine(t, st, idem.Config{Lease: lease, Wait: -1})
-			wantKind(t, contender.Do(context.Background(), taskOf(returning("a new owner's", nil))), idem.InFlight)
+			wantKind(t, contender.Do(context.Background(), taskOf(returning("a new owner's", nil))),
+				idem.InFlight)
 			return []byte("mine"), nil
 		}})}}
 		s.Claim(late)
@@ -240,15 +254,18 @@ func TestOldClaimIsExtendedBeforeItsHandlerBegins(t *testing.T) {
 	})
 }
 
-// The key was held when the extension was written, but the answer came after the end of the lease, when another owner may be
-// running.
+// The key was held when the extension was written, but the answer came after the end of the lease, when
+// another owner may be running.
 func TestHandlerIsNotBegunAfterALateExtension(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile func(t *testing.T, st *spy)
 		kind      idem.Kind
 	}{
-		"no owner took the key":      {func(*testing.T, *spy) {}, idem.StoreDown},
-		"another owner completed it": {func(t *testing.T, st *spy) { steal(t, st.Store, returning("the new owner's", nil)) }, idem.Replayed},
+		"no owner took the key": {func(*testing.T, *spy) {}, idem.StoreDown},
+		"another owner completed it": {func(t *testing.T,
+			st *spy) {
+			steal(t, st.Store, returning("the new owner's", nil))
+		}, idem.Replayed},
 		"another owner is at work": {func(t *testing.T, st *spy) {
 			thief := session(t, newEngine(t, st.Store, idem.Config{}), context.Background())
 			thief.Claim([]*idem.Claim{{Task: taskOf(nil), TakeOver: true}})

@@ -16,7 +16,8 @@ import (
 
 // without is a text handler without the time and the level.
 func without(out *bytes.Buffer) slog.Handler {
-	return slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+	return slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(groups []string,
+		a slog.Attr) slog.Attr {
 		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
 			return slog.Attr{}
 		}
@@ -32,11 +33,18 @@ func TestLinesOfAHandlerNameItsTask(t *testing.T) {
 		log  func(l *slog.Logger) *slog.Logger
 		want string
 	}{
-		"plain":      {want: `msg=booking amount=1250 source=payments-3@17 key=payments#a attempt=1 token=T`},
-		"hashed":     {cfg: idem.Config{HashKeys: true}, want: `msg=booking amount=1250 source=payments-3@17 key=` + hashed(testKey) + ` attempt=1 token=T`},
-		"of a host":  {more: []func(context.Context) []slog.Attr{request}, want: `msg=booking amount=1250 source=payments-3@17 key=payments#a attempt=1 token=T requestId=r-1`},
-		"attributes": {log: func(l *slog.Logger) *slog.Logger { return l.With("a", 1) }, want: `msg=booking a=1 amount=1250 source=payments-3@17 key=payments#a attempt=1 token=T`},
-		"groups": {log: func(l *slog.Logger) *slog.Logger { return l.With("a", 1).WithGroup("g").With("b", 2).WithGroup("") },
+		"plain": {want: `msg=booking amount=1250 source=payments-3@17 key=payments#a attempt=1 token=T`},
+		"hashed": {cfg: idem.Config{HashKeys: true},
+			want: `msg=booking amount=1250 source=payments-3@17 key=` + hashed(testKey) +
+				` attempt=1 token=T`},
+		"of a host": {more: []func(context.Context) []slog.Attr{request},
+			want: `msg=booking amount=1250 source=payments-3@17 key=payments#a attempt=1 token=T requestId=r-1`},
+		"attributes": {log: func(l *slog.Logger) *slog.Logger { return l.With("a", 1) },
+			want: `msg=booking a=1 amount=1250 source=payments-3@17 key=payments#a attempt=1 token=T`},
+		"groups": {log: func(l *slog.Logger) *slog.Logger {
+			return l.With("a", 1).WithGroup("g").With("b",
+				2).WithGroup("")
+		},
 			want: `msg=booking a=1 source=payments-3@17 key=payments#a attempt=1 token=T g.b=2 g.amount=1250`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +60,8 @@ func TestLinesOfAHandlerNameItsTask(t *testing.T) {
 			done := newEngine(t, memstore.New(memstore.Config{}), tc.cfg).Do(t.Context(), task)
 			wantKind(t, done, idem.Executed)
 			token := slog.Int64("", done.Token).Value.String()
-			equal(t, "the line", strings.Replace(strings.TrimSpace(out.String()), "token="+token, "token=T", 1), tc.want)
+			equal(t, "the line", strings.Replace(strings.TrimSpace(out.String()), "token="+token, "token=T",
+				1), tc.want)
 		})
 	}
 }
@@ -74,7 +83,8 @@ func TestLinesWithoutAClaim(t *testing.T) {
 
 func TestLogHandlerIsASlogHandler(t *testing.T) {
 	var out bytes.Buffer
-	h := observe.LogHandler(slog.NewJSONHandler(&out, nil), func(context.Context) []slog.Attr { return []slog.Attr{slog.String("requestId", "r-1")} })
+	h := observe.LogHandler(slog.NewJSONHandler(&out, nil),
+		func(context.Context) []slog.Attr { return []slog.Attr{slog.String("requestId", "r-1")} })
 	err := slogtest.TestHandler(h, func() (lines []map[string]any) {
 		for line := range strings.Lines(out.String()) {
 			var values map[string]any

@@ -71,7 +71,8 @@ func TestUnreachableStoreEndsTheLeaseByTheLocalClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newSpy()
 				st.onSettle = tc.settle
-				st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
+				st.onClaim = func(_ context.Context, _ []store.ClaimRequest,
+					land func() []store.ClaimResult) []store.ClaimResult {
 					pass(2 * time.Second) // the lease is reckoned from before the claim was sent
 					return land()
 				}
@@ -140,13 +141,15 @@ func TestOutcomeOfATaskWhoseKeyWasTaken(t *testing.T) {
 		},
 		{
 			"success, and the new owner failed", nil,
-			func(t *testing.T, st store.Store) { steal(t, st, returning("", errBoom)) }, idem.Fenced, "", []string{"STARTED with token"},
+			func(t *testing.T, st store.Store) { steal(t, st, returning("", errBoom)) }, idem.Fenced, "",
+			[]string{"STARTED with token"},
 		},
 		{
 			"success, and another request under the key completed", nil,
 			func(t *testing.T, st store.Store) {
 				admin, _ := st.(store.Admin)
-				if err := admin.Delete(context.Background(), testKey, get(t, admin, testKey).Token); err != nil {
+				if err := admin.Delete(context.Background(), testKey,
+					get(t, admin, testKey).Token); err != nil {
 					t.Fatal(err)
 				}
 				task := taskOf(returning("another's", nil))
@@ -158,14 +161,16 @@ func TestOutcomeOfATaskWhoseKeyWasTaken(t *testing.T) {
 			"success, and the key was deleted", nil,
 			func(t *testing.T, st store.Store) {
 				admin, _ := st.(store.Admin)
-				if err := admin.Delete(context.Background(), testKey, get(t, admin, testKey).Token); err != nil {
+				if err := admin.Delete(context.Background(), testKey,
+					get(t, admin, testKey).Token); err != nil {
 					t.Fatal(err)
 				}
 			}, idem.Fenced, "", []string{"the entry is gone"},
 		},
 		{
 			"an error, and the new owner completed", errBoom,
-			func(t *testing.T, st store.Store) { steal(t, st, returning("the new owner's", nil)) }, idem.Replayed, "the new owner's", nil,
+			func(t *testing.T, st store.Store) { steal(t, st, returning("the new owner's", nil)) },
+			idem.Replayed, "the new owner's", nil,
 		},
 		{
 			"a dependency down, and the new owner is running", idem.Unavailable(errBoom),
@@ -189,7 +194,8 @@ func TestOutcomeOfATaskWhoseKeyWasTaken(t *testing.T) {
 					}
 					return []byte("mine"), tc.err
 				}}
-				out := newEngine(t, st, idem.Config{Lease: lease, MaxAttempts: 1}).Do(t.Context(), taskWithDeadLetters(letters, h))
+				out := newEngine(t, st, idem.Config{Lease: lease, MaxAttempts: 1}).Do(t.Context(),
+					taskWithDeadLetters(letters, h))
 				wantKind(t, out, tc.kind)
 				equal(t, "fenced", out.Fenced, true)
 				equal(t, "settlements but for extensions", len(st.settled)-st.count(store.OpExtend), 1)
@@ -222,7 +228,8 @@ func TestDeadLetteredTaskCompletedElsewhereIsAReplay(t *testing.T) {
 			wantKind(t, steal(t, st.Store, returning("the new owner's", nil)), idem.Executed)
 			return nil
 		}}
-		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
+		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(),
+			taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
 		wantKind(t, out, idem.Replayed)
 		equal(t, "fenced", out.Fenced, true)
 		equal(t, "result", string(out.Result), "the new owner's")
@@ -230,7 +237,8 @@ func TestDeadLetteredTaskCompletedElsewhereIsAReplay(t *testing.T) {
 	})
 }
 
-// The handler returns an error at the moment when the loss of the key is detected. The loss counts, and no dead letter is sent.
+// The handler returns an error at the moment when the loss of the key is detected. The loss counts, and no
+// dead letter is sent.
 func TestLossDetectedWhileTheHandlerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -242,7 +250,8 @@ func TestLossDetectedWhileTheHandlerEnds(t *testing.T) {
 			return land()
 		}
 		letters := &deadLetters{}
-		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(), taskWithDeadLetters(letters, taking(15*time.Second, "", idem.Permanent(errBoom))))
+		out := newEngine(t, st, idem.Config{Lease: lease}).Do(t.Context(),
+			taskWithDeadLetters(letters, taking(15*time.Second, "", idem.Permanent(errBoom))))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, idem.ErrLeaseLost, errBoom)
 		equal(t, "dead letters", len(letters.sent), 0)

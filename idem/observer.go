@@ -8,8 +8,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Observer is told what happens to tasks, for metrics and traces. It must be safe for concurrent use, and must neither block nor panic: the
-// task waits for it. An engine without an Observer spends nothing on it.
+// Observer is told what happens to tasks, for metrics and traces. It must be safe for concurrent use, and
+// must neither block nor panic: the task waits for it. An engine without an Observer spends nothing on it.
 type Observer interface {
 	// Observe is told of an event. ctx has the values of the caller's context, and may have ended.
 	Observe(ctx context.Context, e Event)
@@ -28,17 +28,19 @@ type Event struct {
 	// Err is the error of the step, nil if there is none.
 	Err error
 
-	State     store.ClaimState // of an observe.Claim
-	Stolen    bool             // of an observe.Claim: it took the key from an owner whose lease had ended
-	Op        store.SettleOp   // of an observe.Settle
-	Outcome   *Outcome         // of an observe.End; it must not be changed, nor used when Observe has returned
-	Duplicate bool             // of an observe.End: the task shares the outcome of another one in progress
-	Age       time.Duration    // of an observe.End: since the message was produced; 0 if unknown
+	State  store.ClaimState // of an observe.Claim
+	Stolen bool             // of an observe.Claim: it took the key from an owner whose lease had ended
+	Op     store.SettleOp   // of an observe.Settle
+	// of an observe.End; it must not be changed, nor used when Observe has returned
+	Outcome   *Outcome
+	Duplicate bool          // of an observe.End: the task shares the outcome of another one in progress
+	Age       time.Duration // of an observe.End: since the message was produced; 0 if unknown
 }
 
 // End returns the event that a task ended with the outcome.
 func (out *Outcome) End(task *Task) Event {
-	return Event{Step: observe.End, Task: task, Attempt: out.attempt(task), StoredKey: out.Key, Outcome: out, Err: out.Err}
+	return Event{Step: observe.End, Task: task, Attempt: out.attempt(task), StoredKey: out.Key, Outcome: out,
+		Err: out.Err}
 }
 
 func (out *Outcome) attempt(task *Task) Attempt {
@@ -62,8 +64,10 @@ func (s *Session) began() (now time.Time) {
 	return now
 }
 
-// ended tells the observer that the handler or the dead-letter sink has returned, or that the lease has ended.
-func (s *Session) ended(step observe.Step, task *Task, attempt Attempt, stored string, began time.Time, err error) {
+// ended tells the observer that the handler or the dead-letter sink has returned, or that the lease has
+// ended.
+func (s *Session) ended(step observe.Step, task *Task, attempt Attempt, stored string, began time.Time,
+	err error) {
 	if !began.IsZero() {
 		s.engine.cfg.Observer.Observe(s.ctx, Event{
 			Step: step, Task: task, Attempt: attempt, StoredKey: stored, Took: time.Since(began), Err: err,

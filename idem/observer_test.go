@@ -31,7 +31,8 @@ func (d *diary) Observe(_ context.Context, e idem.Event) {
 	d.last = e
 	words := []string{e.Step.String()}
 	if e.Step == observe.Claim {
-		words = append(words, [...]string{"Unknown", "Claimed", "InFlight", "LeaseOver", "Completed", "Failed"}[e.State])
+		words = append(words, [...]string{"Unknown", "Claimed", "InFlight", "LeaseOver", "Completed",
+			"Failed"}[e.State])
 	}
 	if e.Stolen {
 		words = append(words, "stolen")
@@ -43,7 +44,8 @@ func (d *diary) Observe(_ context.Context, e idem.Event) {
 		words = append(words, e.Outcome.Kind.String())
 	}
 	words = append(words, fmt.Sprintf("attempt %d", e.Attempt.Number), e.Took.String())
-	for _, known := range []error{errBoom, errNetwork, idem.ErrInFlight, idem.ErrDeadLetterNotSent, idem.ErrLeaseLost, store.ErrFenced} {
+	for _, known := range []error{errBoom, errNetwork, idem.ErrInFlight, idem.ErrDeadLetterNotSent,
+		idem.ErrLeaseLost, store.ErrFenced} {
 		if errors.Is(e.Err, known) {
 			words = append(words, "("+known.Error()+")")
 		}
@@ -65,7 +67,8 @@ func (d *diary) wants(t *testing.T, want ...string) {
 // slow is a spy whose claims take 5 ms, and settlements 7 ms.
 func slow() *spy {
 	st := newSpy()
-	st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
+	st.onClaim = func(_ context.Context, _ []store.ClaimRequest,
+		land func() []store.ClaimResult) []store.ClaimResult {
 		pass(5 * time.Millisecond)
 		return land()
 	}
@@ -77,22 +80,31 @@ func slow() *spy {
 }
 
 func TestObserverIsToldEachStep(t *testing.T) {
-	sink := &deadLetters{onSend: func(context.Context, idem.DeadLetter) error { pass(3 * time.Millisecond); return nil }}
+	sink := &deadLetters{onSend: func(context.Context,
+		idem.DeadLetter) error {
+		pass(3 * time.Millisecond)
+		return nil
+	}}
 	broken := &deadLetters{onSend: func(context.Context, idem.DeadLetter) error { return errNetwork }}
 	for name, tc := range map[string]struct {
 		task idem.Task
 		want []string
 	}{
 		"executed": {taskOf(taking(time.Second, "", nil)),
-			[]string{"Claim Claimed attempt 1 5ms", "Handle attempt 1 1s", "Settle complete attempt 1 7ms", "End Executed attempt 1 0s"}},
+			[]string{"Claim Claimed attempt 1 5ms", "Handle attempt 1 1s", "Settle complete attempt 1 7ms",
+				"End Executed attempt 1 0s"}},
 		"retried": {taskOf(taking(time.Second, "", errBoom)),
-			[]string{"Claim Claimed attempt 1 5ms", "Handle attempt 1 1s (boom)", "Settle release attempt 1 7ms", "End Retry attempt 1 0s (boom)"}},
+			[]string{"Claim Claimed attempt 1 5ms", "Handle attempt 1 1s (boom)",
+				"Settle release attempt 1 7ms", "End Retry attempt 1 0s (boom)"}},
 		"dead-lettered": {taskWithDeadLetters(sink, returning("", idem.Permanent(errBoom))),
-			[]string{"Claim Claimed attempt 1 5ms", "Handle attempt 1 0s (boom)", "DeadLetter attempt 1 3ms", "Settle fail attempt 1 7ms", "End DeadLettered attempt 1 0s (boom)"}},
+			[]string{"Claim Claimed attempt 1 5ms", "Handle attempt 1 0s (boom)", "DeadLetter attempt 1 3ms",
+				"Settle fail attempt 1 7ms", "End DeadLettered attempt 1 0s (boom)"}},
 		"the dead letter can't be sent": {taskWithDeadLetters(broken, returning("", idem.Permanent(errBoom))),
 			[]string{"Claim Claimed attempt 1 5ms", "Handle attempt 1 0s (boom)",
-				"DeadLetter attempt 1 0s (connection refused) (" + idem.ErrDeadLetterNotSent.Error() + ")", "Settle release attempt 1 7ms",
-				"End Retry attempt 1 0s (boom) (connection refused) (" + idem.ErrDeadLetterNotSent.Error() + ")"}},
+				"DeadLetter attempt 1 0s (connection refused) (" + idem.ErrDeadLetterNotSent.Error() + ")",
+				"Settle release attempt 1 7ms",
+				"End Retry attempt 1 0s (boom) (connection refused) (" + idem.ErrDeadLetterNotSent.Error() +
+					")"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -129,20 +141,25 @@ func TestObserverIsToldOfWaitsStealsAndLostLeases(t *testing.T) {
 		e := newEngine(t, st, idem.Config{Lease: lease, Observer: second})
 		wantKind(t, e.Do(t.Context(), taskOf(returning("", nil))), idem.Executed)
 		wantKind(t, <-end, idem.Replayed)
-		first.wants(t, "Claim Claimed attempt 1 0s", "LeaseLost attempt 1 0s (connection refused) ("+idem.ErrLeaseLost.Error()+")", "Handle attempt 1 1h0m0s (boom)",
+		first.wants(t, "Claim Claimed attempt 1 0s",
+			"LeaseLost attempt 1 0s (connection refused) ("+idem.ErrLeaseLost.Error()+")",
+			"Handle attempt 1 1h0m0s (boom)",
 			"Settle release attempt 1 0s ("+store.ErrFenced.Error()+")", "End Replayed attempt 1 0s")
 		waits := slices.IndexFunc(second.lines, func(line string) bool {
-			return !strings.HasPrefix(line, "Claim InFlight attempt 1") && !strings.HasPrefix(line, "Wait attempt 1")
+			return !strings.HasPrefix(line, "Claim InFlight attempt 1") &&
+				!strings.HasPrefix(line, "Wait attempt 1")
 		})
 		if waits < 4 {
 			t.Errorf("%q", second.lines)
 		}
 		second.lines = second.lines[max(0, waits):]
-		second.wants(t, "Claim Claimed stolen attempt 2 0s", "Handle attempt 2 0s", "Settle complete attempt 2 0s", "End Executed attempt 2 0s")
+		second.wants(t, "Claim Claimed stolen attempt 2 0s", "Handle attempt 2 0s",
+			"Settle complete attempt 2 0s", "End Executed attempt 2 0s")
 	})
 }
 
-// A session tells the steps of tasks whose claims are sent ahead and whose completions are sent together. Their callers know the ends.
+// A session tells the steps of tasks whose claims are sent ahead and whose completions are sent together.
+// Their callers know the ends.
 func TestObserverIsToldTheStepsOfASession(t *testing.T) {
 	d := &diary{}
 	e := newEngine(t, memstore.New(memstore.Config{BatchSize: 25}), idem.Config{Observer: d})
@@ -160,7 +177,8 @@ func TestObserverIsToldTheStepsOfASession(t *testing.T) {
 		at := strings.LastIndex(line, " ")
 		d.lines[i] = line[:at]
 	}
-	d.wants(t, "Claim Claimed attempt 1", "Claim Claimed attempt 1", "Handle attempt 1", "Settle complete attempt 1", "Release attempt 1", "Handle attempt 0")
+	d.wants(t, "Claim Claimed attempt 1", "Claim Claimed attempt 1", "Handle attempt 1",
+		"Settle complete attempt 1", "Release attempt 1", "Handle attempt 0")
 }
 
 func TestStepsHaveNames(t *testing.T) {

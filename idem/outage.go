@@ -9,26 +9,30 @@ import (
 	"time"
 )
 
-// ErrHandlerDown means that a task was not tried, or that its attempt was given back, because the handler fails for all tasks: the first attempts of
-// Config.OutageFailures different keys failed, and no task succeeded between them.
+// ErrHandlerDown means that a task was not tried, or that its attempt was given back, because the handler
+// fails for all tasks: the first attempts of Config.OutageFailures different keys failed, and no task
+// succeeded between them.
 var ErrHandlerDown = errors.New("idem: the handler fails for all tasks")
 
-// The pauses between two tries of the handler during an outage. Each is twice as long as the one before, less a random part of up to a quarter.
+// The pauses between two tries of the handler during an outage. Each is twice as long as the one before, less
+// a random part of up to a quarter.
 const (
 	firstTry = time.Second
 	lastTry  = time.Minute
 )
 
-// maxKnown bounds the memory for keys that have failed. One that is forgotten may be a sign of an outage once more.
+// maxKnown bounds the memory for keys that have failed. One that is forgotten may be a sign of an outage once
+// more.
 const maxKnown = 10_000
 
-// outage recognises an outage of what the handler needs, for example of an API that is down. It then gives back attempts, and lets one task at a time
-// try the handler, until one succeeds.
+// outage recognises an outage of what the handler needs, for example of an API that is down. It then gives
+// back attempts, and lets one task at a time try the handler, until one succeeds.
 //
-// Each key is a sign of an outage once, by its first attempt. Otherwise bad messages that are tried again and again would look like one.
+// Each key is a sign of an outage once, by its first attempt. Otherwise bad messages that are tried again and
+// again would look like one.
 //
-// During the outage, a key that has failed may try the handler the later, the less time has passed since it tried. Otherwise a bad message at the
-// beginning of each batch would take each try.
+// During the outage, a key that has failed may try the handler the later, the less time has passed since it
+// tried. Otherwise a bad message at the beginning of each batch would take each try.
 type outage struct {
 	failures int           // Config.OutageFailures
 	limit    time.Duration // Config.OutageLimit
@@ -52,12 +56,14 @@ func newOutage(cfg *Config) *outage {
 	if cfg.OutageFailures < 0 {
 		return nil
 	}
-	o := &outage{failures: cfg.OutageFailures, limit: max(0, cfg.OutageLimit), lease: cfg.Lease, known: make(map[string]struct{})}
+	o := &outage{failures: cfg.OutageFailures, limit: max(0, cfg.OutageLimit), lease: cfg.Lease,
+		known: make(map[string]struct{})}
 	o.healthy.Store(true)
 	return o
 }
 
-// quiet reports whether nothing is to be decided or forgotten: no key is remembered, or outages are not recognised.
+// quiet reports whether nothing is to be decided or forgotten: no key is remembered, or outages are not
+// recognised.
 func (o *outage) quiet() bool { return o == nil || o.healthy.Load() }
 
 // wait returns how long no task can try the handler, and whether there is an outage.
@@ -70,7 +76,8 @@ func (o *outage) wait(now time.Time) (wait time.Duration, down bool) {
 	return o.left(now), o.holds(now)
 }
 
-// holdsBack returns the error of tasks for which no claim is sent, because none of them can try the handler now.
+// holdsBack returns the error of tasks for which no claim is sent, because none of them can try the handler
+// now.
 func (o *outage) holdsBack(now time.Time) (err error, held bool) {
 	if o.quiet() {
 		return nil, false
@@ -99,7 +106,8 @@ func (o *outage) holds(now time.Time) bool {
 	return !o.since.IsZero() && (o.limit == 0 || now.Sub(o.since) < o.limit)
 }
 
-// begin asks whether the task of a claim may call the handler. If not, it returns how long the task must wait at least.
+// begin asks whether the task of a claim may call the handler. If not, it returns how long the task must wait
+// at least.
 func (o *outage) begin(claim *Claim) (wait time.Duration, err error) {
 	if o.quiet() || claim.Task.Rejected {
 		return 0, nil
@@ -121,8 +129,8 @@ func (o *outage) begin(claim *Claim) (wait time.Duration, err error) {
 	return 0, nil
 }
 
-// turn returns how much later than others a key may try the handler: at once if it has not failed during the outage, after a pause if it was the last
-// that failed.
+// turn returns how much later than others a key may try the handler: at once if it has not failed during the
+// outage, after a pause if it was the last that failed.
 func (o *outage) turn(key string) time.Duration {
 	if i := slices.Index(o.failed, key); i >= 0 {
 		return o.pause * time.Duration(i+1) / time.Duration(len(o.failed))
@@ -153,7 +161,8 @@ func (o *outage) forget(key string) {
 	o.healthy.Store(len(o.known) == 0 && o.since.IsZero() && len(o.failed) == 0)
 }
 
-// undecided is the end of a task that says nothing about what the handler needs: the error was permanent, or the caller cancelled it.
+// undecided is the end of a task that says nothing about what the handler needs: the error was permanent, or
+// the caller cancelled it.
 func (o *outage) undecided(key string) {
 	if o.quiet() {
 		return
@@ -165,9 +174,10 @@ func (o *outage) undecided(key string) {
 	}
 }
 
-// failedBy counts a failed attempt at a key. During an outage, and if it begins with this attempt, it returns how long no task can try the handler, and
-// the error of a task whose attempt is given back.
-func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (wait time.Duration, down error) {
+// failedBy counts a failed attempt at a key. During an outage, and if it begins with this attempt, it returns
+// how long no task can try the handler, and the error of a task whose attempt is given back.
+func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (wait time.Duration,
+	down error) {
 	if o == nil {
 		return 0, nil
 	}
@@ -178,7 +188,8 @@ func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (wa
 	if (o.since.IsZero() && (before || attempt > 1)) || (!o.since.IsZero() && !o.holds(now)) {
 		return 0, nil
 	}
-	o.failed, o.last = append(slices.DeleteFunc(o.failed, func(other string) bool { return other == key }), key), err
+	o.failed, o.last = append(slices.DeleteFunc(o.failed, func(other string) bool { return other == key }),
+		key), err
 	switch {
 	case o.since.IsZero() && len(o.failed) < o.failures:
 		return 0, nil

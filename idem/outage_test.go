@@ -75,7 +75,8 @@ func (a *api) wantGivenBack(key string) {
 	equal(a, "the code of the failure", entry.Failure.Code, store.CodeUnavailable)
 }
 
-// untilTried delivers a message four times a second until its handler is called, and returns how long that took.
+// untilTried delivers a message four times a second until its handler is called, and returns how long that
+// took.
 func (a *api) untilTried(key string) (took time.Duration) {
 	a.Helper()
 	began, before := time.Now(), len(a.called)
@@ -102,7 +103,8 @@ func TestOutageIsRecognised(t *testing.T) {
 	})
 }
 
-// One task at a time tries the handler, after a pause that grows up to a minute. All are tried as soon as one has succeeded.
+// One task at a time tries the handler, after a pause that grows up to a minute. All are tried as soon as one
+// has succeeded.
 func TestOneTaskTriesTheHandlerDuringAnOutage(t *testing.T) {
 	withAPI(t, idem.Config{}, func(a *api) {
 		a.begin()
@@ -123,7 +125,8 @@ func TestOneTaskTriesTheHandlerDuringAnOutage(t *testing.T) {
 	})
 }
 
-// While a task tries the handler, others are not tried. If the handler does not return, another task tries after a lease.
+// While a task tries the handler, others are not tried. If the handler does not return, another task tries
+// after a lease.
 func TestTaskThatTriesTheHandlerIsAlone(t *testing.T) {
 	withAPI(t, idem.Config{}, func(a *api) {
 		a.begin()
@@ -196,7 +199,8 @@ func TestFailuresThatAreNoOutage(t *testing.T) {
 		keys   []string
 		ends   idem.Kind
 	}{
-		"four keys, again and again": {idem.Config{MaxAttempts: 5}, errBoom, nil, []string{"a", "b", "c", "d"}, idem.DeadLettered},
+		"four keys, again and again": {idem.Config{MaxAttempts: 5}, errBoom, nil,
+			[]string{"a", "b", "c", "d"}, idem.DeadLettered},
 		"keys that have failed before": {idem.Config{}, errBoom, func(a *api) {
 			for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
 				a.err = errBoom
@@ -205,8 +209,10 @@ func TestFailuresThatAreNoOutage(t *testing.T) {
 				a.do("good after " + key)
 			}
 		}, []string{"a", "b", "c", "d", "e", "f"}, idem.DeadLettered},
-		"permanent errors": {idem.Config{}, idem.Permanent(errBoom), nil, []string{"a", "b", "c", "d", "e", "f"}, idem.ReplayedFailed},
-		"off":              {idem.Config{OutageFailures: -1}, errBoom, nil, []string{"a", "b", "c", "d", "e", "f"}, idem.DeadLettered},
+		"permanent errors": {idem.Config{}, idem.Permanent(errBoom), nil,
+			[]string{"a", "b", "c", "d", "e", "f"}, idem.ReplayedFailed},
+		"off": {idem.Config{OutageFailures: -1}, errBoom, nil,
+			[]string{"a", "b", "c", "d", "e", "f"}, idem.DeadLettered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withAPI(t, tc.cfg, func(a *api) {
@@ -284,7 +290,8 @@ func TestCancelledHandlerIsNoSignOfAnOutage(t *testing.T) {
 	withAPI(t, idem.Config{}, func(a *api) {
 		for i := range 6 {
 			ctx, cancel := context.WithCancel(a.Context())
-			task := taskWithDeadLetters(a.letters, idem.HandlerFunc(func(context.Context) ([]byte, error) { cancel(); return nil, errBoom }))
+			task := taskWithDeadLetters(a.letters,
+				idem.HandlerFunc(func(context.Context) ([]byte, error) { cancel(); return nil, errBoom }))
 			task.Key = fmt.Sprint("cancelled", i)
 			wantKind(t, a.engine.Do(ctx, task), idem.Retry)
 		}
@@ -293,7 +300,8 @@ func TestCancelledHandlerIsNoSignOfAnOutage(t *testing.T) {
 	})
 }
 
-// Each key is a sign of an outage once: keys whose attempts an outage has given back are none when they fail again.
+// Each key is a sign of an outage once: keys whose attempts an outage has given back are none when they fail
+// again.
 func TestKeyIsASignOfAnOutageOnce(t *testing.T) {
 	withAPI(t, idem.Config{}, func(a *api) {
 		a.begin()
@@ -315,7 +323,8 @@ func TestKeyIsASignOfAnOutageOnce(t *testing.T) {
 // A key that fails after each redrive is a sign of an outage once.
 func TestRedrivenKeyIsASignOfAnOutageOnce(t *testing.T) {
 	withAPI(t, idem.Config{MaxAttempts: 1}, func(a *api) {
-		task := taskWithDeadLetters(a.letters, idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, a.err }))
+		task := taskWithDeadLetters(a.letters,
+			idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, a.err }))
 		for range 10 { // twice as often as Config.OutageFailures
 			out := a.engine.Do(a.Context(), task)
 			wantKind(t, out, idem.DeadLettered)

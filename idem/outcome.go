@@ -10,27 +10,35 @@ type Kind uint8
 
 // The kinds of outcome. Settled kinds need no further delivery; the others do.
 const (
-	KindUnknown      Kind = iota
-	Executed              // the handler ran and its key completed
-	Replayed              // the key had completed before; Outcome.Result is the stored result
-	ReplayedFailed        // the key had failed before, and its dead letter was sent then
-	DeadLettered          // the dead letter was sent and the key became FAILED
-	FailedOpen            // the handler ran without protection, because the store was unavailable and the engine fails open
-	Unprotected           // the handler ran without protection, by Session.RunUnprotected
-	Retry                 // the handler failed or was cancelled, and the key was released or is held until its lease ends; or store.ErrForeignEntry
-	DependencyDown        // the handler returned Unavailable, or failed during an outage; the key was released and the attempt not counted
-	InFlight              // another owner has the key
-	NotStarted            // too little time was left, or ErrHandlerDown; the attempt was not counted
-	Fenced                // another owner took the key; the result was discarded
-	CompletionFailed      // the handler ran, or the dead letter was sent, but the store did not confirm it: STARTED until the lease ends
-	StoreDown             // the store did not answer; the handler was not called
-	Mismatched            // store.ErrFingerprintMismatch; the entry is unchanged
-	InvalidKey            // store.ErrInvalidKey
-	lastKind         = InvalidKey
+	KindUnknown    Kind = iota
+	Executed            // the handler ran and its key completed
+	Replayed            // the key had completed before; Outcome.Result is the stored result
+	ReplayedFailed      // the key had failed before, and its dead letter was sent then
+	DeadLettered        // the dead letter was sent and the key became FAILED
+	// the handler ran without protection, because the store was unavailable and the engine fails open
+	FailedOpen
+	Unprotected // the handler ran without protection, by Session.RunUnprotected
+	// the handler failed or was cancelled, and the key was released or is held until its lease ends; or
+	// store.ErrForeignEntry
+	Retry
+	// the handler returned Unavailable, or failed during an outage; the key was released and the attempt not
+	// counted
+	DependencyDown
+	InFlight   // another owner has the key
+	NotStarted // too little time was left, or ErrHandlerDown; the attempt was not counted
+	Fenced     // another owner took the key; the result was discarded
+	// the handler ran, or the dead letter was sent, but the store did not confirm it: STARTED until the lease
+	// ends
+	CompletionFailed
+	StoreDown  // the store did not answer; the handler was not called
+	Mismatched // store.ErrFingerprintMismatch; the entry is unchanged
+	InvalidKey // store.ErrInvalidKey
+	lastKind   = InvalidKey
 )
 
 var kindNames = [...]string{
-	"Unknown", "Executed", "Replayed", "ReplayedFailed", "DeadLettered", "FailedOpen", "Unprotected", "Retry", "DependencyDown",
+	"Unknown", "Executed", "Replayed", "ReplayedFailed", "DeadLettered", "FailedOpen", "Unprotected", "Retry",
+	"DependencyDown",
 	"InFlight", "NotStarted", "Fenced", "CompletionFailed", "StoreDown", "Mismatched", "InvalidKey",
 }
 
@@ -47,7 +55,8 @@ func (k Kind) Settled() bool {
 	switch k {
 	case Executed, Replayed, ReplayedFailed, DeadLettered, FailedOpen, Unprotected:
 		return true
-	case KindUnknown, Retry, DependencyDown, InFlight, NotStarted, Fenced, CompletionFailed, StoreDown, Mismatched, InvalidKey:
+	case KindUnknown, Retry, DependencyDown, InFlight, NotStarted, Fenced, CompletionFailed, StoreDown,
+		Mismatched, InvalidKey:
 	}
 	return false
 }
@@ -58,20 +67,21 @@ type Outcome struct {
 	Key     string // as stored (see store.Key)
 	Token   int64  // the fencing token of the claim, or of the entry that was replayed; 0 if there was none
 	Attempt int    // the number of the attempt, from 1; 0 if there was none
-	// Source is the place of the message that claimed the key last, if the entry of a duplicate or of another owner was read: Task.Source if it
-	// was this one.
+	// Source is the place of the message that claimed the key last, if the entry of a duplicate or of another
+	// owner was read: Task.Source if it was this one.
 	Source string
-	// FirstClaimed is the time of the first claim of the key, by the clock of the store or of the host that claimed it; zero if the
-	// entry was not read.
+	// FirstClaimed is the time of the first claim of the key, by the clock of the store or of the host that
+	// claimed it; zero if the entry was not read.
 	FirstClaimed time.Time
 	Stolen       bool // the claim took the key from an owner whose lease had ended
 	// Fenced reports that the claim was lost, also if the task is settled because the new owner completed it.
 	Fenced bool
 	Result []byte // of the handler, or the stored one
-	// Err is the reason, for every kind that is not settled, and for DeadLettered, ReplayedFailed and FailedOpen. With Executed
-	// and Replayed it may be store.ErrResultNotStored.
+	// Err is the reason, for every kind that is not settled, and for DeadLettered, ReplayedFailed and
+	// FailedOpen. With Executed and Replayed it may be store.ErrResultNotStored.
 	Err error
-	// RetryIn is how long another try would come too early: with Retry because the key can't be claimed, with ErrHandlerDown because of the outage.
+	// RetryIn is how long another try would come too early: with Retry because the key can't be claimed, with
+	// ErrHandlerDown because of the outage.
 	RetryIn    time.Duration
 	ClaimTook  time.Duration // latency of the claim
 	SettleTook time.Duration // latency of the settlement
@@ -80,8 +90,8 @@ type Outcome struct {
 // Attempt describes the claim under which a handler runs.
 type Attempt struct {
 	Key string // of the task
-	// Token is the fencing token: of two owners of a key, the later one has the larger token. A system that receives
-	// effects and remembers the greatest token can refuse an earlier owner.
+	// Token is the fencing token: of two owners of a key, the later one has the larger token. A system that
+	// receives effects and remembers the greatest token can refuse an earlier owner.
 	Token  int64
 	Number int    // from 1; the last one is the engine's MaxAttempts
 	Source string // of the task

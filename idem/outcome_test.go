@@ -9,7 +9,8 @@ import (
 
 func TestKinds(t *testing.T) {
 	settled := map[idem.Kind]bool{
-		idem.Executed: true, idem.Replayed: true, idem.ReplayedFailed: true, idem.DeadLettered: true, idem.FailedOpen: true, idem.Unprotected: true,
+		idem.Executed: true, idem.Replayed: true, idem.ReplayedFailed: true, idem.DeadLettered: true,
+		idem.FailedOpen: true, idem.Unprotected: true,
 	}
 	names := map[string]idem.Kind{}
 	for k := idem.KindUnknown; k <= idem.InvalidKey; k++ {
@@ -27,7 +28,8 @@ func TestKinds(t *testing.T) {
 
 func TestSettleOpNames(t *testing.T) {
 	for op, want := range map[store.SettleOp]string{
-		store.OpComplete: "complete", store.OpFail: "fail", store.OpRelease: "release", store.OpExtend: "extend", 0: "unknown",
+		store.OpComplete: "complete", store.OpFail: "fail", store.OpRelease: "release",
+		store.OpExtend: "extend", 0: "unknown",
 	} {
 		equal(t, "an operation", op.String(), want)
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Range is a sequence of tasks that one lease claims together, such as the records of a partition in a batch (Config.ClaimByPartition). The
-// caller sets Key, Source and Claims, calls Session.ClaimRanges, runs the claims, and calls Session.ReleaseRanges. The tasks of a range without an end
-// are not known when its lease is claimed: see Session.HoldRange.
+// Range is a sequence of tasks that one lease claims together, such as the records of a partition in a batch
+// (Config.ClaimByPartition). The caller sets Key, Source and Claims, calls Session.ClaimRanges, runs the
+// claims, and calls Session.ReleaseRanges. The tasks of a range without an end are not known when its lease
+// is claimed: see Session.HoldRange.
 //
-// docs/design.md ("Claims by partition range") states its rules, P1 to P7; the comment of each function names its rule.
+// docs/design.md ("Claims by partition range") states its rules, P1 to P7; the comment of each function names
+// its rule.
 type Range struct {
 	Key    string   // of the lease; it must not be the key of a task
 	Source string   // the place of the first message
@@ -41,12 +43,14 @@ func (r *Range) Held() bool { return r.lease.res.State == store.Claimed }
 // InFlight reports whether another owner has the lease.
 func (r *Range) InFlight() bool { return r.lease.res.State == store.ClaimInFlight }
 
-// ClaimRanges claims the leases in one call to the store, and reads the keys of their tasks. Afterwards ByPartition reports of each claim
-// whether it has a result, and can be run; the key of any other claim must be claimed by Session.Claim. If a lease can't be claimed, all claims of
-// its range have that result: if it is in flight elsewhere, the caller may wait (Session.Wait, Lease) and claim it again.
+// ClaimRanges claims the leases in one call to the store, and reads the keys of their tasks. Afterwards
+// ByPartition reports of each claim whether it has a result, and can be run; the key of any other claim must
+// be claimed by Session.Claim. If a lease can't be claimed, all claims of its range have that result: if it
+// is in flight elsewhere, the caller may wait (Session.Wait, Lease) and claim it again.
 //
-// The keys of the tasks are to be claimed if the positions of the range do not grow, or if the store does not answer and the engine fails open: then
-// each task is unprotected only if the store does not answer its own claim either. The keys of all tasks must differ, except those with ByKey.
+// The keys of the tasks are to be claimed if the positions of the range do not grow, or if the store does not
+// answer and the engine fails open: then each task is unprotected only if the store does not answer its own
+// claim either. The keys of all tasks must differ, except those with ByKey.
 func (s *Session) ClaimRanges(ranges []*Range) {
 	var leases []*Claim
 	for _, r := range ranges {
@@ -88,7 +92,8 @@ func enterAll(ranges []*Range) (claims []*Claim) {
 // Lease returns the claim of the lease, for Session.Wait and Session.WaitTime before it is claimed again.
 func (r *Range) Lease() *Claim { return &r.lease }
 
-// leaseClaim returns the claim of the lease, which has no limit of attempts. Its range ends after the last task (rule P2).
+// leaseClaim returns the claim of the lease, which has no limit of attempts. Its range ends after the last
+// task (rule P2).
 func (r *Range) leaseClaim() *Claim {
 	if c := &r.lease; c.span == nil {
 		c.Task, c.TakeOver = Task{Key: r.Key, Source: r.Source}, true
@@ -119,14 +124,16 @@ func (r *Range) notHeldError() error {
 			return fmt.Errorf("the lease of the range from %s: %w", r.Source, lease.res.Err)
 		}
 	case store.ClaimInFlight, store.ClaimLeaseOver:
-		return fmt.Errorf("%w: the lease of the range from %s: key %q, token %d, %s", ErrInFlight, r.Source, lease.key, lease.res.Entry.Token, lease.heldUntil())
+		return fmt.Errorf("%w: the lease of the range from %s: key %q, token %d, %s", ErrInFlight, r.Source,
+			lease.key, lease.res.Entry.Token, lease.heldUntil())
 	case store.ClaimCompleted, store.ClaimFailed:
 	}
-	return fmt.Errorf("%w: the lease of the range from %s: key %q, %s", store.ErrForeignEntry, r.Source, lease.key, lease.res.Entry.Status)
+	return fmt.Errorf("%w: the lease of the range from %s: key %q, %s", store.ErrForeignEntry, r.Source,
+		lease.key, lease.res.Entry.Status)
 }
 
-// begin begins the heartbeat of a lease that was claimed, which lasts until ReleaseRanges. It extends the lease instead
-// of those of the keys.
+// begin begins the heartbeat of a lease that was claimed, which lasts until ReleaseRanges. It extends the
+// lease instead of those of the keys.
 func (r *Range) begin(s *Session) {
 	r.token, r.running = r.lease.res.Entry.Token, make(map[*handlerContext]struct{})
 	if kept := r.lease.res.Entry.Range; kept != nil {
@@ -139,7 +146,8 @@ func (r *Range) begin(s *Session) {
 
 // Enter puts the claim into the range. It has no result yet.
 func (claim *Claim) Enter(r *Range) {
-	claim.within, claim.byPartition, claim.res, claim.owner, claim.insert = r, false, store.ClaimResult{}, "", nil
+	claim.within, claim.byPartition, claim.res, claim.owner, claim.insert = r, false, store.ClaimResult{}, "",
+		nil
 	if claim.ran == 0 {
 		claim.lease = nil
 	}
@@ -174,7 +182,8 @@ func (s *Session) read(all []*Claim, started time.Time) {
 	}
 }
 
-// found decides whether the result of a look is that of the claim, whether the claim is held by the range's lease, or whether its key must be claimed.
+// found decides whether the result of a look is that of the claim, whether the claim is held by the range's
+// lease, or whether its key must be claimed.
 func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
 	r := claim.within
 	absent := res.State == store.ClaimUnknown && res.Err == nil && res.Entry.Status == ""
@@ -190,15 +199,16 @@ func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
 		req.Owner, req.Token = r.lease.owner, max(r.token, min(res.Entry.Token, r.beat.end().UnixMilli()))
 		claim.owner, claim.claimedAt, claim.insert, claim.lease = req.Owner, r.lease.claimedAt, req, r
 		claim.res.State, claim.res.Entry = store.Claimed, store.Fresh(req, time.UnixMilli(req.Token))
-	default: // a live claim, a release, an entry past its retention, or a record that a dead owner may have begun
+	default:
+		// a live claim, a release, an entry past its retention, or a record that a dead owner may have begun
 		claim.owner = ""
 		return
 	}
 	claim.byPartition = true
 }
 
-// leastToken returns the smallest token that an absent key may get by a claim of the owner of a range: that of the lease, and a greater one than that
-// with which its handler has run; 0 without a range.
+// leastToken returns the smallest token that an absent key may get by a claim of the owner of a range: that
+// of the lease, and a greater one than that with which its handler has run; 0 without a range.
 func (claim *Claim) leastToken() int64 {
 	switch {
 	case claim.within == nil:

@@ -7,7 +7,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// lose ends the contexts of the running handlers because the lease is lost. A nil cause is the end of the heartbeat.
+// lose ends the contexts of the running handlers because the lease is lost. A nil cause is the end of the
+// heartbeat.
 func (r *Range) lose(cause error) {
 	if cause == nil {
 		return
@@ -23,7 +24,8 @@ func (r *Range) lose(cause error) {
 	}
 }
 
-// enter begins the handler of a task, whose context the loss of the lease ends. It returns the reason if the lease is lost.
+// enter begins the handler of a task, whose context the loss of the lease ends. It returns the reason if the
+// lease is lost.
 func (r *Range) enter(ctx *handlerContext) error {
 	if err := r.beat.over(); err != nil {
 		return err
@@ -46,7 +48,8 @@ func (r *Range) returned(ctx *handlerContext) error {
 	return r.lost
 }
 
-// resolved reports that the key of a task whose settlement under the lease had no answer has an entry, by the answer to a claim.
+// resolved reports that the key of a task whose settlement under the lease had no answer has an entry, by the
+// answer to a claim.
 func (claim *Claim) resolved() {
 	if claim.ran != 0 && claim.res.Err == nil && claim.res.Entry.Status != "" {
 		claim.closed(nil)
@@ -65,18 +68,21 @@ func (claim *Claim) closed(err error) {
 	r.open--
 }
 
-// fencedBy returns the answer to a settlement that found an entry under its key: as if another owner had taken the key (rule P4 in docs/design.md).
+// fencedBy returns the answer to a settlement that found an entry under its key: as if another owner had
+// taken the key (rule P4 in docs/design.md).
 func (claim *Claim) fencedBy(err error, token int64) error {
 	var refused *store.ClaimRefusedError
 	if claim.lease == nil || !errors.As(err, &refused) || refused.Result.Entry.Status == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %w", &store.FencedError{Key: claim.key, Token: token, Current: refused.Result.Entry}, err)
+	return fmt.Errorf("%w: %w", &store.FencedError{Key: claim.key, Token: token,
+		Current: refused.Result.Entry}, err)
 }
 
-// ReleaseRanges releases the leases that are held in one call to the store (rule P5). A lease is not released, and ends by itself, if it was lost, or if
-// the key of a task that has begun may have no entry: the next owner must claim the keys. The caller must have run the claims; it does not call
-// ReleaseRanges for a range of which a handler has not returned.
+// ReleaseRanges releases the leases that are held in one call to the store (rule P5). A lease is not
+// released, and ends by itself, if it was lost, or if the key of a task that has begun may have no entry: the
+// next owner must claim the keys. The caller must have run the claims; it does not call ReleaseRanges for a
+// range of which a handler has not returned.
 func (s *Session) ReleaseRanges(ranges ...*Range) {
 	var ss []store.Settlement
 	for _, r := range ranges {
@@ -99,7 +105,8 @@ func (r *Range) releasable() bool {
 	return r.open == 0 && r.lost == nil
 }
 
-// Abandon stops the extension of the lease, for a caller that must answer although a handler has not returned.
+// Abandon stops the extension of the lease, for a caller that must answer although a handler has not
+// returned.
 func (r *Range) Abandon() {
 	if r.Held() {
 		r.beat.stop()

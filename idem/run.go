@@ -9,9 +9,9 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Run runs a task after its claim and returns the outcome. A claimed task is executed and settled. If the store is
-// unavailable and the engine fails open, the task is executed without protection. Any other task is not executed. When
-// Run returns, the handler has returned.
+// Run runs a task after its claim and returns the outcome. A claimed task is executed and settled. If the
+// store is unavailable and the engine fails open, the task is executed without protection. Any other task is
+// not executed. When Run returns, the handler has returned.
 func (s *Session) Run(claim *Claim) Outcome {
 	x := s.execution(claim)
 	if set, left := x.attempt(); left {
@@ -20,15 +20,15 @@ func (s *Session) Run(claim *Claim) Outcome {
 	return x.out
 }
 
-// RunAsync is Run with group commit, for many tasks on a store that is a Batcher. It returns when the handler has
-// returned, and calls done with the outcome before it returns or later, from another goroutine. A completion is sent at
-// once if none is being sent; otherwise it is sent together with others in the next request. At most
-// Config.CommitWindow completions are unconfirmed: RunAsync waits for one before it calls the handler. The caller must
-// not use the claim, nor close the session, until done has been called.
+// RunAsync is Run with group commit, for many tasks on a store that is a Batcher. It returns when the handler
+// has returned, and calls done with the outcome before it returns or later, from another goroutine. A
+// completion is sent at once if none is being sent; otherwise it is sent together with others in the next
+// request. At most Config.CommitWindow completions are unconfirmed: RunAsync waits for one before it calls
+// the handler. The caller must not use the claim, nor close the session, until done has been called.
 //
-// RunAsync does not wait for a plain completion, because the effect already happened when the handler returned. It
-// waits for a completion that commits an effect, because the next handler may have to see the effect. On a store that
-// is no Batcher RunAsync is Run.
+// RunAsync does not wait for a plain completion, because the effect already happened when the handler
+// returned. It waits for a completion that commits an effect, because the next handler may have to see the
+// effect. On a store that is no Batcher RunAsync is Run.
 func (s *Session) RunAsync(claim *Claim, done func(Outcome)) {
 	if claim.res.State != store.Claimed || !s.commits.enter(s.handlers) {
 		done(s.Run(claim))
@@ -68,7 +68,8 @@ func (s *Session) notStartedError() error {
 	return fmt.Errorf("%w: less than %v", ErrDeadlineNear, s.engine.cfg.DeadlineMargin)
 }
 
-// callSealed calls the handler and returns the effect that it enlisted, for the caller to settle or to discard.
+// callSealed calls the handler and returns the effect that it enlisted, for the caller to settle or to
+// discard.
 func callSealed(ctx *handlerContext, h Handler) (result []byte, effect store.Effect, err error) {
 	var wrong error
 	func() {
@@ -87,8 +88,8 @@ func callSealed(ctx *handlerContext, h Handler) (result []byte, effect store.Eff
 	return result, effect, err
 }
 
-// call calls the handler and turns a panic into a PanicError, also a panic in a method of the returned error, such as
-// that of a nil pointer returned as an error.
+// call calls the handler and turns a panic into a PanicError, also a panic in a method of the returned error,
+// such as that of a nil pointer returned as an error.
 func call(ctx context.Context, h Handler) (result []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {

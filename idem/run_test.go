@@ -23,10 +23,13 @@ func TestHandlerErrors(t *testing.T) {
 		code     string
 	}{
 		{"an error that may pass", errBoom, idem.Retry, 1, 0, store.CodeError},
-		{"one that says when", idem.RetryAfter(errBoom, time.Minute), idem.Retry, 1, time.Minute, store.CodeError},
-		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown, 0, 0, store.CodeUnavailable},
+		{"one that says when", idem.RetryAfter(errBoom, time.Minute), idem.Retry, 1, time.Minute,
+			store.CodeError},
+		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown, 0, 0,
+			store.CodeUnavailable},
 		{
-			"a dependency that says when", idem.Unavailable(idem.RetryAfter(errBoom, time.Minute)), idem.DependencyDown, 0, time.Minute,
+			"a dependency that says when", idem.Unavailable(idem.RetryAfter(errBoom, time.Minute)),
+			idem.DependencyDown, 0, time.Minute,
 			store.CodeUnavailable,
 		},
 	} {
@@ -34,7 +37,8 @@ func TestHandlerErrors(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newSpy()
 				letters := &deadLetters{}
-				out := newEngine(t, st, idem.Config{}).Do(t.Context(), taskWithDeadLetters(letters, returning("", tc.err)))
+				out := newEngine(t, st, idem.Config{}).Do(t.Context(),
+					taskWithDeadLetters(letters, returning("", tc.err)))
 				wantKind(t, out, tc.kind)
 				wantErr(t, out.Err, errBoom)
 				entry := get(t, st, testKey)
@@ -61,9 +65,11 @@ func TestPermanentErrorIsDeadLetteredAtOnce(t *testing.T) {
 	equal(t, "attempts", entry.Attempts, 1)
 	equal(t, "code", entry.Failure.Code, store.CodePermanent)
 	b := letters.sent[0]
-	equal(t, "the dead letter's attempt", b.Attempt, idem.Attempt{Key: testKey, Token: entry.Token, Number: 1, Source: testSource})
+	equal(t, "the dead letter's attempt", b.Attempt,
+		idem.Attempt{Key: testKey, Token: entry.Token, Number: 1, Source: testSource})
 	equal(t, "the dead letter's stored key", b.StoredKey, hashed(testKey))
-	equal(t, "the dead letter's failure", b.Failure, store.Failure{Code: store.CodePermanent, Message: "boom"})
+	equal(t, "the dead letter's failure", b.Failure,
+		store.Failure{Code: store.CodePermanent, Message: "boom"})
 	wantErr(t, b.Err, errBoom)
 }
 
@@ -76,7 +82,8 @@ func TestDeadLetterIsSentBeforeFAILED(t *testing.T) {
 		equal(t, "settlements before", len(st.settled), 0)
 		return nil
 	}
-	newEngine(t, st, idem.Config{}).Do(t.Context(), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
+	newEngine(t, st, idem.Config{}).Do(t.Context(),
+		taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
 	equal(t, "dead letters", len(letters.sent), 1)
 	equal(t, "status", get(t, st, testKey).Status, store.StatusFailed)
 }
@@ -129,14 +136,16 @@ func TestUnansweredDeadLetterLeavesTimeToReleaseTheKey(t *testing.T) {
 			}
 			return land()
 		}
-		out := newEngine(t, st, idem.Config{}).Do(until(t, 15*time.Second), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
+		out := newEngine(t, st, idem.Config{}).Do(until(t, 15*time.Second),
+			taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
 		wantKind(t, out, idem.Retry)
 		wantErr(t, out.Err, idem.ErrDeadLetterNotSent, context.DeadlineExceeded)
 		equal(t, "released", ptr(get(t, st, testKey)).Released(), true)
 	})
 }
 
-// A dead-letter sink may take longer than a short lease, which is extended meanwhile. Otherwise the letter would be sent again and again.
+// A dead-letter sink may take longer than a short lease, which is extended meanwhile. Otherwise the letter
+// would be sent again and again.
 func TestDeadLetterMayTakeLongerThanALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -144,14 +153,16 @@ func TestDeadLetterMayTakeLongerThanALease(t *testing.T) {
 			pass(4 * time.Second)
 			return ctx.Err()
 		}}
-		out := newEngine(t, st, idem.Config{Lease: time.Second}).Do(t.Context(), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
+		out := newEngine(t, st, idem.Config{Lease: time.Second}).Do(t.Context(),
+			taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
 		wantKind(t, out, idem.DeadLettered)
 	})
 }
 
 func TestPanicOfADeadLetterSinkIsReported(t *testing.T) {
 	letters := &deadLetters{onSend: func(context.Context, idem.DeadLetter) error { panic("no queue") }}
-	out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(), taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
+	out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(),
+		taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
 	wantKind(t, out, idem.Retry)
 	var p *idem.PanicError
 	if !errors.As(out.Err, &p) || p.Value != "no queue" || !bytes.Contains(p.Stack, []byte("run_test.go")) {
@@ -182,7 +193,8 @@ func TestLastAttemptIsDeadLettered(t *testing.T) {
 	equal(t, "calls of the handler", h.calls, 3)
 }
 
-// A task that kills its process has been charged with its claim, so it is not begun more often than the limit allows.
+// A task that kills its process has been charged with its claim, so it is not begun more often than the limit
+// allows.
 func TestTaskThatKillsItsProcessIsDeadLettered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -234,7 +246,8 @@ func TestExhaustedTaskIsNotExecutedAgainIfItsDeadLetterFails(t *testing.T) {
 }
 
 func TestTasksWithoutDeadLettersNeverFail(t *testing.T) {
-	for name, err := range map[string]error{"an error that may pass": errBoom, "a permanent one": idem.Permanent(errBoom)} {
+	for name, err := range map[string]error{"an error that may pass": errBoom,
+		"a permanent one": idem.Permanent(errBoom)} {
 		t.Run(name, func(t *testing.T) {
 			st := newSpy()
 			e := newEngine(t, st, idem.Config{MaxAttempts: 2})
@@ -243,7 +256,8 @@ func TestTasksWithoutDeadLettersNeverFail(t *testing.T) {
 				out := e.Do(t.Context(), taskOf(h))
 				wantKind(t, out, idem.Retry)
 				wantErr(t, out.Err, errBoom)
-				equal(t, "it says why it is not given up", errors.Is(out.Err, idem.ErrNoDeadLetters), idem.IsPermanent(err))
+				equal(t, "it says why it is not given up", errors.Is(out.Err, idem.ErrNoDeadLetters),
+					idem.IsPermanent(err))
 				equal(t, "attempt", out.Attempt, n+1)
 			}
 			equal(t, "calls of the handler", h.calls, 5)
@@ -283,8 +297,8 @@ func TestUnavailableDependencyCostsNoAttempts(t *testing.T) {
 	equal(t, "dead letters", len(letters.sent), 0)
 }
 
-// An error that a handler returns after its caller cancelled it may be the result of the cancellation: it costs no attempt, and no
-// dead letter is sent. The failure that was recorded before stays.
+// An error that a handler returns after its caller cancelled it may be the result of the cancellation: it
+// costs no attempt, and no dead letter is sent. The failure that was recorded before stays.
 func TestCancelledHandlerCostsNoAttempt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
@@ -305,11 +319,12 @@ func TestCancelledHandlerCostsNoAttempt(t *testing.T) {
 			wantKind(t, e.Do(t.Context(), taskWithDeadLetters(letters, returning("", errBoom))), idem.Retry)
 			before := get(t, st, testKey)
 			ctx, cancel := context.WithCancel(t.Context())
-			out := e.Do(ctx, taskWithDeadLetters(letters, &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-				cancel()
-				<-ctx.Done()
-				return []byte("receipt"), tc.err
-			}}))
+			out := e.Do(ctx, taskWithDeadLetters(letters,
+				&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+					cancel()
+					<-ctx.Done()
+					return []byte("receipt"), tc.err
+				}}))
 			wantKind(t, out, tc.kind)
 			equal(t, "attempt", out.Attempt, 2)
 			if out.Kind.Settled() {
@@ -347,7 +362,8 @@ func TestPanicIsAFailureOfItsTask(t *testing.T) {
 	}
 }
 
-// nilError is an error whose methods need a receiver. Returning a nil pointer to it as an error is a common mistake.
+// nilError is an error whose methods need a receiver. Returning a nil pointer to it as an error is a common
+// mistake.
 type nilError struct{ cause error }
 
 func (e *nilError) Error() string { return e.cause.Error() }
@@ -371,9 +387,11 @@ func TestErrorWhoseMethodsPanicIsAFailureOfItsTask(t *testing.T) {
 
 func TestLongMessageIsTruncated(t *testing.T) {
 	for name, tc := range map[string]struct{ message, want string }{
-		"in the middle of a character": {"x" + strings.Repeat("ж", store.MaxFailureMessage), "x" + strings.Repeat("ж", store.MaxFailureMessage/2-1)},
-		"not UTF-8":                    {"a\xFFb", "a\uFFFDb"},
-		"just short enough":            {strings.Repeat("m", store.MaxFailureMessage), strings.Repeat("m", store.MaxFailureMessage)},
+		"in the middle of a character": {"x" + strings.Repeat("ж", store.MaxFailureMessage),
+			"x" + strings.Repeat("ж", store.MaxFailureMessage/2-1)},
+		"not UTF-8": {"a\xFFb", "a\uFFFDb"},
+		"just short enough": {strings.Repeat("m", store.MaxFailureMessage),
+			strings.Repeat("m", store.MaxFailureMessage)},
 	} {
 		st := newSpy()
 		newEngine(t, st, idem.Config{}).Do(t.Context(), taskOf(returning("", errors.New(tc.message))))
@@ -394,7 +412,8 @@ func TestResultsThatAreNotStored(t *testing.T) {
 		{"the largest that is", 0, large[1:], nil, 0, nil},
 		{"too large", 0, large, nil, len(large), nil},
 		{"none is to be stored", -1, "r", nil, 1, nil},
-		{"can't be encoded", 0, "", idem.ResultUnavailable(errBoom), store.ResultUnencodable, store.ErrResultNotStored},
+		{"can't be encoded", 0, "", idem.ResultUnavailable(errBoom), store.ResultUnencodable,
+			store.ErrResultNotStored},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			st := newSpy()
@@ -410,7 +429,8 @@ func TestResultsThatAreNotStored(t *testing.T) {
 			equal(t, "stored", entry.Result != nil, tc.omitted == 0)
 			out = e.Do(t.Context(), task)
 			wantKind(t, out, idem.Replayed)
-			equal(t, "the replay has no result", errors.Is(out.Err, store.ErrResultNotStored), tc.omitted != 0)
+			equal(t, "the replay has no result", errors.Is(out.Err, store.ErrResultNotStored),
+				tc.omitted != 0)
 			if tc.omitted == 0 {
 				equal(t, "replayed result", string(out.Result), tc.result)
 			} else if out.Result != nil {

@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// Session runs tasks until the deadline of the context that it was created with, for example that of an invocation. Handlers get
-// contexts that end Config.DeadlineMargin before the deadline. The margin is the time for settlements and dead letters. Its last
-// quarter is left for the caller to answer (budget.go).
+// Session runs tasks until the deadline of the context that it was created with, for example that of an
+// invocation. Handlers get contexts that end Config.DeadlineMargin before the deadline. The margin is the
+// time for settlements and dead letters. Its last quarter is left for the caller to answer (budget.go).
 //
 // A session is safe for concurrent use.
 type Session struct {
 	engine   *Engine
 	ctx      context.Context // for claims: the caller's, less the time for its answer
 	handlers context.Context // ends at the deadline less the margin
-	settling context.Context // as ctx, but does not end when the caller cancels: an effect that took place is recorded
-	deadline time.Time       // the caller's
-	bounded  bool            // the caller's context has a deadline
+	// as ctx, but does not end when the caller cancels: an effect that took place is recorded
+	settling context.Context
+	deadline time.Time // the caller's
+	bounded  bool      // the caller's context has a deadline
 	cancel   context.CancelFunc
 
 	commits commits
@@ -52,11 +53,12 @@ func (s *Session) Close() {
 	s.cancel()
 }
 
-// Flush sends the completions of RunAsync that wait to be sent together with others. Call it when no more tasks will be run.
+// Flush sends the completions of RunAsync that wait to be sent together with others. Call it when no more
+// tasks will be run.
 func (s *Session) Flush() { s.commits.flush() }
 
-// WaitForCommits waits until the completions of RunAsync have been answered, or until the session's time ends. Call it before a task
-// that may end the process.
+// WaitForCommits waits until the completions of RunAsync have been answered, or until the session's time
+// ends. Call it before a task that may end the process.
 func (s *Session) WaitForCommits() { s.commits.wait(s.handlers) }
 
 // Handlers returns the parent of the handlers' contexts, which ends at the deadline less the margin.

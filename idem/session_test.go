@@ -44,7 +44,8 @@ func TestManyTasksAreClaimedInOneCall(t *testing.T) {
 	s.Claim(claims)
 	equal(t, "calls of the store", len(st.claims), 2)
 	equal(t, "claims in the second", len(st.claims[1]), 3)
-	for i, want := range []store.ClaimState{store.Claimed, store.ClaimUnknown, store.ClaimCompleted, store.Claimed} {
+	for i, want := range []store.ClaimState{store.Claimed, store.ClaimUnknown, store.ClaimCompleted,
+		store.Claimed} {
 		equal(t, "state of claim "+strconv.Itoa(i), claims[i].State(), want)
 	}
 	wantErr(t, claims[1].Err(), store.ErrInvalidKey)
@@ -76,7 +77,8 @@ func TestUnclaimedTaskIsNotRun(t *testing.T) {
 // loseReply returns a hook for onClaim: the first claim succeeds, but its answer is lost.
 func loseReply() func(context.Context, []store.ClaimRequest, func() []store.ClaimResult) []store.ClaimResult {
 	lost := false
-	return func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
+	return func(_ context.Context, _ []store.ClaimRequest,
+		land func() []store.ClaimResult) []store.ClaimResult {
 		results := land()
 		if !lost {
 			lost = true
@@ -110,8 +112,8 @@ func TestClaimWithALostReplyIsRecognised(t *testing.T) {
 	})
 }
 
-// The lease of a retried claim begins with its first request. A heartbeat that counted from the second request would be too
-// late.
+// The lease of a retried claim begins with its first request. A heartbeat that counted from the second
+// request would be too late.
 func TestLeaseOfARetriedClaimStartsWithTheFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -191,7 +193,8 @@ func TestReleaseRefundsAttempts(t *testing.T) {
 	equal(t, "attempt", out.Attempt, 1)
 }
 
-// A release without an answer may be applied at any later time. It would release a claim by the same owner with the same token.
+// A release without an answer may be applied at any later time. It would release a claim by the same owner
+// with the same token.
 func TestClaimAfterAReleaseHasANewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
@@ -241,7 +244,8 @@ func TestUnresponsiveStoreLeavesTimeForTheAnswer(t *testing.T) {
 		kind idem.Kind
 	}{
 		{"claim", func(st *spy) {
-			st.onClaim = func(ctx context.Context, reqs []store.ClaimRequest, _ func() []store.ClaimResult) []store.ClaimResult {
+			st.onClaim = func(ctx context.Context, reqs []store.ClaimRequest,
+				_ func() []store.ClaimResult) []store.ClaimResult {
 				<-ctx.Done()
 				return down(ctx.Err())(ctx, reqs, nil)
 			}
@@ -266,7 +270,8 @@ func TestUnresponsiveStoreLeavesTimeForTheAnswer(t *testing.T) {
 	}
 }
 
-// foreign is a context of a type that package context does not know: a child of it needs a goroutine until it is cancelled.
+// foreign is a context of a type that package context does not know: a child of it needs a goroutine until it
+// is cancelled.
 type foreign struct{ context.Context }
 
 func (foreign) Done() <-chan struct{} { return make(chan struct{}) }

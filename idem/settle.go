@@ -20,7 +20,8 @@ type settlementAnswer struct {
 
 func (claim *Claim) settlement(op store.SettleOp, retention time.Duration) store.Settlement {
 	return store.Settlement{
-		Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.owner, Retention: retention, Claim: claim.insert,
+		Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.owner, Retention: retention,
+		Claim: claim.insert,
 	}
 }
 
@@ -30,7 +31,8 @@ func (x *execution) retry(err error, delay time.Duration) {
 	x.release(failureOf(err), delay, false)
 }
 
-// refund releases the key and does not count the attempt. The key can't be claimed again before delay has passed.
+// refund releases the key and does not count the attempt. The key can't be claimed again before delay has
+// passed.
 func (x *execution) refund(f *store.Failure, delay time.Duration) {
 	x.out.RetryIn = max(x.out.RetryIn, delay)
 	x.release(f, delay, true)
@@ -64,22 +66,23 @@ func (x *execution) settled(set store.Settlement, answer settlementAnswer) {
 	x.claim.reset()
 }
 
-// received tells the observer the answer to a settlement. The attempt is that of the outcome, because the claim may
-// have been reset.
+// received tells the observer the answer to a settlement. The attempt is that of the outcome, because the
+// claim may have been reset.
 func (x *execution) received(set *store.Settlement, answer settlementAnswer, token int64) settlementAnswer {
 	answer.err = x.claim.fencedBy(answer.err, token)
 	x.out.SettleTook = answer.took
 	if observer := x.cfg().Observer; observer != nil {
 		observer.Observe(x.session.ctx, Event{
-			Step: observe.Settle, Task: &x.claim.Task, Attempt: x.out.attempt(&x.claim.Task), StoredKey: x.claim.key,
-			Op: set.Op, Took: answer.took, Err: answer.err,
+			Step: observe.Settle, Task: &x.claim.Task, Attempt: x.out.attempt(&x.claim.Task),
+			StoredKey: x.claim.key,
+			Op:        set.Op, Took: answer.took, Err: answer.err,
 		})
 	}
 	return answer
 }
 
-// notSettled makes the outcome that of a task whose settlement failed. A task whose effect was rejected, or whose key
-// was taken, continues.
+// notSettled makes the outcome that of a task whose settlement failed. A task whose effect was rejected, or
+// whose key was taken, continues.
 func (x *execution) notSettled(set *store.Settlement, err error) {
 	var fenced *store.FencedError
 	var rejected *store.RejectedError
@@ -98,12 +101,13 @@ func (x *execution) notSettled(set *store.Settlement, err error) {
 			"if they were not committed, the task"
 	}
 	x.out.Kind = CompletionFailed
-	x.out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, token %d, from %s: %s: %w", what,
+	x.out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, token %d, from %s: %s: %w",
+		what,
 		x.cfg().Lease, set.Key, set.Token, cmp.Or(x.claim.Task.Source, "an unknown source"), set.Op, err)
 }
 
-// fenced is the second half of rule 3: if the new owner has completed the same request, the task is done, with that
-// owner's result.
+// fenced is the second half of rule 3: if the new owner has completed the same request, the task is done,
+// with that owner's result.
 func (x *execution) fenced(err *store.FencedError) {
 	x.out.Kind, x.out.Fenced, x.out.Result, x.out.Err = Fenced, true, nil, err
 	x.out.Source = err.Current.Source
@@ -114,8 +118,8 @@ func (x *execution) fenced(err *store.FencedError) {
 	}
 }
 
-// releaseTries is the maximum number of times that a release is sent. Completions and failures are sent until the
-// session's deadline.
+// releaseTries is the maximum number of times that a release is sent. Completions and failures are sent until
+// the session's deadline.
 const releaseTries = 3
 
 // send sends a settlement until the store has answered it, or its time or number of tries has ended.

@@ -65,15 +65,18 @@ func TestUnansweredCompletionFails(t *testing.T) {
 				letters := &deadLetters{}
 				e := newEngine(t, st, idem.Config{})
 				begun := time.Now()
-				out := e.Do(until(t, 10*time.Second), taskWithDeadLetters(letters, returning("receipt", tc.err)))
+				out := e.Do(until(t, 10*time.Second),
+					taskWithDeadLetters(letters, returning("receipt", tc.err)))
 				wantKind(t, out, idem.CompletionFailed)
 				wantErr(t, out.Err, errNetwork)
-				equal(t, "it took", time.Since(begun), 10*time.Second-idem.Defaults().DeadlineMargin/4) // the rest is for the answer
+				// the rest is for the answer
+				equal(t, "it took", time.Since(begun), 10*time.Second-idem.Defaults().DeadlineMargin/4)
 				entry := get(t, st, testKey)
 				equal(t, "status", entry.Status, store.StatusStarted)
 				equal(t, "released", entry.Released(), false)
 				equal(t, "dead letters", len(letters.sent), tc.letters)
-				for _, want := range []string{testKey, testSource, tc.name, "lease of 30s", "token " + strconv.FormatInt(entry.Token, 10)} {
+				for _, want := range []string{testKey, testSource, tc.name, "lease of 30s",
+					"token " + strconv.FormatInt(entry.Token, 10)} {
 					if !strings.Contains(out.Err.Error(), want) {
 						t.Errorf("%q does not contain %q", out.Err, want)
 					}
@@ -135,7 +138,10 @@ func TestCompletionIsSentAfterCancellation(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			st := newSpy()
 			ctx, cancel := context.WithCancel(tc.caller)
-			letters := &deadLetters{onSend: func(ctx context.Context, _ idem.DeadLetter) error { return ctx.Err() }}
+			letters := &deadLetters{onSend: func(ctx context.Context,
+				_ idem.DeadLetter) error {
+				return ctx.Err()
+			}}
 			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 				cancel()
 				<-ctx.Done()
@@ -151,7 +157,8 @@ func TestCompletionIsSentAfterCancellation(t *testing.T) {
 func TestOutcomeHasTheStoreLatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
-		st.onClaim = func(_ context.Context, _ []store.ClaimRequest, land func() []store.ClaimResult) []store.ClaimResult {
+		st.onClaim = func(_ context.Context, _ []store.ClaimRequest,
+			land func() []store.ClaimResult) []store.ClaimResult {
 			pass(7 * time.Millisecond)
 			return land()
 		}
@@ -218,7 +225,10 @@ func TestUnprotectedPanics(t *testing.T) {
 }
 
 func TestUnprotectedDeadLetterThatCannotBeSent(t *testing.T) {
-	task := taskWithDeadLetters(&deadLetters{onSend: func(context.Context, idem.DeadLetter) error { return errNetwork }}, returning("", idem.Permanent(errBoom)))
+	task := taskWithDeadLetters(&deadLetters{onSend: func(context.Context,
+		idem.DeadLetter) error {
+		return errNetwork
+	}}, returning("", idem.Permanent(errBoom)))
 	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
 	wantKind(t, out, idem.Retry)
 	wantErr(t, out.Err, errNetwork, errBoom)

@@ -20,23 +20,25 @@ type Task struct {
 	Key         string
 	Fingerprint Fingerprint
 	Source      string // the place of the message: topic-partition@offset
-	// RedriveToken is the token in the header of a redriven dead letter, or 0. It opens the key if the key FAILED with exactly this token (rule 10).
-	// If it FAILED with a smaller one (AlreadyFailedError), the token was not issued for this key, or the store has lost data.
+	// RedriveToken is the token in the header of a redriven dead letter, or 0. It opens the key if the key
+	// FAILED with exactly this token (rule 10). If it FAILED with a smaller one (AlreadyFailedError), the
+	// token was not issued for this key, or the store has lost data.
 	RedriveToken int64
 	Handler      Handler
-	// Rejected means that Handler only returns an error that was known before. An outage of what handlers need does not hold the task back, and its
-	// error is no sign of one.
+	// Rejected means that Handler only returns an error that was known before. An outage of what handlers
+	// need does not hold the task back, and its error is no sign of one.
 	Rejected bool
-	// DeadLetters receives the task when it has failed for good; only then the key becomes FAILED. Without DeadLetters the
-	// task is released after every error and handled again with the next delivery.
+	// DeadLetters receives the task when it has failed for good; only then the key becomes FAILED. Without
+	// DeadLetters the task is released after every error and handled again with the next delivery.
 	DeadLetters DeadLetterSink
 }
 
 // Handler performs the effect of a task.
 type Handler interface {
-	// Handle is called by one owner at a time, within the limits of leases. Its context ends at the deadline less the
-	// margin, or with the cause ErrLeaseLost when the claim is lost. AttemptFrom returns the fencing token from it.
-	// The returned bytes are stored as the result. An error may be marked by Permanent, RetryAfter or Unavailable.
+	// Handle is called by one owner at a time, within the limits of leases. Its context ends at the deadline
+	// less the margin, or with the cause ErrLeaseLost when the claim is lost. AttemptFrom returns the fencing
+	// token from it. The returned bytes are stored as the result. An error may be marked by Permanent,
+	// RetryAfter or Unavailable.
 	Handle(ctx context.Context) ([]byte, error)
 }
 
@@ -48,8 +50,9 @@ func (f HandlerFunc) Handle(ctx context.Context) ([]byte, error) { return f(ctx)
 
 // DeadLetterSink receives tasks that have failed for good.
 type DeadLetterSink interface {
-	// Send sends the dead letter of a task. It may be called more than once for the same task. Attempt.Token distinguishes
-	// failures; it is 0 for tasks without a claim. After an error the task is released for another attempt.
+	// Send sends the dead letter of a task. It may be called more than once for the same task. Attempt.Token
+	// distinguishes failures; it is 0 for tasks without a claim. After an error the task is released for
+	// another attempt.
 	Send(ctx context.Context, letter DeadLetter) error
 }
 
@@ -67,40 +70,47 @@ type DeadLetter struct {
 	Err       error         // the handler's error, or one that wraps ErrAttemptsExhausted
 }
 
-// Claim is a task and the result of its claim. Callers that schedule many tasks create one for each, set Task and TakeOver, and pass it
-// to Session.Claim and then to Session.Run.
+// Claim is a task and the result of its claim. Callers that schedule many tasks create one for each, set Task
+// and TakeOver, and pass it to Session.Claim and then to Session.Run.
 type Claim struct {
 	Task Task
-	// TakeOver allows the claim to take the key from an owner whose lease has ended. A caller that runs tasks concurrently sends
-	// claims without it first. If State is store.ClaimLeaseOver, it claims again with TakeOver while no other handler runs, so that
-	// only the message that killed its process has an attempt counted (rule 7).
+	// TakeOver allows the claim to take the key from an owner whose lease has ended. A caller that runs tasks
+	// concurrently sends claims without it first. If State is store.ClaimLeaseOver, it claims again with
+	// TakeOver while no other handler runs, so that only the message that killed its process has an attempt
+	// counted (rule 7).
 	TakeOver bool
 	// Position is the place of the message in its Range.
 	Position int64
-	// ByKey excludes the claim from the lease of its Range: its key must be claimed. Set it if another claim of the same call of
-	// Session.ClaimRanges has the same key.
+	// ByKey excludes the claim from the lease of its Range: its key must be claimed. Set it if another claim
+	// of the same call of Session.ClaimRanges has the same key.
 	ByKey bool
-	// Together means that the handler handled the task together with others, and that one of them succeeded: a failure is no sign of an outage.
+	// Together means that the handler handled the task together with others, and that one of them succeeded:
+	// a failure is no sign of an outage.
 	Together bool
-	// Again means that the task is handled alone after a call of several tasks that failed as a whole (CallFailed). If it is released without
-	// counting the attempt, FailedBefore still tells its next owner to handle it alone: its effect may have taken place.
+	// Again means that the task is handled alone after a call of several tasks that failed as a whole
+	// (CallFailed). If it is released without counting the attempt, FailedBefore still tells its next owner
+	// to handle it alone: its effect may have taken place.
 	Again bool
 
-	res       store.ClaimResult
-	key       string // as stored
-	owner     string
-	claimedAt time.Time // local monotonic time before the request was sent: the lease ends no earlier than a lease after it
+	res   store.ClaimResult
+	key   string // as stored
+	owner string
+	// local monotonic time before the request was sent: the lease ends no earlier than a lease after it
+	claimedAt time.Time
 	took      time.Duration
 	waitUntil time.Time
 	waits     int
-	beat      *heartbeat          // extends the claim from before its handler begins until it is settled
-	insert    *store.ClaimRequest // the claim that the settlement makes (Config.ClaimByPartition), nil if the key is claimed
+	beat      *heartbeat // extends the claim from before its handler begins until it is settled
+	// the claim that the settlement makes (Config.ClaimByPartition), nil if the key is claimed
+	insert *store.ClaimRequest
 
 	span        *store.Range // of the lease of a range
 	within      *Range       // the held range of the task
 	lease       *Range       // the range whose lease holds the task, until its key has an entry
 	byPartition bool         // the range gave the claim its result
-	ran         int64        // the token with which its handler was called under the lease of a range, 0 if it was not: its key must be claimed from now on
+	// the token with which its handler was called under the lease of a range, 0 if it was not: its key must
+	// be claimed from now on
+	ran int64
 }
 
 // ByPartition reports whether ClaimRanges gave the claim its result.
@@ -109,14 +119,16 @@ func (claim *Claim) ByPartition() bool { return claim.byPartition }
 // State returns the result of the last claim.
 func (claim *Claim) State() store.ClaimState { return claim.res.State }
 
-// FailedBefore reports whether the last attempt at the task failed, or was a call of several tasks that failed as a whole. A caller that handles
-// several tasks in one call handles such a task alone, so that it does not make others fail with it. An outage of a dependency does not count.
+// FailedBefore reports whether the last attempt at the task failed, or was a call of several tasks that
+// failed as a whole. A caller that handles several tasks in one call handles such a task alone, so that it
+// does not make others fail with it. An outage of a dependency does not count.
 func (claim *Claim) FailedBefore() bool {
 	f := claim.res.Entry.Failure
 	return f != nil && f.Code != store.CodeUnavailable
 }
 
-// givenBack is the stored form of the error of an attempt that is not counted. A task that is to be handled alone stays one.
+// givenBack is the stored form of the error of an attempt that is not counted. A task that is to be handled
+// alone stays one.
 func (claim *Claim) givenBack(err error) *store.Failure {
 	f := failureOf(Unavailable(err))
 	if claim.Again || claim.FailedBefore() {
@@ -125,10 +137,11 @@ func (claim *Claim) givenBack(err error) *store.Failure {
 	return f
 }
 
-// Delayed reports whether the last claim was refused because of a delay (Config.RetryDelay, RetryAfter) that has not passed yet. Another claim would be
-// refused as well.
+// Delayed reports whether the last claim was refused because of a delay (Config.RetryDelay, RetryAfter) that
+// has not passed yet. Another claim would be refused as well.
 func (claim *Claim) Delayed() bool {
-	return claim.res.State == store.ClaimInFlight && claim.res.Entry.Released() && time.Since(claim.claimedAt) < claim.res.ClaimableIn
+	return claim.res.State == store.ClaimInFlight && claim.res.Entry.Released() &&
+		time.Since(claim.claimedAt) < claim.res.ClaimableIn
 }
 
 // Err returns the error of the last claim.
@@ -140,13 +153,16 @@ func (claim *Claim) reset() {
 }
 
 func (claim *Claim) attempt() Attempt {
-	return Attempt{Key: claim.Task.Key, Token: claim.res.Entry.Token, Number: claim.res.Entry.Attempts, Source: claim.Task.Source}
+	return Attempt{Key: claim.Task.Key, Token: claim.res.Entry.Token, Number: claim.res.Entry.Attempts,
+		Source: claim.Task.Source}
 }
 
-// outcome returns the outcome of a task that was not claimed. For a claimed one it has what is known before the handler runs.
+// outcome returns the outcome of a task that was not claimed. For a claimed one it has what is known before
+// the handler runs.
 func (claim *Claim) outcome() Outcome {
 	entry := &claim.res.Entry
-	out := Outcome{Key: claim.key, Token: entry.Token, FirstClaimed: entry.CreatedAt, Source: entry.Source, Err: claim.res.Err, ClaimTook: claim.took}
+	out := Outcome{Key: claim.key, Token: entry.Token, FirstClaimed: entry.CreatedAt, Source: entry.Source,
+		Err: claim.res.Err, ClaimTook: claim.took}
 	switch claim.res.State {
 	case store.Claimed:
 		out.Attempt, out.Stolen = entry.Attempts, claim.res.Stolen
@@ -154,14 +170,16 @@ func (claim *Claim) outcome() Outcome {
 		out.Kind = Replayed
 		out.Result, out.Err = entry.StoredResult()
 	case store.ClaimFailed:
-		out.Kind, out.Err = ReplayedFailed, &AlreadyFailedError{Key: claim.key, Token: entry.Token, Failure: valueOf(entry.Failure)}
+		out.Kind, out.Err = ReplayedFailed, &AlreadyFailedError{Key: claim.key, Token: entry.Token,
+			Failure: valueOf(entry.Failure)}
 	case store.ClaimInFlight, store.ClaimLeaseOver:
 		out.Kind, out.Err = InFlight, fmt.Errorf("%w: key %q", ErrInFlight, claim.key)
 		if entry.Status == "" { // a concurrent write
 			break
 		}
 		out.Err = fmt.Errorf("%w: key %q, attempt %d, token %d, claimed from %s, %s",
-			ErrInFlight, claim.key, entry.Attempts, entry.Token, cmp.Or(entry.Source, "an unknown source"), claim.heldUntil())
+			ErrInFlight, claim.key, entry.Attempts, entry.Token, cmp.Or(entry.Source, "an unknown source"),
+			claim.heldUntil())
 	case store.ClaimUnknown:
 		out.Kind = claimErrorKind(claim.res.Err)
 	}

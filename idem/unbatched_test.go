@@ -38,7 +38,8 @@ func (s *sizes) Settle(ctx context.Context, ss []store.Settlement) []error {
 }
 
 func TestUnbatchedEngineSendsEachElementAlone(t *testing.T) {
-	for unbatched, want := range map[bool]struct{ batch, calls, largest int }{true: {1, 80, 1}, false: {25, 2, 40}} {
+	for unbatched, want := range map[bool]struct{ batch, calls, largest int }{true: {1, 80, 1},
+		false: {25, 2, 40}} {
 		st := &sizes{Store: memstore.New(memstore.Config{BatchSize: 25})}
 		e := newEngine(t, st, idem.Config{Unbatched: unbatched})
 		equal(t, "batch size", e.BatchSize(), want.batch)

@@ -15,16 +15,17 @@ const (
 	longWait  = 2 * time.Second
 )
 
-// Wait waits before the next claim of a key that is in flight elsewhere, as long as WaitTime says. It returns false at once if
-// WaitTime does, and when the session's time ends.
+// Wait waits before the next claim of a key that is in flight elsewhere, as long as WaitTime says. It returns
+// false at once if WaitTime does, and when the session's time ends.
 func (s *Session) Wait(claim *Claim) bool {
 	pause, ok := s.WaitTime(claim)
 	return ok && sleep(s.handlers, pause)
 }
 
-// WaitTime returns how long to wait before the next claim of a key that is in flight elsewhere: with exponential backoff and
-// jitter, and no longer than its lease or delay. It returns false if the key is not in flight, or if it can't become claimable within
-// Config.Wait and the deadline less the margin. Call it once after each claim.
+// WaitTime returns how long to wait before the next claim of a key that is in flight elsewhere: with
+// exponential backoff and jitter, and no longer than its lease or delay. It returns false if the key is not
+// in flight, or if it can't become claimable within Config.Wait and the deadline less the margin. Call it
+// once after each claim.
 func (s *Session) WaitTime(claim *Claim) (time.Duration, bool) {
 	if claim.res.State != store.ClaimInFlight || s.engine.cfg.Wait < 0 {
 		return 0, false

@@ -30,12 +30,15 @@ func TestWaitDuration(t *testing.T) {
 		kind     idem.Kind
 		took     time.Duration
 	}{
-		{"by default until the deadline less the margin", 0, deadline, time.Minute, idem.InFlight, deadline - margin},
+		{"by default until the deadline less the margin", 0, deadline, time.Minute, idem.InFlight,
+			deadline - margin},
 		{"as long as configured", 7 * time.Second, deadline, time.Minute, idem.InFlight, 7 * time.Second},
-		{"not beyond the deadline, whatever is configured", time.Hour, deadline, time.Minute, idem.InFlight, deadline - margin},
+		{"not beyond the deadline, whatever is configured", time.Hour, deadline, time.Minute, idem.InFlight,
+			deadline - margin},
 		{"not at all", -1, deadline, time.Minute, idem.InFlight, 0},
 		{"until the lease is over", 0, deadline, 5 * time.Second, idem.Executed, 5 * time.Second},
-		{"without a deadline, until the lease is over", 0, 0, 10 * time.Minute, idem.Executed, 10 * time.Minute},
+		{"without a deadline, until the lease is over", 0, 0, 10 * time.Minute, idem.Executed,
+			10 * time.Minute},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -54,7 +57,8 @@ func TestWaitDuration(t *testing.T) {
 				}
 				if tc.kind == idem.InFlight {
 					wantErr(t, out.Err, idem.ErrInFlight)
-					for _, want := range []string{testKey, testSource, "attempt 1", "lease until 2000-01-01T00:01:00Z"} {
+					for _, want := range []string{testKey, testSource, "attempt 1",
+						"lease until 2000-01-01T00:01:00Z"} {
 						if !strings.Contains(out.Err.Error(), want) {
 							t.Errorf("%q does not contain %q", out.Err, want)
 						}
@@ -103,7 +107,8 @@ func TestWaitEndsWithTheLease(t *testing.T) {
 // release claims the test's key and releases it with a delay.
 func release(t *testing.T, st store.Store, delay time.Duration) {
 	t.Helper()
-	out := newEngine(t, st, idem.Config{}).Do(t.Context(), taskOf(returning("", idem.RetryAfter(errBoom, delay))))
+	out := newEngine(t, st, idem.Config{}).Do(t.Context(),
+		taskOf(returning("", idem.RetryAfter(errBoom, delay))))
 	wantKind(t, out, idem.Retry)
 }
 
@@ -123,7 +128,8 @@ func TestWaitForAReleasedKeyTakesOnePause(t *testing.T) {
 
 func TestWaitReturnsAtOnceForATooLongDelay(t *testing.T) {
 	for name, cfg := range map[string]idem.Config{
-		"the deadline": {}, "the configured wait": {Wait: 10 * time.Second}, "the deadline before the configured wait": {Wait: 2 * time.Hour},
+		"the deadline": {}, "the configured wait": {Wait: 10 * time.Second},
+		"the deadline before the configured wait": {Wait: 2 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

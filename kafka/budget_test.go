@@ -12,7 +12,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// preparing has functions that make the key and the fingerprint of a value, in each of the ways that read it as JSON.
+// preparing has functions that make the key and the fingerprint of a value, in each of the ways that read it
+// as JSON.
 func preparing(tb testing.TB) map[string]func(*kafka.Record) error {
 	tb.Helper()
 	byPath, err1 := kafka.JSONKey("$.id")
@@ -41,18 +42,22 @@ func preparing(tb testing.TB) map[string]func(*kafka.Record) error {
 func FuzzBudget(f *testing.F) {
 	const head, tail = `{"id":"k","p":[`, `0]}`
 	for _, unit := range []string{
-		"0,", "[],", "{},", `{"":0},`, `{"a":0,"b":0},`, `"",`, "1e20,", "1.5e300,", `{"id":{"p":[]}},`, `{"id":0,"id":0},`,
-		strings.Repeat("[", 50) + strings.Repeat("]", 50) + ",", strings.Repeat(`{"":`, 50) + "0" + strings.Repeat("}", 50) + ",",
+		"0,", "[],", "{},", `{"":0},`, `{"a":0,"b":0},`, `"",`, "1e20,", "1.5e300,", `{"id":{"p":[]}},`,
+		`{"id":0,"id":0},`,
+		strings.Repeat("[", 50) + strings.Repeat("]", 50) + ",",
+		strings.Repeat(`{"":`, 50) + "0" + strings.Repeat("}", 50) + ",",
 	} {
 		f.Add([]byte(head), []byte(unit), []byte(tail), uint32(1_000_000))
-		f.Add([]byte(head), []byte(unit), []byte(tail), uint32(99_000/strings.Count(unit, ","))) // with most, about the limit of elements
+		// with most, about the limit of elements
+		f.Add([]byte(head), []byte(unit), []byte(tail), uint32(99_000/strings.Count(unit, ",")))
 	}
 	for _, unit := range []string{`\u00e9`, `\u0001`, `<`, "\xff", `\ud83d\ude00`} {
 		f.Add([]byte(head+`"`), []byte(unit), []byte(`",`+tail), uint32(1_000_000))
 	}
 	f.Add([]byte(`{"id":1`), []byte("0"), []byte(`}`), uint32(1_000_000))
 	f.Add([]byte(`{"p":0`), []byte(`,"p":0`), []byte("}"), uint32(1_000_000))
-	f.Add([]byte(strings.Repeat(`{"b":0,"a":`, 9000)), []byte(" "), []byte("0"+strings.Repeat("}", 9000)), uint32(1_000_000))
+	f.Add([]byte(strings.Repeat(`{"b":0,"a":`, 9000)), []byte(" "), []byte("0"+strings.Repeat("}", 9000)),
+		uint32(1_000_000))
 	f.Add(members(90_000, 0), []byte(nil), []byte(`"":0}}`), uint32(1_000_000))
 	f.Add(members(900, 1000), []byte(nil), []byte(`"":0}}`), uint32(1_000_000))
 	ways := preparing(f)
@@ -65,7 +70,8 @@ func FuzzBudget(f *testing.F) {
 	})
 }
 
-// members begins a value in which p has many members, whose names are not sorted and begin with the same long prefix.
+// members begins a value in which p has many members, whose names are not sorted and begin with the same long
+// prefix.
 func members(n, prefix int) []byte {
 	const step = 7919 // a prime: all names differ
 	value := bytes.NewBufferString(`{"id":1,"p":{`)
@@ -75,7 +81,8 @@ func members(n, prefix int) []byte {
 	return value.Bytes()
 }
 
-// Of a value with more elements than keys and fingerprints are made of, those that are not needed do not count.
+// Of a value with more elements than keys and fingerprints are made of, those that are not needed do not
+// count.
 func TestElementsOfKeysAreBounded(t *testing.T) {
 	list := func(n int) string { return "[" + strings.Repeat("0,", n-1) + "0]" }
 	within, beyond := list(99_998), list(100_001)
@@ -87,7 +94,8 @@ func TestElementsOfKeysAreBounded(t *testing.T) {
 			`{"id":"k","p":1,"q":` + beyond + `}`:               needsAll,
 			`{"id":"k","p":` + within + `,"q":` + list(9) + `}`: needsAll,
 		} {
-			if err := prepare(&kafka.Record{Value: []byte(value)}); (err != nil) != fails || fails && !strings.Contains(err.Error(), "more than 100000 elements") {
+			if err := prepare(&kafka.Record{Value: []byte(value)}); (err != nil) != fails || fails &&
+				!strings.Contains(err.Error(), "more than 100000 elements") {
 				t.Errorf("%s: %.40s…%s: %v", name, value, value[len(value)-9:], err)
 			}
 		}

@@ -9,33 +9,37 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// BulkHandler performs the effects of many records, and returns one error for each, in their order: nil if the effect took
-// place. These errors are treated as those of a Handler. A call contains only records for which a Handler would be called, at
-// most idem.Config.CommitWindow of them. The records of a partition are in the order of their offsets.
+// BulkHandler performs the effects of many records, and returns one error for each, in their order: nil if
+// the effect took place. These errors are treated as those of a Handler. A call contains only records for
+// which a Handler would be called, at most idem.Config.CommitWindow of them. The records of a partition are
+// in the order of their offsets.
 //
-// The second error means that the call failed as a whole, as do a panic and another number of errors: a statement for all records was refused, say. That
-// is no evidence against one of the records. The handler is called again for each of them alone, in their order, and only the failure
-// of such a call counts as an attempt. A record whose effect took place in the failed call has it twice, unless its transaction was rolled back.
-// The next calls are smaller. idem.Unavailable releases all records, and counts no attempt.
+// The second error means that the call failed as a whole, as do a panic and another number of errors: a
+// statement for all records was refused, say. That is no evidence against one of the records. The handler is
+// called again for each of them alone, in their order, and only the failure of such a call counts as an
+// attempt. A record whose effect took place in the failed call has it twice, unless its transaction was
+// rolled back. The next calls are smaller. idem.Unavailable releases all records, and counts no attempt.
 //
-// Records after one that fails may have their effects before it is retried. No results are stored. If the process dies during a
-// call, all of its records are handled again, because the effects do not commit with the completions.
+// Records after one that fails may have their effects before it is retried. No results are stored. If the
+// process dies during a call, all of its records are handled again, because the effects do not commit with
+// the completions.
 type BulkHandler func(ctx context.Context, rs []Record) ([]error, error)
 
-// BulkAttempts is a BulkHandler that also gets the attempt of each record, and returns its result to be stored. A nil Err of a result means
-// that the effect took place.
+// BulkAttempts is a BulkHandler that also gets the attempt of each record, and returns its result to be
+// stored. A nil Err of a result means that the effect took place.
 type BulkAttempts func(ctx context.Context, rs []RecordAttempt) ([]batch.Result, error)
 
 // RecordAttempt is a record in a call of BulkAttempts.
 type RecordAttempt struct {
 	Record *Record
-	// Attempt is the attempt that the claim of the record's key counted. Its Number is 0 if the record is handled without protection.
+	// Attempt is the attempt that the claim of the record's key counted. Its Number is 0 if the record is
+	// handled without protection.
 	Attempt idem.Attempt
 	ctx     context.Context
 }
 
-// Context returns the context of the record's handler: lines that are logged with it name the record (observe.LogHandler), and it ends
-// with the cause idem.ErrLeaseLost if the claim is lost.
+// Context returns the context of the record's handler: lines that are logged with it name the record
+// (observe.LogHandler), and it ends with the cause idem.ErrLeaseLost if the claim is lost.
 func (r *RecordAttempt) Context() context.Context { return r.ctx }
 
 // attempts returns the handler as a BulkAttempts.
@@ -68,12 +72,14 @@ func (p *Processor) bulk(ctx context.Context, items []*batch.Item) ([]batch.Resu
 		p.logFailedCall(ctx, len(records), err)
 		return nil, err
 	case len(results) != len(records):
-		return nil, fmt.Errorf("the bulk handler returned %d results for %d records: want one for each", len(results), len(records))
+		return nil, fmt.Errorf("the bulk handler returned %d results for %d records: want one for each",
+			len(results), len(records))
 	}
 	return results, nil
 }
 
-// logFailedCall logs a call that failed as a whole. Its error is that of no record's outcome, unless the record's own call fails too.
+// logFailedCall logs a call that failed as a whole. Its error is that of no record's outcome, unless the
+// record's own call fails too.
 func (p *Processor) logFailedCall(ctx context.Context, records int, err error) {
 	if records > 1 && !idem.IsUnavailable(err) {
 		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn,

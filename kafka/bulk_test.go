@@ -54,7 +54,8 @@ func newProcessor(t *testing.T, cfg kafka.Config) *kafka.Processor {
 }
 
 func record(offset int64, key string) kafka.Record {
-	return kafka.Record{Topic: "payments", Partition: 3, Offset: offset, Key: []byte(key), Value: []byte("value of " + key)}
+	return kafka.Record{Topic: "payments", Partition: 3, Offset: offset, Key: []byte(key),
+		Value: []byte("value of " + key)}
 }
 
 func kinds(b *kafka.Batch) string {
@@ -67,8 +68,8 @@ func kinds(b *kafka.Batch) string {
 	return strings.Join(all, " ")
 }
 
-// A bulk handler gets the records for which a Handler would be called. Rejected records, and records without attempts left, get
-// a dead letter.
+// A bulk handler gets the records for which a Handler would be called. Rejected records, and records without
+// attempts left, get a dead letter.
 func TestBulkHandler(t *testing.T) {
 	var calls [][]string
 	var dead letters
@@ -88,8 +89,10 @@ func TestBulkHandler(t *testing.T) {
 	other := record(4, "a")
 	other.Value = []byte("another value")
 	undecodable := record(6, "x")
-	undecodable.Undecodable = &kafka.DecodeError{Source: "payments-3@6", Field: "value", Err: errors.New("not base64")}
-	records := [][]kafka.Record{{record(1, "a"), record(2, "bad"), record(3, "a"), other, record(5, ""), undecodable, record(7, "b")}, {}}
+	undecodable.Undecodable = &kafka.DecodeError{Source: "payments-3@6", Field: "value",
+		Err: errors.New("not base64")}
+	records := [][]kafka.Record{{record(1, "a"), record(2, "bad"), record(3, "a"), other, record(5, ""),
+		undecodable, record(7, "b")}, {}}
 	for delivery, want := range []struct{ calls, kinds string }{
 		{"[[a bad b]]", "Executed Retry Executed DeadLettered DeadLettered DeadLettered Executed"},
 		{"[[a bad b] [bad]]", "Replayed DeadLettered Replayed ReplayedFailed ReplayedFailed ReplayedFailed Replayed"},
@@ -110,10 +113,14 @@ func TestBulkHandler(t *testing.T) {
 }
 
 func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
-	p := newProcessor(t, kafka.Config{Bulk: func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }})
+	p := newProcessor(t, kafka.Config{Bulk: func(context.Context, []kafka.Record) ([]error,
+		error) {
+		return nil, nil
+	}})
 	b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
 	for i := range b.Partitions[0] {
-		if m := &b.Partitions[0][i]; m.Outcome.Kind != idem.Retry || !strings.Contains(m.Err().Error(), "0 results for 1 records") {
+		if m := &b.Partitions[0][i]; m.Outcome.Kind != idem.Retry ||
+			!strings.Contains(m.Err().Error(), "0 results for 1 records") {
 			t.Errorf("%s: %v, %v", m.Record.Source(), m.Outcome.Kind, m.Err())
 		}
 	}
@@ -130,16 +137,20 @@ func TestLogLinesOfABulkHandler(t *testing.T) {
 		logger.InfoContext(ctx, "all")
 		return make([]batch.Result, len(rs)), nil
 	}
-	newProcessor(t, kafka.Config{BulkAttempts: bulk}).Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
+	newProcessor(t, kafka.Config{BulkAttempts: bulk}).Run(t.Context(), "",
+		[][]kafka.Record{{record(1, "a"), record(2, "b")}})
 	lines := strings.Split(out.String(), "\n")
-	for i, want := range []string{"source=payments-3@1 key=ledger#payments#a attempt=1 token=", "source=payments-3@2 key=ledger#payments#b attempt=1 token=", "msg=all"} {
-		if i >= len(lines) || !strings.Contains(lines[i], want) || strings.Contains(lines[i], "source") != (i < 2) {
+	for i, want := range []string{"source=payments-3@1 key=ledger#payments#a attempt=1 token=",
+		"source=payments-3@2 key=ledger#payments#b attempt=1 token=", "msg=all"} {
+		if i >= len(lines) || !strings.Contains(lines[i], want) ||
+			strings.Contains(lines[i], "source") != (i < 2) {
 			t.Errorf("line %d of %q does not have %s", i, lines, want)
 		}
 	}
 }
 
-// A handler with attempts gets the token and the number of each record's attempt, and its results are stored and replayed.
+// A handler with attempts gets the token and the number of each record's attempt, and its results are stored
+// and replayed.
 func TestBulkAttempts(t *testing.T) {
 	var calls [][]kafka.RecordAttempt
 	bulk := func(_ context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
@@ -167,7 +178,8 @@ func TestBulkAttempts(t *testing.T) {
 		t.Fatalf("calls %v", calls)
 	}
 	first, second := calls[0][1].Attempt, calls[1][0].Attempt
-	if first.Number != 1 || second.Number != 2 || first.Token <= 0 || second.Token <= first.Token || second.Source != "payments-3@2" {
+	if first.Number != 1 || second.Number != 2 || first.Token <= 0 || second.Token <= first.Token ||
+		second.Source != "payments-3@2" {
 		t.Errorf("attempts %+v and %+v", first, second)
 	}
 }
@@ -180,18 +192,34 @@ func TestNewProcessorRefusesInvalidConfigurations(t *testing.T) {
 	handler := func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }
 	bulk := func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }
 	for name, refused := range map[string]func() error{
-		"no engine":  func() error { _, err := kafka.NewProcessor(nil, handler, kafka.Config{Namespace: "n"}); return err },
-		"no handler": func() error { _, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n"}); return err },
+		"no engine": func() error {
+			_, err := kafka.NewProcessor(nil, handler,
+				kafka.Config{Namespace: "n"})
+			return err
+		},
+		"no handler": func() error {
+			_, err := kafka.NewProcessor(engine, nil,
+				kafka.Config{Namespace: "n"})
+			return err
+		},
 		"two": func() error {
 			_, err := kafka.NewProcessor(engine, handler, kafka.Config{Namespace: "n", Bulk: bulk})
 			return err
 		},
 		"two in bulk": func() error {
-			attempts := func(context.Context, []kafka.RecordAttempt) ([]batch.Result, error) { return nil, nil }
-			_, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n", Bulk: bulk, BulkAttempts: attempts})
+			attempts := func(context.Context, []kafka.RecordAttempt) ([]batch.Result, error) {
+				return nil,
+					nil
+			}
+			_, err := kafka.NewProcessor(engine, nil,
+				kafka.Config{Namespace: "n", Bulk: bulk, BulkAttempts: attempts})
 			return err
 		},
-		"no namespace": func() error { _, err := kafka.NewProcessor(engine, handler, kafka.Config{}); return err },
+		"no namespace": func() error {
+			_,
+				err := kafka.NewProcessor(engine, handler, kafka.Config{})
+			return err
+		},
 	} {
 		if err := refused(); !errors.Is(err, idem.ErrInvalidConfig) {
 			t.Errorf("%s: %v", name, err)

@@ -13,10 +13,11 @@ import (
 	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
-// This file writes canonical JSON by RFC 8785: members are sorted by name, there is no white space, and numbers and strings have
-// one form.
+// This file writes canonical JSON by RFC 8785: members are sorted by name, there is no white space, and
+// numbers and strings have one form.
 
-// Errors of keys and fingerprints do not quote a value: the log and the dead letter show them, also if the keys are to be hashed.
+// Errors of keys and fingerprints do not quote a value: the log and the dead letter show them, also if the
+// keys are to be hashed.
 
 // errAmbiguousText means that a text contains what JSON decoders put in the place of text that is not UTF-8.
 var errAmbiguousText = errors.New("contains U+FFFD, the replacement of text that is not UTF-8: it is ambiguous")
@@ -29,12 +30,13 @@ type member struct {
 	value       any
 }
 
-// utf16Order replaces the first bytes of the characters from U+E000 to U+FFFF by greater ones. The bytes of texts are then in the order of their
-// code units in UTF-16, in which these characters are behind those of two units.
+// utf16Order replaces the first bytes of the characters from U+E000 to U+FFFF by greater ones. The bytes of
+// texts are then in the order of their code units in UTF-16, in which these characters are behind those of
+// two units.
 var utf16Order = strings.NewReplacer("\xee", "\xf8", "\xef", "\xf9")
 
-// decodeUnique decodes a document whose canonical form is defined: no object has two members of one name. Its numbers are json.Number, and its
-// objects of the type object.
+// decodeUnique decodes a document whose canonical form is defined: no object has two members of one name. Its
+// numbers are json.Number, and its objects of the type object.
 func decodeUnique(doc []byte) (any, error) {
 	if rawjson.Elements(doc) > maxElements {
 		return nil, fmt.Errorf("the value has more than %d elements, too many for canonical JSON: hash its bytes, or take the key from a path", maxElements)
@@ -153,8 +155,8 @@ func appendText(out []byte, text string) ([]byte, error) {
 // maxExact is the number below which a double holds every whole number and no other is rounded to it.
 const maxExact = 1 << 53
 
-// appendNumber appends a number as ECMAScript writes the double that is nearest to it. A whole number that no double holds is an
-// error, because two of them would be the same.
+// appendNumber appends a number as ECMAScript writes the double that is nearest to it. A whole number that no
+// double holds is an error, because two of them would be the same.
 func appendNumber(out []byte, text string) ([]byte, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	switch {
@@ -162,7 +164,8 @@ func appendNumber(out []byte, text string) ([]byte, error) {
 		return nil, errors.New("a number can't be a double, as canonical JSON requires: send it as a string")
 	case f == 0:
 		return append(out, '0'), nil // also for -0
-	case math.Abs(f) >= maxExact && !strings.ContainsAny(text, "eE") && strconv.FormatFloat(f, 'f', 0, 64) != text:
+	case math.Abs(f) >= maxExact && !strings.ContainsAny(text, "eE") &&
+		strconv.FormatFloat(f, 'f', 0, 64) != text:
 		return nil, errors.New("a number is not exact as a double, as canonical JSON requires: send it as a string")
 	}
 	const least, most = 1e-6, 1e21 // within, ECMAScript writes no exponent

@@ -63,13 +63,18 @@ func TestHashedJSONIsCanonical(t *testing.T) {
 // The numbers of RFC 8785, appendix B.
 func TestHashedNumbersAreCanonical(t *testing.T) {
 	for bits, want := range map[uint64]string{
-		0x0000000000000000: "0", 0x8000000000000000: "0", 0x0000000000000001: "5e-324", 0x8000000000000001: "-5e-324",
+		0x0000000000000000: "0", 0x8000000000000000: "0", 0x0000000000000001: "5e-324",
+		0x8000000000000001: "-5e-324",
 		0x7fefffffffffffff: "1.7976931348623157e+308", 0xffefffffffffffff: "-1.7976931348623157e+308",
-		0x4340000000000000: "9007199254740992", 0xc340000000000000: "-9007199254740992", 0x4430000000000000: "295147905179352830000",
-		0x44b52d02c7e14af5: "9.999999999999997e+22", 0x44b52d02c7e14af6: "1e+23", 0x44b52d02c7e14af7: "1.0000000000000001e+23",
-		0x444b1ae4d6e2ef4e: "999999999999999700000", 0x444b1ae4d6e2ef4f: "999999999999999900000", 0x444b1ae4d6e2ef50: "1e+21",
+		0x4340000000000000: "9007199254740992", 0xc340000000000000: "-9007199254740992",
+		0x4430000000000000: "295147905179352830000",
+		0x44b52d02c7e14af5: "9.999999999999997e+22", 0x44b52d02c7e14af6: "1e+23",
+		0x44b52d02c7e14af7: "1.0000000000000001e+23",
+		0x444b1ae4d6e2ef4e: "999999999999999700000", 0x444b1ae4d6e2ef4f: "999999999999999900000",
+		0x444b1ae4d6e2ef50: "1e+21",
 		0x3eb0c6f7a0b5ed8c: "9.999999999999997e-7", 0x3eb0c6f7a0b5ed8d: "0.000001",
-		0x41b3de4355555553: "333333333.3333332", 0x41b3de4355555554: "333333333.33333325", 0x41b3de4355555555: "333333333.3333333",
+		0x41b3de4355555553: "333333333.3333332", 0x41b3de4355555554: "333333333.33333325",
+		0x41b3de4355555555: "333333333.3333333",
 		0x41b3de4355555556: "333333333.3333334", 0x41b3de4355555557: "333333333.33333343",
 		0xbecbf647612f3696: "-0.0000033333333333333333", 0x43143ff3c1cb0959: "1424953923781206.2",
 	} {
@@ -94,9 +99,11 @@ func TestPartsOfAValueAreHashed(t *testing.T) {
 // What has no canonical form is no key, because two requests could have the same.
 func TestValueWithoutCanonicalJSONHasNoHash(t *testing.T) {
 	for value, says := range map[string]string{
-		``: "not JSON", `{`: "not JSON", `{} {}`: "after top-level value", `{"a":{"b":1,"b":1}}`: "two members of one name",
-		`{"a":1,"\u0061":2}`: "two members of one name", "\"\xff\"": "U+FFFD", `{"\ud800":1}`: "U+FFFD",
-		`9007199254740993`: "not exact", `-12345678901234567890`: "not exact", `12345678901234567.5`: "not exact", `[1e400]`: "can't be a double",
+		``: "not JSON", `{`: "not JSON", `{} {}`: "after top-level value",
+		`{"a":{"b":1,"b":1}}`: "two members of one name",
+		`{"a":1,"\u0061":2}`:  "two members of one name", "\"\xff\"": "U+FFFD", `{"\ud800":1}`: "U+FFFD",
+		`9007199254740993`: "not exact", `-12345678901234567890`: "not exact",
+		`12345678901234567.5`: "not exact", `[1e400]`: "can't be a double",
 		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000): "depth",
 	} {
 		got, err := hashOf(t, value)

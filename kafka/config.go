@@ -18,8 +18,9 @@ type Order uint8
 const (
 	DefaultOrder Order = iota // ByPartition; package consumer: ByKey
 	ByPartition               // all records of a partition
-	ByKey                     // the records of a partition with the same Kafka key; records without a key are unordered
-	Unordered                 // all records are unordered
+	// the records of a partition with the same Kafka key; records without a key are unordered
+	ByKey
+	Unordered // all records are unordered
 )
 
 // MissingKey decides what happens to a record that has no idempotency key.
@@ -27,12 +28,14 @@ type MissingKey uint8
 
 // The policies for a missing key.
 const (
-	Reject  MissingKey = iota // send it to the dead letters
-	Process                   // handle it once per topic, partition and offset: redeliveries are recognised, a producer's duplicates are not
+	Reject MissingKey = iota // send it to the dead letters
+	// handle it once per topic, partition and offset: redeliveries are recognised, a producer's duplicates
+	// are not
+	Process
 )
 
-// Within changes the context of a handler: it gets the context that the handler would have, and returns the one that it gets. It is safe for
-// concurrent use.
+// Within changes the context of a handler: it gets the context that the handler would have, and returns the
+// one that it gets. It is safe for concurrent use.
 type Within func(context.Context) context.Context
 
 // Config configures a Processor. Every field's zero value stands for its default.
@@ -41,41 +44,48 @@ type Config struct {
 	Key KeyFunc
 	// Fingerprint returns a record's fingerprint, which identifies the request (default ValueFingerprint).
 	Fingerprint FingerprintFunc
-	// Namespace is the name of the consumer: the function or its consumer group. It is the prefix of every stored key, so that
-	// two consumers that read one topic and share a table keep separate entries. It is required, unless Unprotected is set, and
-	// must not contain '#'. After a change of the namespace all redelivered records are handled as new.
+	// Namespace is the name of the consumer: the function or its consumer group. It is the prefix of every
+	// stored key, so that two consumers that read one topic and share a table keep separate entries. It is
+	// required, unless Unprotected is set, and must not contain '#'. After a change of the namespace all
+	// redelivered records are handled as new.
 	Namespace string
 	// KeyScope decides whether keys are unique within a topic or within the namespace (default TopicScope).
 	KeyScope KeyScope
 	// MissingKey decides what happens to records without a key (default: Reject).
 	MissingKey MissingKey
-	// Order is the order in which records are handled (default ByPartition; that of package kafka/consumer is ByKey).
+	// Order is the order in which records are handled (default ByPartition; that of package kafka/consumer is
+	// ByKey).
 	Order Order
 	// Concurrency is the number of records handled at once (default batch.DefaultConcurrency).
 	Concurrency int
-	// Backoff is the time before a record of a Stream is tried for the second time. It doubles with each try, up to MaxBackoff, less
-	// a random part of up to a half (defaults batch.DefaultBackoff and batch.DefaultMaxBackoff).
+	// Backoff is the time before a record of a Stream is tried for the second time. It doubles with each try,
+	// up to MaxBackoff, less a random part of up to a half (defaults batch.DefaultBackoff and
+	// batch.DefaultMaxBackoff).
 	Backoff    time.Duration
 	MaxBackoff time.Duration
-	// Bulk is called instead of the Handler, with many records per call, if not nil. Order and Concurrency are ignored then.
+	// Bulk is called instead of the Handler, with many records per call, if not nil. Order and Concurrency
+	// are ignored then.
 	Bulk BulkHandler
 	// BulkAttempts is Bulk for a handler that needs the attempts of the records or returns results.
 	BulkAttempts BulkAttempts
-	// Batch is called with the records of each Processor.Run before they are handled, if not nil. The context that it returns is that of the batch,
-	// and of its handlers. end is called when the batch has ended. A Stream has no batches.
+	// Batch is called with the records of each Processor.Run before they are handled, if not nil. The context
+	// that it returns is that of the batch, and of its handlers. end is called when the batch has ended. A
+	// Stream has no batches.
 	Batch func(ctx context.Context, partitions [][]Record) (inside context.Context, end func(*Batch))
-	// Poll is called by package kafka/consumer with the records of each poll that returned some, before they are handled, if not nil. began is
-	// when the poll began. within returns the context of the handler of each of these records.
+	// Poll is called by package kafka/consumer with the records of each poll that returned some, before they
+	// are handled, if not nil. began is when the poll began. within returns the context of the handler of
+	// each of these records.
 	Poll func(ctx context.Context, began time.Time, records []Record) (within Within)
-	// DeadLetters receives records that can never succeed. If it is nil, no record is given up: a record that fails is retried
-	// until it succeeds. It blocks its partition, in a Stream its lane.
+	// DeadLetters receives records that can never succeed. If it is nil, no record is given up: a record that
+	// fails is retried until it succeeds. It blocks its partition, in a Stream its lane.
 	DeadLetters DeadLetters
-	// Unprotected calls the handler for every record that can be decoded, without keys or claims, for comparison.
+	// Unprotected calls the handler for every record that can be decoded, without keys or claims, for
+	// comparison.
 	Unprotected bool
 	// Function is the name of the function or of the process, for dead letters.
 	Function string
-	// Logger gets a line for each batch of Processor.Run, and one for each record with any other outcome than a plain execution (default
-	// slog.Default()).
+	// Logger gets a line for each batch of Processor.Run, and one for each record with any other outcome than
+	// a plain execution (default slog.Default()).
 	Logger *slog.Logger
 }
 
@@ -105,10 +115,12 @@ func (c Config) validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(!strings.Contains(c.Namespace, keySeparator), "Namespace is %q: it must not contain %q, which separates it from the key",
+	bad(!strings.Contains(c.Namespace, keySeparator),
+		"Namespace is %q: it must not contain %q, which separates it from the key",
 		c.Namespace, keySeparator)
-	bad(c.Namespace != "" || c.Unprotected, "Namespace is empty: want the name of the consumer, such as its function or consumer group, "+
-		"so that consumers that share a table keep separate entries")
+	bad(c.Namespace != "" || c.Unprotected,
+		"Namespace is empty: want the name of the consumer, such as its function or consumer group, "+
+			"so that consumers that share a table keep separate entries")
 	bad(c.KeyScope <= NamespaceScope, "KeyScope is %d: want TopicScope or NamespaceScope", c.KeyScope)
 	bad(c.MissingKey <= Process, "MissingKey is %d: want Reject or Process", c.MissingKey)
 	bad(c.Order <= Unordered, "Order is %d: want DefaultOrder, ByPartition, ByKey or Unordered", c.Order)

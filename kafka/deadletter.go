@@ -15,17 +15,17 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// DeadLetters is the destination of records that can never succeed. Package kafka/deadletter/sqs sends them to an SQS queue, package kafka/deadletter/topic
-// to a Kafka topic.
+// DeadLetters is the destination of records that can never succeed. Package kafka/deadletter/sqs sends them
+// to an SQS queue, package kafka/deadletter/topic to a Kafka topic.
 type DeadLetters interface {
-	// Send sends a dead letter. It must return nil only if the letter is stored durably, because the record is not delivered
-	// again then. It may be called concurrently. Letters of different failures have different values of DeadLetter.ID;
-	// deduplicate by the whole ID only.
+	// Send sends a dead letter. It must return nil only if the letter is stored durably, because the record
+	// is not delivered again then. It may be called concurrently. Letters of different failures have
+	// different values of DeadLetter.ID; deduplicate by the whole ID only.
 	Send(ctx context.Context, l DeadLetter) error
 }
 
-// DeadLetter is a record that can never succeed, with its failure and everything that is needed to redrive it. Fields may be
-// added to its JSON form, but none is removed or changed.
+// DeadLetter is a record that can never succeed, with its failure and everything that is needed to redrive
+// it. Fields may be added to its JSON form, but none is removed or changed.
 type DeadLetter struct {
 	Topic         string       `json:"topic"`
 	Partition     int32        `json:"partition"`
@@ -35,23 +35,26 @@ type DeadLetter struct {
 	Key           []byte       `json:"key"`   // null in Kafka: null
 	Value         []byte       `json:"value"` // null in Kafka, or omitted: see ValueOmitted
 	Headers       []DeadHeader `json:"headers,omitempty"`
-	// Undecoded is the record as it is in the event, if it could not be decoded. Key, Value and Headers may be missing then.
+	// Undecoded is the record as it is in the event, if it could not be decoded. Key, Value and Headers may
+	// be missing then.
 	Undecoded []byte `json:"undecoded,omitempty"`
-	// ValueOmitted is the size in bytes of a value that was omitted because the letter would have been too large. The record is
-	// in Kafka, at Topic, Partition and Offset, for as long as the topic retains it. Omitted names the other omitted fields:
-	// "headers", "undecoded", "key".
+	// ValueOmitted is the size in bytes of a value that was omitted because the letter would have been too
+	// large. The record is in Kafka, at Topic, Partition and Offset, for as long as the topic retains it.
+	// Omitted names the other omitted fields: "headers", "undecoded", "key".
 	ValueOmitted int      `json:"valueOmitted,omitempty"`
 	Omitted      []string `json:"omitted,omitempty"`
-	// ValueObject is the object in S3 with the omitted value, s3://BUCKET/KEY, if package kafka/deadletter/s3 has stored it.
+	// ValueObject is the object in S3 with the omitted value, s3://BUCKET/KEY, if package kafka/deadletter/s3
+	// has stored it.
 	ValueObject string `json:"valueObject,omitempty"`
 
-	IdempotencyKey string        `json:"idempotencyKey"` // as stored
-	Token          int64         `json:"token"`          // of the FAILED entry: the value of RedriveHeader in the redriven record; 0 if no key is FAILED
-	Attempts       int           `json:"attempts"`
-	Error          store.Failure `json:"error"` // its At is unique to the failure
-	// Function is the name of the function that failed. Cluster is the cluster of the topic: its ARN, or the bootstrap servers
-	// of a self-managed one, as in the event. Other functions and clusters may have their own letters for the same topic,
-	// partition and offset.
+	IdempotencyKey string `json:"idempotencyKey"` // as stored
+	// of the FAILED entry: the value of RedriveHeader in the redriven record; 0 if no key is FAILED
+	Token    int64         `json:"token"`
+	Attempts int           `json:"attempts"`
+	Error    store.Failure `json:"error"` // its At is unique to the failure
+	// Function is the name of the function that failed. Cluster is the cluster of the topic: its ARN, or the
+	// bootstrap servers of a self-managed one, as in the event. Other functions and clusters may have their
+	// own letters for the same topic, partition and offset.
 	Function string `json:"function,omitempty"`
 	Cluster  string `json:"cluster,omitempty"`
 }
@@ -68,10 +71,11 @@ func (l DeadLetter) Source() string {
 	return r.Source()
 }
 
-// ID identifies the failure: it is derived from the cluster, the function, the record's place, the token and the time. A letter
-// that is sent again has the same ID. It has 64 hexadecimal digits.
+// ID identifies the failure: it is derived from the cluster, the function, the record's place, the token and
+// the time. A letter that is sent again has the same ID. It has 64 hexadecimal digits.
 func (l DeadLetter) ID() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %s %d %d", l.Cluster, l.Function, l.Source(), l.Token, l.Error.At.UnixNano()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %s %d %d", l.Cluster, l.Function, l.Source(), l.Token,
+		l.Error.At.UnixNano()))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -102,8 +106,9 @@ func newDeadLetter(r *Record, b idem.DeadLetter, function, cluster string) DeadL
 // ErrDeadLetterTooLarge means that a dead letter exceeds the limit even with all optional fields omitted.
 var ErrDeadLetterTooLarge = errors.New("kafka: the dead letter is too large")
 
-// Encode returns the letter as JSON of at most limit bytes, in characters that every transport accepts. A larger letter is
-// reduced until it fits. Encode returns ErrDeadLetterTooLarge (wrapped) if it can't be reduced any more.
+// Encode returns the letter as JSON of at most limit bytes, in characters that every transport accepts. A
+// larger letter is reduced until it fits. Encode returns ErrDeadLetterTooLarge (wrapped) if it can't be
+// reduced any more.
 func (l DeadLetter) Encode(limit int) ([]byte, error) {
 	for {
 		out, err := l.marshal()
@@ -122,8 +127,9 @@ func (l DeadLetter) Encode(limit int) ([]byte, error) {
 	}
 }
 
-// Reduce returns the letter without the first of these fields that it has: the value, the headers, the undecoded record, the
-// Kafka key. The returned letter names the omitted field. Reduce returns false if the letter has none of them.
+// Reduce returns the letter without the first of these fields that it has: the value, the headers, the
+// undecoded record, the Kafka key. The returned letter names the omitted field. Reduce returns false if the
+// letter has none of them.
 func (l DeadLetter) Reduce() (smaller DeadLetter, ok bool) {
 	switch {
 	case len(l.Value) > 0: // without its empty value the letter would describe a tombstone
@@ -140,8 +146,8 @@ func (l DeadLetter) Reduce() (smaller DeadLetter, ok bool) {
 	return l, true
 }
 
-// marshal escapes the characters U+FFFE and U+FFFF. JSON and UTF-8 allow them, but XML does not, and so SQS refuses them.
-// Otherwise a letter whose key contains one could never be sent.
+// marshal escapes the characters U+FFFE and U+FFFF. JSON and UTF-8 allow them, but XML does not, and so SQS
+// refuses them. Otherwise a letter whose key contains one could never be sent.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 func (l DeadLetter) marshal() ([]byte, error) {
 	out, err := json.Marshal(l)
@@ -161,7 +167,8 @@ func ParseDeadLetter(data []byte) (DeadLetter, error) {
 		return DeadLetter{}, fmt.Errorf("kafka: this is not a dead letter of idemsk: %w", err)
 	}
 	if l.Topic == "" || l.Error.Code == "" {
-		return DeadLetter{}, errors.New("kafka: this is not a dead letter of idemsk: it names no topic, or no error")
+		return DeadLetter{}, errors.New(
+			"kafka: this is not a dead letter of idemsk: it names no topic, or no error")
 	}
 	return l, nil
 }

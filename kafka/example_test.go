@@ -12,8 +12,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// A handler writes many payments in one statement. A payment that it could not write is delivered again; the others are not
-// written twice.
+// A handler writes many payments in one statement. A payment that it could not write is delivered again; the
+// others are not written twice.
 func ExampleBulkHandler() {
 	insert := func(_ context.Context, rs []kafka.Record) ([]error, error) {
 		errs := make([]error, len(rs))

@@ -14,9 +14,11 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// FuzzJSONKey compares a key with what a decoder that goes one step at a time finds at $['name'][0] and at $['name'].
+// FuzzJSONKey compares a key with what a decoder that goes one step at a time finds at $['name'][0] and at
+// $['name'].
 func FuzzJSONKey(f *testing.F) {
-	for _, value := range []string{`{"id":"p-1"}`, `{"id":["p-1"]}`, `{"id":17.50}`, `{"id":null}`, `{"id":""}`, `{"id":true}`, `{"id":{"a":1}}`, `{"id":"a"} x`, `{"id":1,"id":2}`, `[]`, ``} {
+	for _, value := range []string{`{"id":"p-1"}`, `{"id":["p-1"]}`, `{"id":17.50}`, `{"id":null}`,
+		`{"id":""}`, `{"id":true}`, `{"id":{"a":1}}`, `{"id":"a"} x`, `{"id":1,"id":2}`, `[]`, ``} {
 		f.Add("id", []byte(value))
 	}
 	f.Add("id", []byte("{\"id\":\"\xff\"}"))
@@ -38,7 +40,8 @@ func FuzzJSONKey(f *testing.F) {
 	})
 }
 
-// elementAt returns the text of a scalar in a document. It is not ok if there is none that identifies a request.
+// elementAt returns the text of a scalar in a document. It is not ok if there is none that identifies a
+// request.
 func elementAt(value []byte, name string, within bool) (text string, ok bool) {
 	var doc map[string]json.RawMessage
 	if json.Unmarshal(value, &doc) != nil {
@@ -63,17 +66,24 @@ func elementAt(value []byte, name string, within bool) (text string, ok bool) {
 	return text, err == nil && text != "" && !strings.ContainsRune(text, utf8.RuneError)
 }
 
-// FuzzDeadLetter sends a letter of any record through an encoding of bounded size. What it then lacks, it says.
+// FuzzDeadLetter sends a letter of any record through an encoding of bounded size. What it then lacks, it
+// says.
 func FuzzDeadLetter(f *testing.F) {
-	f.Add("payments", []byte("k"), []byte("v"), "h", []byte("x"), []byte(nil), "key", "message", int64(7), 1000)
+	f.Add("payments", []byte("k"), []byte("v"), "h", []byte("x"), []byte(nil), "key", "message", int64(7),
+		1000)
 	f.Add("t", []byte{}, []byte{}, "", []byte{}, []byte("{}"), "\uFFFE\uFFFF", "\x00\u2028", int64(0), 600)
-	f.Add("t", bytes.Repeat([]byte{0}, 400), bytes.Repeat([]byte{1}, 400), "h", []byte(nil), []byte(nil), "", "", int64(-1), 700)
-	f.Fuzz(func(t *testing.T, topic string, key, value []byte, name string, header, undecoded []byte, idKey, message string, ms int64, limit int) {
-		topic, name, idKey, message = strings.ToValidUTF8(topic, ""), strings.ToValidUTF8(name, ""), strings.ToValidUTF8(idKey, ""), strings.ToValidUTF8(message, "")
+	f.Add("t", bytes.Repeat([]byte{0}, 400), bytes.Repeat([]byte{1}, 400), "h", []byte(nil), []byte(nil), "",
+		"", int64(-1), 700)
+	f.Fuzz(func(t *testing.T, topic string, key, value []byte, name string, header, undecoded []byte, idKey,
+		message string, ms int64, limit int) {
+		topic, name, idKey, message = strings.ToValidUTF8(topic, ""), strings.ToValidUTF8(name,
+			""), strings.ToValidUTF8(idKey, ""), strings.ToValidUTF8(message, "")
 		l := kafka.DeadLetter{
-			Topic: topic + "t", Partition: 3, Offset: 17, Timestamp: ms, Key: key, Value: value, Undecoded: undecoded,
-			Headers: []kafka.DeadHeader{{Key: name, Value: header}}, IdempotencyKey: idKey, Token: ms, Attempts: 5,
-			Error: store.Failure{Code: store.CodeError, Message: message, At: time.Unix(1, 2).UTC()},
+			Topic: topic + "t", Partition: 3, Offset: 17, Timestamp: ms, Key: key, Value: value,
+			Undecoded: undecoded,
+			Headers:   []kafka.DeadHeader{{Key: name, Value: header}}, IdempotencyKey: idKey, Token: ms,
+			Attempts: 5,
+			Error:    store.Failure{Code: store.CodeError, Message: message, At: time.Unix(1, 2).UTC()},
 		}
 		out, err := l.Encode(limit)
 		if errors.Is(err, kafka.ErrDeadLetterTooLarge) {
@@ -107,7 +117,8 @@ func FuzzDeadLetter(f *testing.F) {
 	})
 }
 
-// FuzzParseDeadLetter reads any message of a queue. What is read as a letter is written and read the same again.
+// FuzzParseDeadLetter reads any message of a queue. What is read as a letter is written and read the same
+// again.
 func FuzzParseDeadLetter(f *testing.F) {
 	f.Add([]byte(`{"topic":"t","partition":1,"offset":2,"key":null,"value":"dg==","idempotencyKey":"n#t#k","token":3,"attempts":5,"error":{"code":"error","message":"m","at":"2026-01-02T03:04:05Z"}}`))
 	f.Add([]byte(`{"topic":"t","error":{"code":"c"},"headers":[{"key":"h","value":null}],"omitted":["key"],"valueOmitted":9,"valueObject":"s3://b/k","undecoded":""}`))
@@ -150,12 +161,14 @@ func FuzzStoredKey(f *testing.F) {
 		}
 		one, two := kafka.StoredKey(namespace, topic, key), kafka.StoredKey(namespace2, topic2, key2)
 		if !kafka.IsStoredKey(one, key) || kafka.IsStoredKey(one, key2) != (key == key2) {
-			t.Errorf("%q is the stored key of %q: %t; of %q: %t", one, key, kafka.IsStoredKey(one, key), key2, kafka.IsStoredKey(one, key2))
+			t.Errorf("%q is the stored key of %q: %t; of %q: %t", one, key, kafka.IsStoredKey(one, key), key2,
+				kafka.IsStoredKey(one, key2))
 		}
 		a, errA := store.Key(one, false)
 		b, errB := store.Key(two, false)
 		same := slices.Equal([]string{namespace, topic, key}, []string{namespace2, topic2, key2})
-		if errA != nil || errB != nil || (a == b) != same || len(a) > store.MaxKeyBytes || !utf8.ValidString(a) {
+		if errA != nil || errB != nil || (a == b) != same || len(a) > store.MaxKeyBytes ||
+			!utf8.ValidString(a) {
 			t.Errorf("%q, %v and %q, %v; equal requests: %t", a, errA, b, errB, same)
 		}
 	})
@@ -163,7 +176,8 @@ func FuzzStoredKey(f *testing.F) {
 
 // FuzzValueHashJSONKey hashes any value and the same value as encoding/json writes it.
 func FuzzValueHashJSONKey(f *testing.F) {
-	for _, value := range []string{`{"b":[1.50,2e-7],"a":"\u00e9\ud83d\ude00"}`, `{"a":1,"a":2}`, `9007199254740993`, `-0.0`, `"\ud800"`, `[`, ``, `1e-7`, "{\"\x7f\":null}"} {
+	for _, value := range []string{`{"b":[1.50,2e-7],"a":"\u00e9\ud83d\ude00"}`, `{"a":1,"a":2}`,
+		`9007199254740993`, `-0.0`, `"\ud800"`, `[`, ``, `1e-7`, "{\"\x7f\":null}"} {
 		f.Add([]byte(value))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {

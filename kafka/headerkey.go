@@ -12,9 +12,9 @@ import (
 // DefaultKeyHeader is the default name of the header that contains the idempotency key.
 const DefaultKeyHeader = "idempotency-key"
 
-// HeaderKey returns a KeyFunc that reads the key from a header. Without a header of exactly that name it reads the one whose name differs
-// only in upper and lower case; two such names are an error. A null or empty value is ErrNoKey. Two different values are an error. In both
-// cases of an error the key is ambiguous.
+// HeaderKey returns a KeyFunc that reads the key from a header. Without a header of exactly that name it
+// reads the one whose name differs only in upper and lower case; two such names are an error. A null or empty
+// value is ErrNoKey. Two different values are an error. In both cases of an error the key is ambiguous.
 func HeaderKey(name string) KeyFunc {
 	return func(_ context.Context, r *Record) (string, error) {
 		written, err := asWritten(r, name)
@@ -36,14 +36,15 @@ func HeaderKey(name string) KeyFunc {
 			return "", fmt.Errorf("%w in the header %q, which is empty", ErrNoKey, written)
 		}
 		if other := nearHeader(r, name); other != "" {
-			return "", fmt.Errorf("%w in the header %q: is it in %q? IDEMSK_KEY=header:NAME sets the name", ErrNoKey, name, other)
+			return "", fmt.Errorf("%w in the header %q: is it in %q? IDEMSK_KEY=header:NAME sets the name",
+				ErrNoKey, name, other)
 		}
 		return "", fmt.Errorf("%w in the header %q", ErrNoKey, name)
 	}
 }
 
-// asWritten returns the name of a header as the producer wrote it: the name itself if a header has it or none has a similar name, else the
-// one that differs only in upper and lower case.
+// asWritten returns the name of a header as the producer wrote it: the name itself if a header has it or none
+// has a similar name, else the one that differs only in upper and lower case.
 func asWritten(r *Record, name string) (string, error) {
 	written, other := name, ""
 	for i := range r.Headers {
@@ -66,8 +67,8 @@ func asWritten(r *Record, name string) (string, error) {
 // longestNear bounds the time to compare the name of a header. Longer names are not near.
 const longestNear = 100
 
-// nearHeader returns the header whose name is most similar to the name, "" if none is. Case and punctuation do not count. Similar names
-// differ in at most a third of the letters, or one contains the other.
+// nearHeader returns the header whose name is most similar to the name, "" if none is. Case and punctuation
+// do not count. Similar names differ in at most a third of the letters, or one contains the other.
 func nearHeader(r *Record, name string) string {
 	const share, shortest = 3, 3
 	want := lettersOf(name)
@@ -78,7 +79,8 @@ func nearHeader(r *Record, name string) string {
 			continue
 		}
 		got := lettersOf(header)
-		contained := min(len(got), len(want)) >= shortest && (strings.Contains(got, want) || strings.Contains(want, got))
+		contained := min(len(got), len(want)) >= shortest &&
+			(strings.Contains(got, want) || strings.Contains(want, got))
 		if n := near.Distance(got, want); n < fewest && (contained || n <= len(want)/share) {
 			best, fewest = header, n
 		}

@@ -67,7 +67,8 @@ func parseStep(s string) (st step, rest string, ok bool) {
 			end = len(s) - 1
 		}
 		name := s[1 : 1+end]
-		return step{name: name, index: noIndex}, s[1+end:], name != "" && !strings.ContainsAny(name, "]*?@(), '\"")
+		return step{name: name, index: noIndex}, s[1+end:],
+			name != "" && !strings.ContainsAny(name, "]*?@(), '\"")
 	case strings.HasPrefix(s, "['") || strings.HasPrefix(s, `["`):
 		name, rest, found := strings.Cut(s[2:], s[1:2]+"]")
 		return step{name: name, index: noIndex}, rest, found && name != ""
@@ -79,7 +80,8 @@ func parseStep(s string) (st step, rest string, ok bool) {
 	return step{}, "", false
 }
 
-// maxElements is the maximum number of elements of lists and objects in the JSON that a key or a fingerprint is made of. Others are passed over.
+// maxElements is the maximum number of elements of lists and objects in the JSON that a key or a fingerprint
+// is made of. Others are passed over.
 const maxElements = 100_000
 
 // document checks that a value is JSON, and returns it without blanks around it. A tombstone is ErrNoKey.
@@ -105,10 +107,11 @@ func (p path) find(doc []byte) ([]byte, error) {
 	return element, nil
 }
 
-// find returns the part of an element that the step leads to, nil if there is none. Of several members of one name it is the last one, as
-// for encoding/json.
+// find returns the part of an element that the step leads to, nil if there is none. Of several members of one
+// name it is the last one, as for encoding/json.
 func (s step) find(element []byte) (found []byte) {
-	if len(element) == 0 || element[0] != '{' && element[0] != '[' || (element[0] == '{') != (s.index == noIndex) {
+	if len(element) == 0 || element[0] != '{' && element[0] != '[' ||
+		(element[0] == '{') != (s.index == noIndex) {
 		return nil
 	}
 	i := 0
@@ -122,8 +125,8 @@ func (s step) find(element []byte) (found []byte) {
 	return found
 }
 
-// decodedAt decodes the elements at the paths in a document. If one is missing or null, it returns ErrNoKey and all elements that were found, nil
-// for the missing ones.
+// decodedAt decodes the elements at the paths in a document. If one is missing or null, it returns ErrNoKey
+// and all elements that were found, nil for the missing ones.
 func decodedAt(doc []byte, paths []path, decode func(element []byte) (any, error)) ([]any, error) {
 	found := make([]any, len(paths))
 	var missing error

@@ -18,11 +18,11 @@ import (
 // ErrNoKey means that a record has no idempotency key.
 var ErrNoKey = errors.New("the record has no idempotency key")
 
-// KeyFunc returns a record's idempotency key. A function that waits for something, such as a schema registry, must return when ctx
-// ends (see PrepareTime). It is called for the records of several partitions at once.
+// KeyFunc returns a record's idempotency key. A function that waits for something, such as a schema registry,
+// must return when ctx ends (see PrepareTime). It is called for the records of several partitions at once.
 //
-// After ErrNoKey (wrapped) Config.MissingKey applies. After an error that is marked by idem.Unavailable the record is retried, and the
-// attempt is not counted. After any other error it is sent to the dead letters.
+// After ErrNoKey (wrapped) Config.MissingKey applies. After an error that is marked by idem.Unavailable the
+// record is retried, and the attempt is not counted. After any other error it is sent to the dead letters.
 type KeyFunc func(ctx context.Context, r *Record) (string, error)
 
 // RecordKey returns the key of the Kafka record. A null or empty key is ErrNoKey.
@@ -33,8 +33,8 @@ func RecordKey(_ context.Context, r *Record) (string, error) {
 	return string(r.Key), nil
 }
 
-// ValueHashKey returns the SHA-256 of the value in hexadecimal: records with the same value are the same request. A tombstone is
-// ErrNoKey.
+// ValueHashKey returns the SHA-256 of the value in hexadecimal: records with the same value are the same
+// request. A tombstone is ErrNoKey.
 func ValueHashKey(_ context.Context, r *Record) (string, error) {
 	if r.Value == nil {
 		return "", fmt.Errorf("%w: it is a tombstone, which has no value to hash", ErrNoKey)
@@ -47,15 +47,16 @@ func hashText(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ValueHashJSONKey returns a KeyFunc that returns the SHA-256, in hexadecimal, of the value's canonical JSON (RFC 8785): the order of
-// members, white space and the notation of numbers and strings do not matter. With paths it hashes the canonical JSON of the array of
-// the elements at these paths, so that other elements do not matter either. A tombstone, and a missing or null element, is ErrNoKey.
-// Any other value without a canonical form is an error: one that is not JSON, has two members of one name in an object, a text with
-// U+FFFD (see JSONKey), a whole number that a double does not hold exactly, or more than 100,000 elements in lists and objects. Other numbers
-// are rounded to doubles.
+// ValueHashJSONKey returns a KeyFunc that returns the SHA-256, in hexadecimal, of the value's canonical JSON
+// (RFC 8785): the order of members, white space and the notation of numbers and strings do not matter. With
+// paths it hashes the canonical JSON of the array of the elements at these paths, so that other elements do
+// not matter either. A tombstone, and a missing or null element, is ErrNoKey. Any other value without a
+// canonical form is an error: one that is not JSON, has two members of one name in an object, a text with
+// U+FFFD (see JSONKey), a whole number that a double does not hold exactly, or more than 100,000 elements in
+// lists and objects. Other numbers are rounded to doubles.
 //
-// Values of one key may differ in their bytes, so Config.Fingerprint should be NoFingerprint, or that of other elements.
-// ValueHashJSONKey returns an error for an invalid path.
+// Values of one key may differ in their bytes, so Config.Fingerprint should be NoFingerprint, or that of
+// other elements. ValueHashJSONKey returns an error for an invalid path.
 func ValueHashJSONKey(paths ...string) (KeyFunc, error) {
 	var parsed []path
 	if len(paths) > 0 {
@@ -86,14 +87,15 @@ func ValueHashJSONKey(paths ...string) (KeyFunc, error) {
 	}, nil
 }
 
-// OffsetKey returns topic-partition@offset@timestamp. It protects against redeliveries, but not against a producer that sends a
-// message twice.
+// OffsetKey returns topic-partition@offset@timestamp. It protects against redeliveries, but not against a
+// producer that sends a message twice.
 func OffsetKey(_ context.Context, r *Record) (string, error) { return place(r), nil }
 
-// JSONKey returns a KeyFunc that reads the key from the value, at one or more paths such as $.payment.id or $.items[0]['sku'].
-// With one path the key is the text of the scalar at the path. With several it is a JSON array of the elements. A missing or
-// null element is ErrNoKey. A text with U+FFFD is an error: JSON decoders put it in the place of what is not UTF-8, so different keys
-// would be the same. So are more than 100,000 elements within those of several paths. JSONKey returns an error for an invalid path.
+// JSONKey returns a KeyFunc that reads the key from the value, at one or more paths such as $.payment.id or
+// $.items[0]['sku']. With one path the key is the text of the scalar at the path. With several it is a JSON
+// array of the elements. A missing or null element is ErrNoKey. A text with U+FFFD is an error: JSON decoders
+// put it in the place of what is not UTF-8, so different keys would be the same. So are more than 100,000
+// elements within those of several paths. JSONKey returns an error for an invalid path.
 func JSONKey(paths ...string) (KeyFunc, error) {
 	parsed, err := parsePaths(paths)
 	if err != nil {
@@ -147,8 +149,8 @@ func scalarText(doc []byte, p path) (string, error) {
 	return string(element), nil
 }
 
-// FingerprintFunc returns a record's fingerprint. An error has the same effects as one of a KeyFunc, except ErrNoKey: the record is sent
-// to the dead letters.
+// FingerprintFunc returns a record's fingerprint. An error has the same effects as one of a KeyFunc, except
+// ErrNoKey: the record is sent to the dead letters.
 type FingerprintFunc func(ctx context.Context, r *Record) (store.Fingerprint, error)
 
 // ValueFingerprint returns the fingerprint of the value's bytes.
@@ -161,10 +163,10 @@ func NoFingerprint(context.Context, *Record) (store.Fingerprint, error) {
 	return store.Fingerprint{}, nil
 }
 
-// JSONFingerprint returns a FingerprintFunc for the elements at the paths in the value. Use it if the values of one request
-// differ between deliveries in other elements. A missing element counts as null. An element with U+FFFD is an error: JSON decoders
-// put it in the place of what is not UTF-8, so different values would have one fingerprint. So are more than 100,000 elements within those
-// at the paths.
+// JSONFingerprint returns a FingerprintFunc for the elements at the paths in the value. Use it if the values
+// of one request differ between deliveries in other elements. A missing element counts as null. An element
+// with U+FFFD is an error: JSON decoders put it in the place of what is not UTF-8, so different values would
+// have one fingerprint. So are more than 100,000 elements within those at the paths.
 func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 	parsed, err := parsePaths(paths)
 	if err != nil {
@@ -193,10 +195,11 @@ func JSONFingerprint(paths ...string) (FingerprintFunc, error) {
 	}, nil
 }
 
-// OfValue returns a KeyFunc or FingerprintFunc that first converts the value, for example to JSON, and then calls f with a copy of the record
-// that has the converted value. An error of convert is its error.
+// OfValue returns a KeyFunc or FingerprintFunc that first converts the value, for example to JSON, and then
+// calls f with a copy of the record that has the converted value. An error of convert is its error.
 func OfValue[T any](
-	convert func(ctx context.Context, r *Record) ([]byte, error), f func(ctx context.Context, r *Record) (T, error),
+	convert func(ctx context.Context, r *Record) ([]byte, error),
+	f func(ctx context.Context, r *Record) (T, error),
 ) func(ctx context.Context, r *Record) (T, error) {
 	return func(ctx context.Context, r *Record) (T, error) {
 		value, err := convert(ctx, r)

@@ -10,9 +10,9 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Log writes a line for each record with any other outcome than a plain execution, and one for the batch. The batch's line
-// always has the main counts; other counts appear if they are not zero. err is the reason for records that are to be delivered
-// again, or nil.
+// Log writes a line for each record with any other outcome than a plain execution, and one for the batch. The
+// batch's line always has the main counts; other counts appear if they are not zero. err is the reason for
+// records that are to be delivered again, or nil.
 func (b *Batch) Log(ctx context.Context, r *Report, err error) {
 	log := b.processor.cfg.Logger
 	for i := range b.all {
@@ -26,22 +26,26 @@ func (m *Message) inTwoPartitions() bool {
 	return m.State == batch.Ended && KeyInTwoPartitions(&idem.Event{Task: &m.Task, Outcome: &m.Outcome})
 }
 
-// hasTwoOwners reports whether two owners of leases may run the handler of the message's key at the same time. With claims of keys it is no fault that
-// a key arrives through two partitions.
+// hasTwoOwners reports whether two owners of leases may run the handler of the message's key at the same
+// time. With claims of keys it is no fault that a key arrives through two partitions.
 func (m *Message) hasTwoOwners() bool { return m.processor.byPartition() && m.inTwoPartitions() }
 
 func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 	attrs := []slog.Attr{
-		slog.Int("records", r.Records), slog.Int("partitions", r.Partitions), slog.Float64("tookMs", float64(r.Took.Microseconds())/1000),
-		slog.Int("executed", r.Executed), slog.Int("replayed", r.Replayed), slog.Int("duplicates", r.Duplicates),
+		slog.Int("records", r.Records), slog.Int("partitions", r.Partitions),
+		slog.Float64("tookMs", float64(r.Took.Microseconds())/1000),
+		slog.Int("executed", r.Executed), slog.Int("replayed", r.Replayed),
+		slog.Int("duplicates", r.Duplicates),
 		slog.Int("deadLettered", r.DeadLettered), slog.Int("reported", r.Reported),
 	}
 	for _, c := range []struct {
 		name string
 		n    int
 	}{
-		{"replayedFailed", r.ReplayedFailed}, {"retried", r.Retried}, {"inFlight", r.InFlight}, {"notStarted", r.NotStarted},
-		{"completionFailed", r.CompletionFailed}, {"storeDown", r.StoreDown}, {"overruns", r.Overruns}, {"stolen", r.Stolen}, {"fenced", r.Fenced},
+		{"replayedFailed", r.ReplayedFailed}, {"retried", r.Retried}, {"inFlight", r.InFlight},
+		{"notStarted", r.NotStarted},
+		{"completionFailed", r.CompletionFailed}, {"storeDown", r.StoreDown}, {"overruns", r.Overruns},
+		{"stolen", r.Stolen}, {"fenced", r.Fenced},
 		{"failedOpen", r.FailedOpen}, {"unprotected", r.Unprotected},
 		{"keysInTwoPartitions", r.KeysInTwoPartitions}, {"handlerDown", r.HandlerDown},
 	} {
@@ -57,8 +61,8 @@ func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 	log.LogAttrs(ctx, level, "batch", attrs...)
 }
 
-// logRecord writes a line for a record unless it was a plain execution. The attribute "alarm" marks records that need an
-// operator.
+// logRecord writes a line for a record unless it was a plain execution. The attribute "alarm" marks records
+// that need an operator.
 func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	if m.simple() {
 		return
@@ -70,7 +74,8 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	attrs := append(make([]slog.Attr, 0, 12), slog.String("source", m.Task.Source))
 	switch m.State {
 	case batch.Overrun:
-		attrs = append(attrs, slog.String("outcome", "Overrun"), slog.String("error", batch.ErrOverrun.Error()))
+		attrs = append(attrs, slog.String("outcome", "Overrun"),
+			slog.String("error", batch.ErrOverrun.Error()))
 	case batch.BehindOverrun:
 		attrs = append(attrs, slog.String("outcome", "Behind"))
 	case batch.Ended:
@@ -82,8 +87,8 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	log.LogAttrs(ctx, level, "record", attrs...)
 }
 
-// simple reports whether a record's outcome is a plain execution: it was executed without an error, with protection, or without
-// it if the whole batch is unprotected.
+// simple reports whether a record's outcome is a plain execution: it was executed without an error, with
+// protection, or without it if the whole batch is unprotected.
 func (m *Message) simple() bool {
 	return m.State == batch.Ended && !m.Duplicate && m.Outcome.Err == nil &&
 		(m.Outcome.Kind == idem.Executed || m.Outcome.Kind == idem.Unprotected && m.processor.cfg.Unprotected)
@@ -115,7 +120,8 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 		attrs = append(attrs, slog.String("claimedBy", out.Source))
 	}
 	if m.hasTwoOwners() {
-		attrs = append(attrs, slog.String("warning", "keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=key"))
+		attrs = append(attrs, slog.String("warning",
+			"keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=key"))
 	}
 	if out.Err != nil {
 		attrs = append(attrs, slog.String("error", out.Err.Error()))
@@ -154,10 +160,12 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 	return slog.LevelWarn, false
 }
 
-// isBlocked reports whether a record blocks its partition until the operator fixes the cause. Redeliveries do not help.
+// isBlocked reports whether a record blocks its partition until the operator fixes the cause. Redeliveries do
+// not help.
 func isBlocked(out *idem.Outcome) bool {
 	err := out.Err
 	return !out.Kind.Settled() &&
-		(errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) || errors.Is(err, store.ErrForeignEntry) ||
+		(errors.Is(err, idem.ErrNoDeadLetters) || errors.Is(err, idem.ErrDeadLetterNotSent) ||
+			errors.Is(err, store.ErrForeignEntry) ||
 			errors.Is(err, store.ErrMisconfigured))
 }

@@ -19,11 +19,13 @@ type Message struct {
 	processor *Processor
 	cluster   string // the record's cluster
 	within    Within // nil without Config.Poll
-	rejected  error  // what the handler returns without a call: Permanent, or Unavailable if the record can't be identified now
+	// what the handler returns without a call: Permanent, or Unavailable if the record can't be identified
+	// now
+	rejected error
 }
 
-// task is a Message as the engine and the scheduler use it. It implements the handler, the dead-letter sink and the substitute
-// of its task.
+// task is a Message as the engine and the scheduler use it. It implements the handler, the dead-letter sink
+// and the substitute of its task.
 type task Message
 
 // prepare sets the record's redrive token, key and fingerprint.
@@ -53,7 +55,8 @@ func (m *Message) prepare(ctx context.Context, p *Processor, r *Record, cluster 
 func (m *Message) identify(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("finding the idempotency key or the fingerprint: %w", &idem.PanicError{Value: v, Stack: debug.Stack()})
+			err = fmt.Errorf("finding the idempotency key or the fingerprint: %w",
+				&idem.PanicError{Value: v, Stack: debug.Stack()})
 		}
 	}()
 	cfg := &m.processor.cfg
@@ -75,8 +78,9 @@ func (m *Message) identify(ctx context.Context) (err error) {
 	return nil
 }
 
-// reject returns a task that sends the message to the dead letters or, if the error is marked by idem.Unavailable, leaves it for
-// another delivery. Its entry is stored under the record's place. The entry of the record's own key is not changed.
+// reject returns a task that sends the message to the dead letters or, if the error is marked by
+// idem.Unavailable, leaves it for another delivery. Its entry is stored under the record's place. The entry
+// of the record's own key is not changed.
 func (m *Message) reject(err error) idem.Task {
 	if m.rejected = err; !idem.IsUnavailable(err) {
 		m.rejected = idem.Permanent(err)
@@ -99,7 +103,8 @@ func (t *task) Handle(ctx context.Context) ([]byte, error) {
 
 // Send implements idem.DeadLetterSink.
 func (t *task) Send(ctx context.Context, b idem.DeadLetter) error {
-	return t.processor.cfg.DeadLetters.Send(ctx, newDeadLetter(t.Record, b, t.processor.cfg.Function, t.cluster))
+	return t.processor.cfg.DeadLetters.Send(ctx,
+		newDeadLetter(t.Record, b, t.processor.cfg.Function, t.cluster))
 }
 
 // SubstituteFor implements batch.Substitute.
@@ -111,18 +116,20 @@ func (t *task) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
 	return (*Message)(t).reject(err), true
 }
 
-// explain adds an error to an outcome for the log: that a record has no attempts left but is retried because no dead letters
-// are configured, or that the result of a completed record is not stored.
+// explain adds an error to an outcome for the log: that a record has no attempts left but is retried because
+// no dead letters are configured, or that the result of a completed record is not stored.
 func (m *Message) explain() {
 	if m.State != batch.Ended {
 		return
 	}
 	out, cfg := &m.Outcome, m.processor.engine.Config()
 	if out.Kind == idem.Executed && cfg.MaxResult >= 0 && len(out.Result) > cfg.MaxResult {
-		out.Err = fmt.Errorf("%w: it has %d bytes, the limit is %d; duplicates get none", store.ErrResultNotStored, len(out.Result), cfg.MaxResult)
+		out.Err = fmt.Errorf("%w: it has %d bytes, the limit is %d; duplicates get none",
+			store.ErrResultNotStored, len(out.Result), cfg.MaxResult)
 	}
 	exhausted := out.Kind == idem.Retry && cfg.MaxAttempts > 0 && out.Attempt >= cfg.MaxAttempts
 	if exhausted && m.processor.cfg.DeadLetters == nil && !errors.Is(out.Err, idem.ErrNoDeadLetters) {
-		out.Err = fmt.Errorf("%w: attempt %d, the limit is %d: %w", idem.ErrNoDeadLetters, out.Attempt, cfg.MaxAttempts, out.Err)
+		out.Err = fmt.Errorf("%w: attempt %d, the limit is %d: %w", idem.ErrNoDeadLetters, out.Attempt,
+			cfg.MaxAttempts, out.Err)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// PrepareTime is the time after which the context of key and fingerprint functions ends, for the records of one partition that arrive
-// together. In a batch with a deadline it ends at the latest after a quarter of the time that is left. A record that cannot be
-// identified until then is retried.
+// PrepareTime is the time after which the context of key and fingerprint functions ends, for the records of
+// one partition that arrive together. In a batch with a deadline it ends at the latest after a quarter of the
+// time that is left. A record that cannot be identified until then is retried.
 const PrepareTime = 3 * time.Second
 
 // prepareContext returns the context in which records are prepared.
@@ -22,9 +22,9 @@ func prepareContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, limit)
 }
 
-// preparation prepares the records of a stream, those of a partition in their order, and those of different partitions at once: a
-// schema registry that does not answer for one partition stops no other. Each partition with records that are not prepared has a
-// goroutine.
+// preparation prepares the records of a stream, those of a partition in their order, and those of different
+// partitions at once: a schema registry that does not answer for one partition stops no other. Each partition
+// with records that are not prepared has a goroutine.
 type preparation struct {
 	ctx     context.Context // of the stream
 	prepare func(context.Context, *streamMessage)
@@ -84,7 +84,8 @@ func (p *preparation) run(partition string, of *preparing) {
 	}
 }
 
-// next returns the records to prepare next. It returns nil, and ends the partition's preparation, if there are none.
+// next returns the records to prepare next. It returns nil, and ends the partition's preparation, if there
+// are none.
 func (p *preparation) next(partition string, of *preparing) (group []*streamMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +108,8 @@ func (p *preparation) finish(of *preparing, items []*batch.Item) {
 	}
 }
 
-// revoke removes the records of a partition that are not prepared. When it has returned, none of them is passed on.
+// revoke removes the records of a partition that are not prepared. When it has returned, none of them is
+// passed on.
 func (p *preparation) revoke(partition string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

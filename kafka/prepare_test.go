@@ -25,7 +25,8 @@ func silentFor(value string) kafka.KeyFunc {
 	}
 }
 
-// A record whose key can't be computed stops neither the caller nor the records of other partitions, and its own partition for a stated time.
+// A record whose key can't be computed stops neither the caller nor the records of other partitions, and its
+// own partition for a stated time.
 func TestStreamPreparesPartitionsBesideEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, kafka.Config{Order: kafka.ByKey, Key: silentFor("silent")})
@@ -48,7 +49,8 @@ func TestStreamPreparesPartitionsBesideEachOther(t *testing.T) {
 	})
 }
 
-// A record of a partition that is revoked before it is prepared is not handled, also if the partition is assigned again.
+// A record of a partition that is revoked before it is prepared is not handled, also if the partition is
+// assigned again.
 func TestStreamRevokesRecordsThatAreNotPrepared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, kafka.Config{Order: kafka.ByKey, Key: silentFor("silent")})
@@ -75,7 +77,8 @@ func TestBatchIsPreparedBeforeItsDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 		handler := func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }
-		p, err := kafka.NewProcessor(engine, handler, kafka.Config{Namespace: "pay", Key: silentFor("silent")})
+		p, err := kafka.NewProcessor(engine, handler,
+			kafka.Config{Namespace: "pay", Key: silentFor("silent")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,12 +86,14 @@ func TestBatchIsPreparedBeforeItsDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 		defer cancel()
 		silent := kafka.Record{Topic: "payments", Value: []byte("silent")}
-		b := p.Run(ctx, "cluster", [][]kafka.Record{slices.Repeat([]kafka.Record{silent}, 12), {{Topic: "payments", Partition: 1, Value: []byte("good")}}})
+		b := p.Run(ctx, "cluster", [][]kafka.Record{slices.Repeat([]kafka.Record{silent}, 12),
+			{{Topic: "payments", Partition: 1, Value: []byte("good")}}})
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("the batch took %v", took)
 		}
 		for i := range b.Partitions[0] {
-			if m := &b.Partitions[0][i]; m.Outcome.Kind.Settled() || i == 0 && !errors.Is(m.Outcome.Err, context.DeadlineExceeded) {
+			if m := &b.Partitions[0][i]; m.Outcome.Kind.Settled() || i == 0 &&
+				!errors.Is(m.Outcome.Err, context.DeadlineExceeded) {
 				t.Errorf("record %d: %v, %v", i, m.Outcome.Kind, m.Outcome.Err)
 			}
 		}

@@ -18,8 +18,8 @@ type Processor struct {
 	scheduler *batch.Scheduler
 }
 
-// NewProcessor returns a processor. The handler must be nil if Config.Bulk or Config.BulkAttempts is set. It returns
-// idem.ErrInvalidConfig (wrapped), which names every invalid field.
+// NewProcessor returns a processor. The handler must be nil if Config.Bulk or Config.BulkAttempts is set. It
+// returns idem.ErrInvalidConfig (wrapped), which names every invalid field.
 func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor, error) {
 	handlers := 0
 	for _, given := range []bool{handler != nil, cfg.Bulk != nil, cfg.BulkAttempts != nil} {
@@ -34,7 +34,8 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff, MaxBackoff: cfg.MaxBackoff})
+	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff,
+		MaxBackoff: cfg.MaxBackoff})
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,8 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 type Batch struct {
 	// Partitions has the records of each partition, in their order.
 	Partitions [][]Message
-	// Overruns has the messages whose handlers had not returned when the time ended. If there are any, the process must end.
+	// Overruns has the messages whose handlers had not returned when the time ended. If there are any, the
+	// process must end.
 	Overruns []*Message
 
 	processor *Processor
@@ -53,8 +55,8 @@ type Batch struct {
 	all       []Message
 }
 
-// Run processes the records of several partitions of a cluster, each in the order of its offsets, and returns before ctx's
-// deadline.
+// Run processes the records of several partitions of a cluster, each in the order of its offsets, and returns
+// before ctx's deadline.
 func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Record) *Batch {
 	end := func(*Batch) {}
 	if p.cfg.Batch != nil {
@@ -86,7 +88,8 @@ func (p *Processor) prepare(ctx context.Context, cluster string, partitions [][]
 	for _, records := range partitions {
 		n += len(records)
 	}
-	b := &Batch{processor: p, began: time.Now(), Partitions: make([][]Message, len(partitions)), all: make([]Message, n)}
+	b := &Batch{processor: p, began: time.Now(), Partitions: make([][]Message, len(partitions)),
+		all: make([]Message, n)}
 	ctx, cancel := prepareContext(ctx)
 	defer cancel()
 	next := 0
@@ -129,7 +132,8 @@ func (b *Batch) ranges() (ranges []batch.Range) {
 			continue
 		}
 		r := messages[0].Record
-		one := batch.Range{Key: p.storedRange(r.Topic, r.Partition), Source: r.Source(), Items: make([]*batch.Item, len(messages))}
+		one := batch.Range{Key: p.storedRange(r.Topic, r.Partition), Source: r.Source(),
+			Items: make([]*batch.Item, len(messages))}
 		for i := range messages {
 			messages[i].Position = messages[i].Record.Offset
 			one.Items[i] = &messages[i].Item

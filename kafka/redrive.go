@@ -8,7 +8,8 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// RedriveHeader is the header with the dead letter's token in a redriven record (rule 10 of package idem/store).
+// RedriveHeader is the header with the dead letter's token in a redriven record (rule 10 of package
+// idem/store).
 const RedriveHeader = "idemsk-redrive"
 
 // redriveToken reads the redrive header; 0 if there is none.
@@ -28,9 +29,10 @@ func redriveToken(r *Record) (int64, error) {
 	return token, nil
 }
 
-// unknownTokenError means that a record carries a redrive token that is later than the token of its FAILED key. Either a
-// producer wrote the header, or the store lost its last writes in a failover or a restore. In the second case the redriven dead
-// letter may have been the only one. The record therefore gets another dead letter, with the key's current token.
+// unknownTokenError means that a record carries a redrive token that is later than the token of its FAILED
+// key. Either a producer wrote the header, or the store lost its last writes in a failover or a restore. In
+// the second case the redriven dead letter may have been the only one. The record therefore gets another dead
+// letter, with the key's current token.
 type unknownTokenError struct {
 	failed  *idem.AlreadyFailedError
 	carried int64
@@ -48,8 +50,8 @@ const anotherValue = "a record with another value used this idempotency key befo
 	"such as a timestamp, compare only the parts that identify the request (IDEMSK_FINGERPRINT=json:$.a,$.b), or nothing (none). " +
 	"If this is another request, it needs another key"
 
-// unfit returns the error if a record can't be handled under its key because of the outcome, and must be sent to the dead
-// letters under its place; otherwise nil.
+// unfit returns the error if a record can't be handled under its key because of the outcome, and must be sent
+// to the dead letters under its place; otherwise nil.
 func unfit(out *idem.Outcome, redrive int64) error {
 	var failed *idem.AlreadyFailedError
 	switch {

@@ -10,7 +10,8 @@ import (
 	"github.com/idemsk/idemsk/idem/observe"
 )
 
-// Report has the counts of a batch, or those that Add has counted. Each try of a record is counted once in the fields from Executed to Overruns.
+// Report has the counts of a batch, or those that Add has counted. Each try of a record is counted once in
+// the fields from Executed to Overruns.
 type Report struct {
 	Records    int
 	Partitions int
@@ -30,25 +31,31 @@ type Report struct {
 	StoreDown        int
 	Overruns         int
 
-	Stolen   int // claims taken from an owner whose lease was over; counted in addition to the outcome
-	Fenced   int // claims lost while the handler ran; counted in addition to the outcome
-	Blocked  int // records that block their partition until the operator fixes the cause; counted in addition to the outcome
+	Stolen int // claims taken from an owner whose lease was over; counted in addition to the outcome
+	Fenced int // claims lost while the handler ran; counted in addition to the outcome
+	// records that block their partition until the operator fixes the cause; counted in addition to the
+	// outcome
+	Blocked  int
 	Reported int // records that are to be delivered again, as counted by the host
-	// KeysInTwoPartitions counts records whose key a record of another partition had claimed last, in addition to the outcome. With
-	// idem.Config.ClaimByPartition handlers of such records may run at the same time.
+	// KeysInTwoPartitions counts records whose key a record of another partition had claimed last, in
+	// addition to the outcome. With idem.Config.ClaimByPartition handlers of such records may run at the same
+	// time.
 	KeysInTwoPartitions int
-	HandlerDown         int // records that failed or were not tried during an outage of what the handler needs; counted in addition to the outcome
+	// records that failed or were not tried during an outage of what the handler needs; counted in addition
+	// to the outcome
+	HandlerDown int
 
 	RecordAge time.Duration // of the oldest record, by its Kafka timestamp
-	// InProgressAge is the greatest time since a key was first claimed, of the keys that the batch could not settle or that it
-	// took from an owner whose lease was over.
+	// InProgressAge is the greatest time since a key was first claimed, of the keys that the batch could not
+	// settle or that it took from an owner whose lease was over.
 	InProgressAge time.Duration
 	StoreLatency  []time.Duration // one for each claim, and one for each settlement
 }
 
 // Report returns the counts of the batch.
 func (b *Batch) Report() Report {
-	r := Report{Partitions: len(b.Partitions), Took: time.Since(b.began), StoreLatency: make([]time.Duration, 0, 2*len(b.all))}
+	r := Report{Partitions: len(b.Partitions), Took: time.Since(b.began),
+		StoreLatency: make([]time.Duration, 0, 2*len(b.all))}
 	for i := range b.all {
 		e := b.all[i].end(b.began)
 		r.Add(&e)
@@ -56,7 +63,8 @@ func (b *Batch) Report() Report {
 	return r
 }
 
-// Add counts the event of a record whose try has ended. It ignores all other steps. The store's latencies are appended to StoreLatency.
+// Add counts the event of a record whose try has ended. It ignores all other steps. The store's latencies are
+// appended to StoreLatency.
 func (r *Report) Add(e *idem.Event) {
 	if e.Step != observe.End && e.Step != observe.Overrun {
 		return
@@ -91,8 +99,9 @@ func (r *Report) addEnd(e *idem.Event) {
 	}
 }
 
-// KeyInTwoPartitions reports of the end of a try whether a record of another partition had claimed the key last. A redriven record does not
-// count: its key is claimed in each mode, and a redrive may send it to another partition.
+// KeyInTwoPartitions reports of the end of a try whether a record of another partition had claimed the key
+// last. A redriven record does not count: its key is claimed in each mode, and a redrive may send it to
+// another partition.
 func KeyInTwoPartitions(e *idem.Event) bool {
 	if e.Outcome == nil || e.Task.RedriveToken != 0 {
 		return false
@@ -106,7 +115,8 @@ func KeyInTwoPartitions(e *idem.Event) bool {
 func (m *Message) end(began time.Time) (e idem.Event) {
 	switch m.State {
 	case batch.Overrun:
-		e = idem.Event{Step: observe.Overrun, Task: &m.Task, Attempt: idem.Attempt{Key: m.Task.Key, Source: m.Task.Source}, Err: batch.ErrOverrun}
+		e = idem.Event{Step: observe.Overrun, Task: &m.Task,
+			Attempt: idem.Attempt{Key: m.Task.Key, Source: m.Task.Source}, Err: batch.ErrOverrun}
 	case batch.BehindOverrun:
 		e = (&idem.Outcome{Kind: idem.NotStarted, Err: batch.ErrBehind}).End(&m.Task)
 	case batch.Ended:

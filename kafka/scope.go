@@ -12,27 +12,29 @@ type KeyScope uint8
 const (
 	// TopicScope makes keys unique within a topic: payment 42 and refund 42 are two requests.
 	TopicScope KeyScope = iota
-	// NamespaceScope makes keys unique within the namespace: a command that arrives in two topics is handled once.
+	// NamespaceScope makes keys unique within the namespace: a command that arrives in two topics is handled
+	// once.
 	NamespaceScope
 )
 
-// The stored key is "<namespace>#<topic>#<key>", or "<namespace>##<key>" with NamespaceScope. The entry of a record that has no
-// key is stored under "<namespace>@<topic>-<partition>@<offset>@<timestamp>", and the lease of a partition under
-// "<namespace>%<topic>-<partition>". Namespaces and topics do not contain '#', and topics neither '@' nor '%', so these forms can't collide,
-// whatever the key contains.
+// The stored key is "<namespace>#<topic>#<key>", or "<namespace>##<key>" with NamespaceScope. The entry of a
+// record that has no key is stored under "<namespace>@<topic>-<partition>@<offset>@<timestamp>", and the
+// lease of a partition under "<namespace>%<topic>-<partition>". Namespaces and topics do not contain '#', and
+// topics neither '@' nor '%', so these forms can't collide, whatever the key contains.
 const (
 	keySeparator   = "#"
 	placeSeparator = "@"
 	rangeSeparator = "%"
 )
 
-// StoredKey returns the stored form of a consumer's key. An empty topic stands for NamespaceScope. store.Key hashes the stored
-// form if it is longer than store.MaxKeyBytes or if keys are to be hashed.
+// StoredKey returns the stored form of a consumer's key. An empty topic stands for NamespaceScope. store.Key
+// hashes the stored form if it is longer than store.MaxKeyBytes or if keys are to be hashed.
 func StoredKey(namespace, topic, key string) string {
 	return namespace + keySeparator + topic + keySeparator + key
 }
 
-// IsStoredKey reports whether stored is the stored form of key, in any namespace and topic. stored must not be a hash.
+// IsStoredKey reports whether stored is the stored form of key, in any namespace and topic. stored must not
+// be a hash.
 func IsStoredKey(stored, key string) bool {
 	_, rest, _ := strings.Cut(stored, keySeparator)
 	_, plain, ok := strings.Cut(rest, keySeparator)
@@ -55,8 +57,8 @@ func (p *Processor) storedRange(topic string, partition int32) string {
 	return p.cfg.Namespace + rangeSeparator + topic + "-" + strconv.Itoa(int(partition))
 }
 
-// place returns the record's position and timestamp: "payments-3@17@1700000000000". The timestamp in ms distinguishes the
-// records of a topic that was deleted and created again, whose offsets start at 0 again.
+// place returns the record's position and timestamp: "payments-3@17@1700000000000". The timestamp in ms
+// distinguishes the records of a topic that was deleted and created again, whose offsets start at 0 again.
 func place(r *Record) string {
 	if r.Timestamp.IsZero() {
 		return r.Source()

@@ -11,9 +11,10 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// Stream processes the records of an endless source, such as a consumer process, in lanes by Config.Order. A record that is not
-// settled is tried again (see Config.Backoff), and blocks only its lane. The logger of Config gets a line for each try with any other
-// outcome than a plain execution, and the observer of the engine is told of each try.
+// Stream processes the records of an endless source, such as a consumer process, in lanes by Config.Order. A
+// record that is not settled is tried again (see Config.Backoff), and blocks only its lane. The logger of
+// Config gets a line for each try with any other outcome than a plain execution, and the observer of the
+// engine is told of each try.
 //
 // A Stream is safe for concurrent use. The caller must call Close.
 type Stream struct {
@@ -25,14 +26,16 @@ type Stream struct {
 	lanes     *batch.Stream
 }
 
-// Stream returns a stream of records of a cluster, which ends when ctx ends: the contexts of handlers end then, and no handler
-// is called any more. ctx should have no deadline.
+// Stream returns a stream of records of a cluster, which ends when ctx ends: the contexts of handlers end
+// then, and no handler is called any more. ctx should have no deadline.
 //
-// The stream calls done once for each record that is settled, from any goroutine except those that call the stream's methods, never
-// concurrently for the records of one lane, and not always in the order of offsets. done must not block, and must not call Revoke
-// or Close. Without dead letters, a record that always fails is tried for ever: see Stream.Retrying.
+// The stream calls done once for each record that is settled, from any goroutine except those that call the
+// stream's methods, never concurrently for the records of one lane, and not always in the order of offsets.
+// done must not block, and must not call Revoke or Close. Without dead letters, a record that always fails is
+// tried for ever: see Stream.Retrying.
 //
-// Stream returns idem.ErrInvalidConfig (wrapped) if Config.Bulk is set, because a stream handles one record at a time.
+// Stream returns idem.ErrInvalidConfig (wrapped) if Config.Bulk is set, because a stream handles one record
+// at a time.
 func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Message)) (*Stream, error) {
 	if p.cfg.BulkAttempts != nil {
 		return nil, fmt.Errorf("kafka: %w: Bulk is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
@@ -40,13 +43,15 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 	s := &Stream{processor: p, ctx: ctx, cluster: cluster, done: done}
 	s.lanes = p.scheduler.Stream(ctx, s.settled, s.retried)
 	s.preparing = preparation{
-		ctx: ctx, prepare: s.prepare, ready: func(items []*batch.Item) { s.lanes.Add(items...) }, partitions: make(map[string]*preparing),
+		ctx: ctx, prepare: s.prepare, ready: func(items []*batch.Item) { s.lanes.Add(items...) },
+		partitions: make(map[string]*preparing),
 	}
 	return s, nil
 }
 
-// Add adds records. Those of a partition must be in the order of their offsets. Add returns at once, before keys and fingerprints are
-// computed: the caller bounds the number of records that are in progress. After Close it does nothing.
+// Add adds records. Those of a partition must be in the order of their offsets. Add returns at once, before
+// keys and fingerprints are computed: the caller bounds the number of records that are in progress. After
+// Close it does nothing.
 func (s *Stream) Add(records ...Record) { s.AddWithin(nil, records...) }
 
 // AddWithin adds records as Add does. within, if it is not nil, returns the contexts of their handlers.
@@ -54,7 +59,8 @@ func (s *Stream) AddWithin(within Within, records ...Record) {
 	for first := 0; first < len(records); {
 		topic, partition := records[first].Topic, records[first].Partition
 		var group []*streamMessage
-		for ; first < len(records) && records[first].Topic == topic && records[first].Partition == partition; first++ {
+		for ; first < len(records) && records[first].Topic == topic &&
+			records[first].Partition == partition; first++ {
 			m := &streamMessage{record: records[first]}
 			m.within = within
 			group = append(group, m)
@@ -73,28 +79,31 @@ func (s *Stream) prepare(ctx context.Context, m *streamMessage) {
 	}
 }
 
-// Revoke removes the records of a partition, unless their handlers have begun: their claims are released, and the attempts are
-// not counted. It then waits for those that have begun, until ctx ends, and returns those that have not ended by then. Their State
-// is batch.Overrun, and their Outcome must not be read. done is not called for any of these after Revoke has returned. The keys of
-// those that were returned are still settled.
+// Revoke removes the records of a partition, unless their handlers have begun: their claims are released, and
+// the attempts are not counted. It then waits for those that have begun, until ctx ends, and returns those
+// that have not ended by then. Their State is batch.Overrun, and their Outcome must not be read. done is not
+// called for any of these after Revoke has returned. The keys of those that were returned are still settled.
 //
-// With idem.Config.ClaimByPartition, the lease of the partition is released when all records that have begun have ended, also after Revoke has returned.
+// With idem.Config.ClaimByPartition, the lease of the partition is released when all records that have begun
+// have ended, also after Revoke has returned.
 func (s *Stream) Revoke(ctx context.Context, topic string, partition int32) (running []*Message) {
 	prefix := lanePrefix(topic, partition)
 	s.preparing.revoke(prefix)
-	return messages(s.lanes.Stop(ctx, func(lane string) bool { return strings.HasPrefix(lane, prefix) }, s.processor.storedRange(topic, partition)))
+	return messages(s.lanes.Stop(ctx, func(lane string) bool { return strings.HasPrefix(lane, prefix) },
+		s.processor.storedRange(topic, partition)))
 }
 
-// Close removes the records of all partitions as Revoke does, and ends the stream. The contexts of the handlers that still run have
-// ended when it returns. Their keys are not settled, and stay claimed until their leases end.
+// Close removes the records of all partitions as Revoke does, and ends the stream. The contexts of the
+// handlers that still run have ended when it returns. Their keys are not settled, and stay claimed until
+// their leases end.
 func (s *Stream) Close(ctx context.Context) (running []*Message) {
 	s.preparing.close()
 	defer s.preparing.wait(ctx)
 	return messages(s.lanes.Close(ctx))
 }
 
-// Retrying returns how many lanes wait to try a record again, and how many of these are blocked until an operator fixes the cause
-// (see Report.Blocked).
+// Retrying returns how many lanes wait to try a record again, and how many of these are blocked until an
+// operator fixes the cause (see Report.Blocked).
 func (s *Stream) Retrying() (lanes, blocked int) {
 	s.lanes.EachRetrying(func(it *batch.Item) {
 		if lanes++; isBlocked(&it.Outcome) {

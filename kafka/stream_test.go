@@ -110,10 +110,12 @@ func (s *streaming) add(records ...string) {
 	for _, text := range records {
 		var partition int32
 		var key, value string
-		if _, err := fmt.Sscanf(strings.ReplaceAll(text, "/", " "), "%d %s %s", &partition, &key, &value); err != nil {
+		if _, err := fmt.Sscanf(strings.ReplaceAll(text, "/", " "), "%d %s %s", &partition, &key,
+			&value); err != nil {
 			s.Fatal(err)
 		}
-		s.stream.Add(kafka.Record{Topic: "payments", Partition: partition, Offset: s.offset, Key: []byte(key), Value: []byte(value)})
+		s.stream.Add(kafka.Record{Topic: "payments", Partition: partition, Offset: s.offset, Key: []byte(key),
+			Value: []byte(value)})
 		s.offset++
 	}
 }
@@ -132,7 +134,8 @@ func TestStreamOrder(t *testing.T) {
 			s := newStreaming(t, kafka.Config{Order: order})
 			s.add("0/x/a", "0/x/b", "0/y/c", "0/y/d", "1/x/e", "1/x/f")
 			for i, value := range []string{"g", "h"} { // with an empty key
-				s.stream.Add(kafka.Record{Topic: "payments", Partition: 1, Offset: s.offset + int64(i), Key: []byte{}, Value: []byte(value)})
+				s.stream.Add(kafka.Record{Topic: "payments", Partition: 1, Offset: s.offset + int64(i),
+					Key: []byte{}, Value: []byte(value)})
 			}
 			<-time.After(time.Second / 2)
 			s.mu.Lock()
@@ -150,7 +153,8 @@ func TestStreamOrder(t *testing.T) {
 	}
 }
 
-// Records that can't succeed get a dead letter. Every try that is not a plain execution is logged and counted.
+// Records that can't succeed get a dead letter. Every try that is not a plain execution is logged and
+// counted.
 func TestStreamLogsAndCountsEachTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dead letters
@@ -163,7 +167,8 @@ func TestStreamLogsAndCountsEachTry(t *testing.T) {
 		<-time.After(time.Minute)
 		synctest.Wait()
 		slices.Sort(s.done)
-		want := []string{"payments-0@0 Executed", "payments-0@1 DeadLettered", "payments-0@2 Replayed", "payments-0@3 Executed", "payments-0@4 DeadLettered"}
+		want := []string{"payments-0@0 Executed", "payments-0@1 DeadLettered", "payments-0@2 Replayed",
+			"payments-0@3 Executed", "payments-0@4 DeadLettered"}
 		if !slices.Equal(s.done, want) {
 			t.Errorf("done: %v", s.done)
 		}
@@ -171,10 +176,12 @@ func TestStreamLogsAndCountsEachTry(t *testing.T) {
 			t.Errorf("dead letters: %+v", dead.all)
 		}
 		r := s.report
-		if r.Records != 6 || r.Executed != 2 || r.Replayed != 1 || r.Retried != 1 || r.DeadLettered != 2 || len(r.StoreLatency) == 0 {
+		if r.Records != 6 || r.Executed != 2 || r.Replayed != 1 || r.Retried != 1 || r.DeadLettered != 2 ||
+			len(r.StoreLatency) == 0 {
 			t.Errorf("report: %+v", r)
 		}
-		for _, line := range []string{"payments-0@1 outcome=Retry", "payments-0@1 outcome=DeadLettered", "payments-0@2 outcome=Replayed", "payments-0@4 outcome=DeadLettered"} {
+		for _, line := range []string{"payments-0@1 outcome=Retry", "payments-0@1 outcome=DeadLettered",
+			"payments-0@2 outcome=Replayed", "payments-0@4 outcome=DeadLettered"} {
 			if strings.Count(s.log.String(), line) != 1 {
 				t.Errorf("the log has no %q:\n%s", line, &s.log)
 			}
@@ -186,29 +193,35 @@ func TestStreamLogsAndCountsEachTry(t *testing.T) {
 	})
 }
 
-// A duplicate whose key another partition's record had claimed is a warning with claims by range, because both handlers could run at the same time.
+// A duplicate whose key another partition's record had claimed is a warning with claims by range, because
+// both handlers could run at the same time.
 func TestStreamWarnsOfKeysInTwoPartitions(t *testing.T) {
 	for level, byPartition := range map[string]bool{"INFO": false, "WARN": true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStreamingOf(t, idem.Config{ClaimByPartition: byPartition}, kafka.Config{Order: kafka.ByPartition})
+			s := newStreamingOf(t, idem.Config{ClaimByPartition: byPartition},
+				kafka.Config{Order: kafka.ByPartition})
 			s.add("0/x/same")
 			<-time.After(time.Minute)
 			s.add("1/x/same", "0/x/same")
 			<-time.After(time.Minute)
 			s.close()
 			log := s.log.String()
-			if want := "level=" + level + " msg=record source=payments-1@1 outcome=Replayed"; strings.Count(log, want) != 1 || strings.Contains(log, "keys arrive through two partitions") != byPartition {
+			if want := "level=" + level +
+				" msg=record source=payments-1@1 outcome=Replayed"; strings.Count(log, want) != 1 ||
+				strings.Contains(log, "keys arrive through two partitions") != byPartition {
 				t.Errorf("want %q:\n%s", want, log)
 			}
-			if want := "level=INFO msg=record source=payments-0@2 outcome=Replayed"; !strings.Contains(log, want) {
+			if want := "level=INFO msg=record source=payments-0@2 outcome=Replayed"; !strings.Contains(log,
+				want) {
 				t.Errorf("want %q:\n%s", want, log)
 			}
 		})
 	}
 }
 
-// A record whose key can't be found now, for example because a registry of schemas is down, is tried again and gets no dead letter. It
-// uses no attempt, and its lane waits. When the key is found, the record has the entry of its key.
+// A record whose key can't be found now, for example because a registry of schemas is down, is tried again
+// and gets no dead letter. It uses no attempt, and its lane waits. When the key is found, the record has the
+// entry of its key.
 func TestStreamTriesToIdentifyARecordAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dead letters
@@ -225,7 +238,8 @@ func TestStreamTriesToIdentifyARecordAgain(t *testing.T) {
 		s.add("1/x/late") // a duplicate
 		<-time.After(time.Minute)
 		synctest.Wait()
-		want := []string{"payments-0@2 Executed", "payments-0@0 Executed", "payments-0@1 Executed", "payments-1@3 Replayed"}
+		want := []string{"payments-0@2 Executed", "payments-0@0 Executed", "payments-0@1 Executed",
+			"payments-1@3 Replayed"}
 		if !slices.Equal(s.done, want) || len(dead.all) > 0 {
 			t.Errorf("done: %v; want %v; dead letters: %v", s.done, want, dead.all)
 		}
@@ -236,7 +250,8 @@ func TestStreamTriesToIdentifyARecordAgain(t *testing.T) {
 	})
 }
 
-// Without dead letters a record that fails is tried for ever, every four to five minutes in the end, and its lane is counted as blocked.
+// Without dead letters a record that fails is tried for ever, every four to five minutes in the end, and its
+// lane is counted as blocked.
 func TestStreamCountsBlockedLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, kafka.Config{Order: kafka.ByKey, MaxBackoff: 10 * time.Second})
@@ -259,7 +274,8 @@ func TestStreamCountsBlockedLanes(t *testing.T) {
 		s.mu.Unlock()
 		<-time.After(6 * time.Minute)
 		synctest.Wait()
-		if want := []string{"payments-0@2 Executed", "payments-0@0 Executed", "payments-0@1 Executed"}; !slices.Equal(s.done, want) {
+		if want := []string{"payments-0@2 Executed", "payments-0@0 Executed",
+			"payments-0@1 Executed"}; !slices.Equal(s.done, want) {
 			t.Errorf("done: %v", s.done)
 		}
 		if lanes, blocked = s.stream.Retrying(); lanes+blocked > 0 {
@@ -281,14 +297,16 @@ func TestRevokeStopsAPartition(t *testing.T) {
 		<-time.After(time.Minute)
 		synctest.Wait()
 		slices.Sort(s.done)
-		if want := []string{"payments-11@3 Executed", "payments-11@4 Executed", "payments-1@0 Executed", "payments-1@2 Executed"}; !slices.Equal(s.done, want) {
+		if want := []string{"payments-11@3 Executed", "payments-11@4 Executed", "payments-1@0 Executed",
+			"payments-1@2 Executed"}; !slices.Equal(s.done, want) {
 			t.Errorf("done: %v", s.done)
 		}
 		s.add("1/x/f")
 		<-time.After(time.Second / 2)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if running := s.stream.Revoke(ctx, "payments", 1); len(running) != 1 || running[0].Record.Source() != "payments-1@5" || running[0].State != batch.Overrun {
+		if running := s.stream.Revoke(ctx, "payments", 1); len(running) != 1 ||
+			running[0].Record.Source() != "payments-1@5" || running[0].State != batch.Overrun {
 			t.Errorf("%d records still run", len(running))
 		}
 		<-time.After(time.Minute)
@@ -308,7 +326,8 @@ func TestStreamTellsAllLatencies(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if r := s.report; r.Executed != 5000 || len(r.StoreLatency) < 5000 || slices.Max(r.StoreLatency) != time.Millisecond {
+		if r := s.report; r.Executed != 5000 || len(r.StoreLatency) < 5000 ||
+			slices.Max(r.StoreLatency) != time.Millisecond {
 			t.Errorf("%d executed, %d latencies", r.Executed, len(r.StoreLatency))
 		}
 		s.close()
@@ -320,7 +339,11 @@ func TestStreamRefusesABulkHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "n", Bulk: func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }})
+	p, err := kafka.NewProcessor(engine, nil,
+		kafka.Config{Namespace: "n", Bulk: func(context.Context, []kafka.Record) ([]error,
+			error) {
+			return nil, nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

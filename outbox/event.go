@@ -17,13 +17,13 @@ import (
 const (
 	// IDHeader contains the event's ID. Events must not have this header.
 	IDHeader = "event-id"
-	// KeyHeader contains the event's ID, unless the event has this header itself, in upper or lower case. It is the default header of
-	// idempotency keys for idemsk's consumers.
+	// KeyHeader contains the event's ID, unless the event has this header itself, in upper or lower case. It
+	// is the default header of idempotency keys for idemsk's consumers.
 	KeyHeader = "idempotency-key"
 )
 
-// DefaultMaxSize is the default maximum size of an event in bytes: the default max.message.bytes of a broker, less the overhead
-// of a record batch.
+// DefaultMaxSize is the default maximum size of an event in bytes: the default max.message.bytes of a broker,
+// less the overhead of a record batch.
 const DefaultMaxSize = 1_000_000
 
 // ErrInvalidEvent means that an event can't be published. The error names the event and the reason.
@@ -31,11 +31,13 @@ var ErrInvalidEvent = errors.New("outbox: invalid event")
 
 // Event is an event to be sent as a Kafka record.
 type Event struct {
-	// ID is the permanent ID of the event, a UUID. If it is empty, Publish generates one that grows with time (version 7).
+	// ID is the permanent ID of the event, a UUID. If it is empty, Publish generates one that grows with time
+	// (version 7).
 	ID string
 	// Topic is the Kafka topic. It must exist when the event is sent.
 	Topic string
-	// Key is the record's key. Events with the same topic and key are sent in order. Events without a key (nil) have no order.
+	// Key is the record's key. Events with the same topic and key are sent in order. Events without a key
+	// (nil) have no order.
 	Key []byte
 	// Headers are the record's headers. They follow those that the relay adds. None may be named IDHeader.
 	Headers []Header
@@ -49,7 +51,8 @@ type Header struct {
 	Value []byte
 }
 
-// Size returns the maximum size in bytes of the event's record: topic, key, value and headers, and their overhead.
+// Size returns the maximum size in bytes of the event's record: topic, key, value and headers, and their
+// overhead.
 func (e *Event) Size() int {
 	const frame, headerFrame = 112, 16
 	size := frame + len(e.Topic) + len(e.Key) + len(e.Value)
@@ -69,8 +72,9 @@ func (e *Event) RecordHeaders() []Header {
 	return append(headers, e.Headers...)
 }
 
-// Prepare validates events and returns copies with their IDs, in lower case, and the headers of WithHeaders. An event may have up to maxSize bytes; 0 means
-// DefaultMaxSize. If events are invalid, it returns ErrInvalidEvent (wrapped) and names each of them. Stores call it.
+// Prepare validates events and returns copies with their IDs, in lower case, and the headers of WithHeaders.
+// An event may have up to maxSize bytes; 0 means DefaultMaxSize. If events are invalid, it returns
+// ErrInvalidEvent (wrapped) and names each of them. Stores call it.
 func Prepare(ctx context.Context, events []Event, maxSize int) ([]Event, error) {
 	prepared := slices.Clone(events)
 	var added []Header
@@ -121,11 +125,13 @@ func (e *Event) validate(maxSize int) error {
 	for _, h := range e.Headers {
 		switch {
 		case h.Key == IDHeader:
-			errs = append(errs, fmt.Errorf("the header %s is reserved for the relay: set the event's ID", IDHeader))
+			errs = append(errs, fmt.Errorf("the header %s is reserved for the relay: set the event's ID",
+				IDHeader))
 		case h.Key == "":
 			errs = append(errs, errors.New("a header has no name"))
 		case !utf8.ValidString(h.Key) || strings.ContainsRune(h.Key, 0):
-			errs = append(errs, fmt.Errorf("the header %q has a name that is not UTF-8 or contains a NUL", h.Key))
+			errs = append(errs, fmt.Errorf("the header %q has a name that is not UTF-8 or contains a NUL",
+				h.Key))
 		}
 	}
 	if size := e.Size(); size > maxSize {

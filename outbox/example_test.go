@@ -21,7 +21,8 @@ func (printer) Record(_ context.Context, events []outbox.Event) error {
 func ExamplePublish() {
 	handler := func(ctx context.Context) error {
 		// The account is credited here, in the same transaction.
-		return outbox.Publish(ctx, outbox.Event{Topic: "accounts", Key: []byte("alice"), Value: []byte(`{"credited":10}`)})
+		return outbox.Publish(ctx, outbox.Event{Topic: "accounts", Key: []byte("alice"),
+			Value: []byte(`{"credited":10}`)})
 	}
 	ctx := outbox.NewContext(context.Background(), printer{}, 0)
 	if err := handler(ctx); err != nil {

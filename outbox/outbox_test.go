@@ -32,11 +32,13 @@ func TestPublishWritesToTheTransactionOfTheContext(t *testing.T) {
 	if err := outbox.Publish(ctx, outbox.Event{Topic: "a"}, outbox.Event{Topic: "b", ID: id}); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.events) != 2 || r.events[0].Topic != "a" || r.events[0].ID == "" || r.events[1].ID != strings.ToLower(id) {
+	if len(r.events) != 2 || r.events[0].Topic != "a" || r.events[0].ID == "" ||
+		r.events[1].ID != strings.ToLower(id) {
 		t.Errorf("%+v are recorded", r.events)
 	}
 	r.err = errors.New("the disk is full")
-	if err := outbox.Publish(ctx, outbox.Event{Topic: "a", Key: []byte("alice")}); !errors.Is(err, r.err) || !strings.Contains(err.Error(), `"alice"`) {
+	if err := outbox.Publish(ctx, outbox.Event{Topic: "a", Key: []byte("alice")}); !errors.Is(err, r.err) ||
+		!strings.Contains(err.Error(), `"alice"`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -66,7 +68,8 @@ func TestInvalidEventsAreNamedAndNothingIsWritten(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			var r recorder
 			ctx := outbox.NewContext(t.Context(), &r, 300)
-			err := outbox.Publish(ctx, outbox.Event{Topic: "good", ID: "019a7c54-0000-7000-8000-000000000000"}, e)
+			err := outbox.Publish(ctx, outbox.Event{Topic: "good",
+				ID: "019a7c54-0000-7000-8000-000000000000"}, e)
 			if !errors.Is(err, outbox.ErrInvalidEvent) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%v", err)
 			}
@@ -82,9 +85,12 @@ func TestRecordHeadersContainTheID(t *testing.T) {
 	h := func(key, value string) outbox.Header { return outbox.Header{Key: key, Value: []byte(value)} }
 	for _, tc := range []struct{ own, want []outbox.Header }{
 		{nil, []outbox.Header{h("event-id", "1"), h("idempotency-key", "1")}},
-		{[]outbox.Header{h("a", "x")}, []outbox.Header{h("event-id", "1"), h("idempotency-key", "1"), h("a", "x")}},
-		{[]outbox.Header{h("a", "x"), h("idempotency-key", "order-7")}, []outbox.Header{h("event-id", "1"), h("a", "x"), h("idempotency-key", "order-7")}},
-		{[]outbox.Header{h("Idempotency-Key", "order-7")}, []outbox.Header{h("event-id", "1"), h("Idempotency-Key", "order-7")}},
+		{[]outbox.Header{h("a", "x")}, []outbox.Header{h("event-id", "1"), h("idempotency-key", "1"),
+			h("a", "x")}},
+		{[]outbox.Header{h("a", "x"), h("idempotency-key", "order-7")},
+			[]outbox.Header{h("event-id", "1"), h("a", "x"), h("idempotency-key", "order-7")}},
+		{[]outbox.Header{h("Idempotency-Key", "order-7")},
+			[]outbox.Header{h("event-id", "1"), h("Idempotency-Key", "order-7")}},
 	} {
 		e := outbox.Event{ID: "1", Headers: tc.own}
 		if got := e.RecordHeaders(); !reflect.DeepEqual(got, tc.want) {
@@ -97,14 +103,18 @@ func TestRecordHeadersContainTheID(t *testing.T) {
 }
 
 func TestEventSizeIsLimited(t *testing.T) {
-	e := outbox.Event{ID: "019a7c54-0000-7000-8000-000000000001", Topic: "a", Key: []byte("key"), Value: []byte("value"), Headers: []outbox.Header{{Key: "h", Value: []byte("v")}}}
+	e := outbox.Event{ID: "019a7c54-0000-7000-8000-000000000001", Topic: "a", Key: []byte("key"),
+		Value: []byte("value"), Headers: []outbox.Header{{Key: "h", Value: []byte("v")}}}
 	if _, err := outbox.Prepare(t.Context(), []outbox.Event{e}, e.Size()); err != nil {
 		t.Error(err)
 	}
-	if _, err := outbox.Prepare(t.Context(), []outbox.Event{e}, e.Size()-1); !errors.Is(err, outbox.ErrInvalidEvent) {
+	if _, err := outbox.Prepare(t.Context(), []outbox.Event{e}, e.Size()-1); !errors.Is(err,
+		outbox.ErrInvalidEvent) {
 		t.Error(err)
 	}
-	if _, err := outbox.Prepare(t.Context(), []outbox.Event{{Topic: "a", Value: make([]byte, outbox.DefaultMaxSize)}}, 0); !errors.Is(err, outbox.ErrInvalidEvent) {
+	if _, err := outbox.Prepare(t.Context(),
+		[]outbox.Event{{Topic: "a", Value: make([]byte, outbox.DefaultMaxSize)}}, 0); !errors.Is(err,
+		outbox.ErrInvalidEvent) {
 		t.Error(err)
 	}
 }

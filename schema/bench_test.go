@@ -27,7 +27,11 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		})
 	}
-	toJSON := func(d *schema.Decoder, r *kafka.Record) error { _, err := d.JSON(context.Background(), r); return err }
+	toJSON := func(d *schema.Decoder, r *kafka.Record) error {
+		_,
+			err := d.JSON(context.Background(), r)
+		return err
+	}
 	for _, registry := range []string{"Confluent", "Glue"} {
 		run("Avro", registry, schema.Avro, func(d *schema.Decoder, r *kafka.Record) error {
 			var p payment

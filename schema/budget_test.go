@@ -32,7 +32,9 @@ func newBudget(f *testing.F, registry, format string) budget {
 			continue
 		}
 		b.ids = append(b.ids, id)
-		if _, err := b.decoder.JSON(f.Context(), &kafka.Record{Value: header(f, registry, id)}); idem.IsUnavailable(err) { // it fetches the schema
+		if _, err := b.decoder.JSON(f.Context(),
+			&kafka.Record{Value: header(f, registry, id)}); idem.IsUnavailable(err) {
+			// it fetches the schema
 			f.Fatal(err)
 		}
 	}
@@ -55,7 +57,8 @@ func (b budget) fuzz(compress bool) {
 	}
 	keyOf, fingerprintOf := kafka.OfValue(b.decoder.JSON, key), kafka.OfValue(b.decoder.JSON, fingerprint)
 	b.Fuzz(func(t *testing.T, which byte, head, unit, tail []byte, n uint32) {
-		value := append(header(t, b.registry, b.ids[int(which)%len(b.ids)]), testkit.Repeated(head, unit, tail, n)...)
+		value := append(header(t, b.registry, b.ids[int(which)%len(b.ids)]),
+			testkit.Repeated(head, unit, tail, n)...)
 		if compress {
 			value = compressed(t, append(value, bytes.Repeat([]byte(" "), 3_190_000)...))
 		}
@@ -93,13 +96,18 @@ func FuzzAvroBudget(f *testing.F) {
 func FuzzProtobufBudget(f *testing.F) {
 	b := newBudget(f, "Confluent", schema.Protobuf)
 	for unit, n := range map[string]uint32{
-		"\x0a\x00": 49_000, "\x0a\x02\x12\x00": 24_000, "\x0a\x12\x0a\x10abcdefghijklmnop": 33_000, "\x22\x00": 49_000, "\x22\x05\x0a\x03abc": 33_000,
-		"\x1a\x08abcdefgh": 99_000, "\x1a\x08\x01\x01\x01\x01\x01\x01\x01\x01": 99_000, "\x28\x00": 99_000, "\x2b": many,
+		"\x0a\x00": 49_000, "\x0a\x02\x12\x00": 24_000, "\x0a\x12\x0a\x10abcdefghijklmnop": 33_000,
+		"\x22\x00": 49_000, "\x22\x05\x0a\x03abc": 33_000,
+		"\x1a\x08abcdefgh": 99_000, "\x1a\x08\x01\x01\x01\x01\x01\x01\x01\x01": 99_000, "\x28\x00": 99_000,
+		"\x2b": many,
 	} {
 		b.add(65, "\x00", unit, "", n)
 		b.add(65, "\x00", unit, "", many)
 	}
-	packed := func(tag string, size uint64) string { return "\x00" + tag + string(binary.AppendUvarint(nil, size)) }
+	packed := func(tag string, size uint64) string {
+		return "\x00" + tag +
+			string(binary.AppendUvarint(nil, size))
+	}
 	b.add(65, packed("\x12", 99_000), "\x01", "", 99_000)
 	b.add(65, packed("\x12", 990_000), "\x81\x82\x83\x84\x85\x86\x87\x88\x89\x01", "", 99_000)
 	b.add(65, packed("\x32", 792_000), "12345678", "", 99_000)
@@ -113,13 +121,15 @@ func FuzzJSONBudget(f *testing.F) {
 	b := newBudget(f, "Confluent", schema.JSON)
 	for _, id := range b.ids {
 		for unit, n := range map[string]uint32{
-			"0,": 99_000, "123456.7,": 60_000, "1e1000,": 30_000, `"",`: 99_000, `{"a":1,"b":"abc"},`: 19_000, `{"":0},`: 49_000, "123456789012,": many,
+			"0,": 99_000, "123456.7,": 60_000, "1e1000,": 30_000, `"",`: 99_000, `{"a":1,"b":"abc"},`: 19_000,
+			`{"":0},`: 49_000, "123456789012,": many,
 		} {
 			b.add(id, head, unit, tail, n)
 			b.add(id, head, unit, tail, n/3)
 		}
 		b.add(id, `{"id":"k","p":"`, "ab", `"}`, many)
-		b.add(id, strings.Repeat(`[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,`, 4000), " ", "0"+strings.Repeat("]", 4000), many)
+		b.add(id, strings.Repeat(`[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,`, 4000), " ",
+			"0"+strings.Repeat("]", 4000), many)
 	}
 	b.fuzz(false)
 }
@@ -127,7 +137,8 @@ func FuzzJSONBudget(f *testing.F) {
 // FuzzGlueBudget prepares JSON that is decompressed to 4 MB.
 func FuzzGlueBudget(f *testing.F) {
 	b := newBudget(f, "Glue", schema.JSON)
-	for unit, n := range map[string]uint32{"0,": 99_000, `{"a":1,"b":"abc"},`: 33_000, " ": many, `"abcdefg",`: many, `{"":0},`: 49_000} {
+	for unit, n := range map[string]uint32{"0,": 99_000, `{"a":1,"b":"abc"},`: 33_000, " ": many,
+		`"abcdefg",`: many, `{"":0},`: 49_000} {
 		b.add(68, head, unit, tail, n)
 	}
 	b.add(68, `{"id":"k","p":"`, "ab", `"}`, many)

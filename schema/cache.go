@@ -10,7 +10,8 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// cache has the compiled types of schemas by their IDs. When it is full, the one that was fetched first is removed.
+// cache has the compiled types of schemas by their IDs. When it is full, the one that was fetched first is
+// removed.
 type cache struct {
 	registry Registry
 	formats  map[string]Format
@@ -25,8 +26,8 @@ type cache struct {
 	silence silence
 }
 
-// silence is the time in which no schema is fetched, because the registry did not answer for another one. So all schemas of a batch wait
-// for a silent registry once, not each of them.
+// silence is the time in which no schema is fetched, because the registry did not answer for another one. So
+// all schemas of a batch wait for a silent registry once, not each of them.
 type silence struct {
 	err   error
 	until time.Time
@@ -53,11 +54,13 @@ func (c *cache) get(ctx context.Context, id string) (compiled, error) {
 	case <-e.done:
 		return e.typ, e.err
 	case <-ctx.Done():
-		return compiled{}, idem.Unavailable(fmt.Errorf("waiting for the schema %s of %s: %w", id, c.registry, context.Cause(ctx)))
+		return compiled{}, idem.Unavailable(
+			fmt.Errorf("waiting for the schema %s of %s: %w", id, c.registry, context.Cause(ctx)))
 	}
 }
 
-// entry returns the entry of an ID. If there is none, or a failure that is too old, it begins to fetch the schema.
+// entry returns the entry of an ID. If there is none, or a failure that is too old, it begins to fetch the
+// schema.
 func (c *cache) entry(id string) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +109,8 @@ func (c *cache) fetch(e *entry, id string) {
 	}
 }
 
-// silent reports whether a schema was not fetched because no answer arrived in time, from the registry or to an attempt of its client.
+// silent reports whether a schema was not fetched because no answer arrived in time, from the registry or to
+// an attempt of its client.
 func silent(ctx context.Context, err error) bool {
 	var timeout interface{ Timeout() bool }
 	return idem.IsUnavailable(err) && (ctx.Err() != nil || errors.As(err, &timeout) && timeout.Timeout())
@@ -115,12 +119,15 @@ func silent(ctx context.Context, err error) bool {
 // untried returns the entry of a schema that is not fetched while the registry is silent. It is not kept.
 func (c *cache) untried(id string) *entry {
 	e := &entry{done: make(chan struct{})}
-	e.err = idem.Unavailable(fmt.Errorf("the schema %s of %s is not fetched for now, because another one was not: %w", id, c.registry, c.silence.err))
+	e.err = idem.Unavailable(fmt.Errorf(
+		"the schema %s of %s is not fetched for now, because another one was not: %w", id, c.registry,
+		c.silence.err))
 	close(e.done)
 	return e
 }
 
-// compile fetches a schema and compiles it. It runs in a goroutine of its own, where a panic would end the process.
+// compile fetches a schema and compiles it. It runs in a goroutine of its own, where a panic would end the
+// process.
 func (c *cache) compile(ctx context.Context, id string) (typ compiled, err error) {
 	var s *Schema
 	defer func() {
@@ -129,7 +136,8 @@ func (c *cache) compile(ctx context.Context, id string) (typ compiled, err error
 		case v != nil && s == nil:
 			err = idem.Unavailable(fmt.Errorf("fetching the schema %s of %s: panic: %v", id, c.registry, v))
 		case v != nil:
-			err = fmt.Errorf("the schema %s of %s (%s) can't be compiled: panic: %v", id, c.registry, s.DataFormat, v)
+			err = fmt.Errorf("the schema %s of %s (%s) can't be compiled: panic: %v", id, c.registry,
+				s.DataFormat, v)
 		}
 	}()
 	s, err = c.registry.Fetch(ctx, id)
@@ -137,7 +145,8 @@ func (c *cache) compile(ctx context.Context, id string) (typ compiled, err error
 	case errors.Is(err, ErrUnknown):
 		return compiled{}, fmt.Errorf("the schema %s of %s: %w", id, c.registry, err)
 	case err != nil:
-		return compiled{}, idem.Unavailable(fmt.Errorf("fetching the schema %s of %s: %w", id, c.registry, err))
+		return compiled{}, idem.Unavailable(
+			fmt.Errorf("fetching the schema %s of %s: %w", id, c.registry, err))
 	}
 	format := c.formats[s.DataFormat]
 	if format == nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/idemsk/idemsk/schema"
 )
 
-// slowRegistry is a registry of JSON whose answers take a second, or the delay that is set. Its framing is one byte, the schema's ID.
+// slowRegistry is a registry of JSON whose answers take a second, or the delay that is set. Its framing is
+// one byte, the schema's ID.
 type slowRegistry struct {
 	mu      sync.Mutex
 	fetched []string
@@ -163,20 +164,23 @@ func (*panicking) DataFormat() string { return schema.JSON }
 func (*panicking) Compile(*schema.Schema) (schema.Type, error) { panic("no type") }
 
 func TestPanicAtASchemaIsAnErrorOfTheRecord(t *testing.T) {
-	for compiling, want := range map[bool]string{false: "panic: no client", true: "can't be compiled: panic: no type"} {
+	for compiling, want := range map[bool]string{false: "panic: no client",
+		true: "can't be compiled: panic: no type"} {
 		p := &panicking{compiling: compiling}
 		d, err := schema.New(schema.Config{Registry: p, Formats: []schema.Format{p}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = d.JSON(t.Context(), &kafka.Record{Value: []byte{1}})
-		if err == nil || !strings.Contains(err.Error(), want) || idem.IsUnavailable(err) == compiling || idem.IsPermanent(err) != compiling {
+		if err == nil || !strings.Contains(err.Error(), want) || idem.IsUnavailable(err) == compiling ||
+			idem.IsPermanent(err) != compiling {
 			t.Errorf("%v; want %q", err, want)
 		}
 	}
 }
 
-// Records of many schemas wait for a silent registry once. What is known is decoded, and later the schemas are fetched.
+// Records of many schemas wait for a silent registry once. What is known is decoded, and later the schemas
+// are fetched.
 func TestSilentRegistryIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, decode := newSlow(t, schema.Config{Timeout: 2 * time.Second})
@@ -186,7 +190,8 @@ func TestSilentRegistryIsWaitedForOnce(t *testing.T) {
 		r.setDelay(time.Hour)
 		began := time.Now()
 		for i := range 12 {
-			if err := decode(byte(1 + i%3)); !idem.IsUnavailable(err) || !errors.Is(err, context.DeadlineExceeded) {
+			if err := decode(byte(1 + i%3)); !idem.IsUnavailable(err) ||
+				!errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}
 			if err := decode(9); err != nil {

@@ -23,10 +23,12 @@ const (
 type Config struct {
 	// Registry has the schemas.
 	Registry Registry
-	// Formats are the data formats besides JSON. With jsonschema.Format, JSON is validated against its schema, otherwise not.
+	// Formats are the data formats besides JSON. With jsonschema.Format, JSON is validated against its
+	// schema, otherwise not.
 	Formats []Format
-	// SourceEvents must be true if Lambda's event source has a schema registry with EventRecordFormat SOURCE: it then delivers
-	// encoded data without framing. Otherwise values that it has looked up a schema for are taken to be JSON.
+	// SourceEvents must be true if Lambda's event source has a schema registry with EventRecordFormat SOURCE:
+	// it then delivers encoded data without framing. Otherwise values that it has looked up a schema for are
+	// taken to be JSON.
 	SourceEvents bool
 	// Limits bound what a value can grow to when it is decoded.
 	Limits Limits
@@ -34,8 +36,8 @@ type Config struct {
 	MaxSchemas int
 	// Timeout is the maximum time to fetch a schema with all that it refers to (default DefaultTimeout).
 	Timeout time.Duration
-	// RetryAfter is how long a schema is not fetched again after a failure (default DefaultRetryAfter). If the registry gave no answer in time,
-	// no other schema is fetched for that time either.
+	// RetryAfter is how long a schema is not fetched again after a failure (default DefaultRetryAfter). If
+	// the registry gave no answer in time, no other schema is fetched for that time either.
 	RetryAfter time.Duration
 }
 
@@ -60,8 +62,10 @@ func New(cfg Config) (*Decoder, error) {
 	return &Decoder{
 		registry: cfg.Registry, sourceEvents: cfg.SourceEvents, limits: cfg.Limits,
 		types: cache{
-			registry: cfg.Registry, formats: formats, limits: cfg.Limits, entries: make(map[string]*entry), size: orDefault(cfg.MaxSchemas, DefaultMaxSchemas),
-			timeout: orDefault(cfg.Timeout, DefaultTimeout), keep: orDefault(cfg.RetryAfter, DefaultRetryAfter),
+			registry: cfg.Registry, formats: formats, limits: cfg.Limits, entries: make(map[string]*entry),
+			size:    orDefault(cfg.MaxSchemas, DefaultMaxSchemas),
+			timeout: orDefault(cfg.Timeout, DefaultTimeout),
+			keep:    orDefault(cfg.RetryAfter, DefaultRetryAfter),
 		},
 	}, nil
 }
@@ -89,8 +93,8 @@ var (
 	errNoKey     = errors.New("the record has no key")
 )
 
-// Decode decodes a record's value into the value that the pointer into points to. Its error is marked by idem.Unavailable if the
-// schema can't be fetched now, otherwise by idem.Permanent.
+// Decode decodes a record's value into the value that the pointer into points to. Its error is marked by
+// idem.Unavailable if the schema can't be fetched now, otherwise by idem.Permanent.
 func (d *Decoder) Decode(ctx context.Context, r *kafka.Record, into any) error {
 	if r.Value == nil {
 		return idem.Permanent(errTombstone)
@@ -149,7 +153,8 @@ func (d *Decoder) lookUp(ctx context.Context, p part) (id string, payload []byte
 	if p.schema != nil {
 		id, payload = p.schema.ID, p.data
 	} else if id, payload, err = d.registry.Unframe(p.data); err != nil {
-		return "", nil, compiled{}, idem.Permanent(fmt.Errorf("the %s (%d bytes) has no framing of %s: %w", p.name, len(p.data), d.registry, err))
+		return "", nil, compiled{}, idem.Permanent(
+			fmt.Errorf("the %s (%d bytes) has no framing of %s: %w", p.name, len(p.data), d.registry, err))
 	}
 	if typ, err = d.types.get(ctx, id); err != nil && !idem.IsUnavailable(err) {
 		err = idem.Permanent(fmt.Errorf("the %s: %w", p.name, err))
@@ -162,11 +167,12 @@ func (d *Decoder) permanent(p part, id string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return idem.Permanent(fmt.Errorf("the %s (%d bytes) can't be decoded by the schema %s of %s: %w", p.name, len(p.data), id, d.registry, err))
+	return idem.Permanent(fmt.Errorf("the %s (%d bytes) can't be decoded by the schema %s of %s: %w", p.name,
+		len(p.data), id, d.registry, err))
 }
 
-// JSON returns a record's value as JSON, nil for a tombstone. With kafka.OfValue keys and fingerprints are taken from it. Its errors are
-// those of Decode.
+// JSON returns a record's value as JSON, nil for a tombstone. With kafka.OfValue keys and fingerprints are
+// taken from it. Its errors are those of Decode.
 func (d *Decoder) JSON(ctx context.Context, r *kafka.Record) ([]byte, error) {
 	return d.toJSON(ctx, valueOf(r))
 }
@@ -193,8 +199,8 @@ type Converted struct {
 	Source, JSON []byte
 }
 
-// Convert validates framed data against its schema and converts it. Its errors are those of Decode. If the registry does not know the
-// schema, the error wraps ErrUnknown.
+// Convert validates framed data against its schema and converts it. Its errors are those of Decode. If the
+// registry does not know the schema, the error wraps ErrUnknown.
 func (d *Decoder) Convert(ctx context.Context, data []byte) (Converted, error) {
 	p := part{name: "data", data: data}
 	id, payload, typ, err := d.lookUp(ctx, p)
@@ -202,11 +208,13 @@ func (d *Decoder) Convert(ctx context.Context, data []byte) (Converted, error) {
 		return Converted{}, err
 	}
 	out, err := d.convert(payload, typ)
-	return Converted{Schema: kafka.Schema{ID: id, DataFormat: typ.dataFormat}, Source: payload, JSON: out}, d.permanent(p, id, err)
+	return Converted{Schema: kafka.Schema{ID: id, DataFormat: typ.dataFormat}, Source: payload, JSON: out},
+		d.permanent(p, id, err)
 }
 
-// RecordKey is a kafka.KeyFunc that returns the decoded key of the Kafka record: a scalar as text, anything else as JSON with sorted names.
-// So a key is the same after its schema got another version. A null key is kafka.ErrNoKey.
+// RecordKey is a kafka.KeyFunc that returns the decoded key of the Kafka record: a scalar as text, anything
+// else as JSON with sorted names. So a key is the same after its schema got another version. A null key is
+// kafka.ErrNoKey.
 func (d *Decoder) RecordKey(ctx context.Context, r *kafka.Record) (string, error) {
 	data, err := d.toJSON(ctx, keyOf(r))
 	if err != nil {
@@ -231,9 +239,10 @@ func (d *Decoder) RecordKey(ctx context.Context, r *kafka.Record) (string, error
 	return string(text), nil
 }
 
-// Handler returns a kafka.Handler that calls f with the decoded value. A tombstone is a permanent failure. The result of f is stored as
-// JSON (see kafka.EncodeResult).
-func Handler[T, R any](d *Decoder, f func(ctx context.Context, value T, r kafka.Record) (R, error)) kafka.Handler {
+// Handler returns a kafka.Handler that calls f with the decoded value. A tombstone is a permanent failure.
+// The result of f is stored as JSON (see kafka.EncodeResult).
+func Handler[T, R any](d *Decoder, f func(ctx context.Context, value T, r kafka.Record) (R,
+	error)) kafka.Handler {
 	return func(ctx context.Context, r kafka.Record) ([]byte, error) {
 		var value T
 		if err := d.Decode(ctx, &r, &value); err != nil {

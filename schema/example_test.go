@@ -32,7 +32,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	decoder, err := schema.New(schema.Config{Registry: registry, Formats: []schema.Format{avroformat.Format{}}})
+	decoder, err := schema.New(schema.Config{Registry: registry,
+		Formats: []schema.Format{avroformat.Format{}}})
 	if err != nil {
 		log.Fatal(err)
 	}

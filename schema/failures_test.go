@@ -42,29 +42,46 @@ func TestValueThatCanNotBeDecodedBecomesADeadLetter(t *testing.T) {
 		source           *kafka.Schema
 		says             []string
 	}{
-		"no framing":            {value: []byte(`{"paymentId":"p-1"}`), says: []string{"19 bytes", "no framing", "zero byte"}},
-		"too short":             {value: []byte{0, 0, 0}, says: []string{"no framing"}},
-		"unknown schema":        {value: of(99), says: []string{"the schema 99 of the registry http", "no schema with this ID"}},
-		"data cut off":          {value: avroPayment[:len(avroPayment)-5], says: []string{"the schema 10 of"}},
-		"data behind":           {value: append(bytes.Clone(avroPayment), 0), says: []string{"the schema 10 of", "bytes behind"}},
-		"incompatible schema":   {value: of(50, 2), says: []string{"the schema 50 of", "(AVRO)"}},
-		"not JSON":              {value: frame(t, "Confluent", schema.JSON, 0, []byte("{")), says: []string{"the schema 30 of"}},
+		"no framing": {value: []byte(`{"paymentId":"p-1"}`),
+			says: []string{"19 bytes", "no framing", "zero byte"}},
+		"too short": {value: []byte{0, 0, 0}, says: []string{"no framing"}},
+		"unknown schema": {value: of(99),
+			says: []string{"the schema 99 of the registry http", "no schema with this ID"}},
+		"data cut off": {value: avroPayment[:len(avroPayment)-5],
+			says: []string{"the schema 10 of"}},
+		"data behind": {value: append(bytes.Clone(avroPayment), 0),
+			says: []string{"the schema 10 of", "bytes behind"}},
+		"incompatible schema": {value: of(50, 2), says: []string{"the schema 50 of", "(AVRO)"}},
+		"not JSON": {value: frame(t, "Confluent", schema.JSON, 0, []byte("{")),
+			says: []string{"the schema 30 of"}},
 		"schema does not parse": {value: of(51, 0), says: []string{"the schema 51 of", "(PROTOBUF)"}},
 		"schema without type":   {value: of(52, 0), says: []string{"the schema 52 of", "no message type"}},
-		"unknown message type":  {format: schema.Protobuf, value: of(20, 2, 20), says: []string{"the schema 20 of", "no message type [10]"}},
-		"endless index":         {format: schema.Protobuf, value: of(20, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01), says: []string{"the schema 20 of", "indexes"}},
-		"another message type":  {format: schema.Protobuf, value: of(20, 0), says: []string{"the schema 20 of", "bank.Refund", "bank.Payment"}},
-		"no Glue framing":       {registry: "Glue", value: avroPayment, says: []string{"AWS Glue", "byte 3"}},
-		"unknown compression":   {registry: "Glue", value: append([]byte{3, 4}, make([]byte, 16)...), says: []string{"no framing of AWS Glue"}},
-		"not zlib":              {registry: "Glue", value: append([]byte{3, 5}, make([]byte, 20)...), says: []string{"decompressed"}},
-		"zlib cut off":          {registry: "Glue", value: inflated[:len(inflated)-3], says: []string{"decompressed"}},
-		"bytes behind zlib":     {registry: "Glue", value: append(bytes.Clone(inflated), "{}"...), says: []string{"2 bytes behind the compressed value"}},
-		"unknown schema, Glue":  {registry: "Glue", value: header(t, "Glue", 99), says: []string{"the schema " + glueID(99) + " of AWS Glue", "EntityNotFound"}},
-		"unknown type, Glue":    {registry: "Glue", format: schema.Protobuf, value: append(header(t, "Glue", 20), 9), says: []string{"no message type 9"}},
-		"unknown in an event":   {value: []byte{1}, source: &kafka.Schema{ID: "98", DataFormat: schema.Avro}, says: []string{"the schema 98 of"}},
-		"no ID in an event":     {value: []byte{1}, source: &kafka.Schema{}, says: []string{"want a number"}},
-		"bad data in an event":  {value: []byte{1}, source: &kafka.Schema{ID: "10", DataFormat: schema.Avro}, says: []string{"the schema 10 of"}},
-		"tombstone":             {says: []string{"tombstone"}},
+		"unknown message type": {format: schema.Protobuf, value: of(20, 2, 20),
+			says: []string{"the schema 20 of", "no message type [10]"}},
+		"endless index": {format: schema.Protobuf,
+			value: of(20, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01),
+			says:  []string{"the schema 20 of", "indexes"}},
+		"another message type": {format: schema.Protobuf, value: of(20, 0),
+			says: []string{"the schema 20 of", "bank.Refund", "bank.Payment"}},
+		"no Glue framing": {registry: "Glue", value: avroPayment, says: []string{"AWS Glue", "byte 3"}},
+		"unknown compression": {registry: "Glue", value: append([]byte{3, 4}, make([]byte, 16)...),
+			says: []string{"no framing of AWS Glue"}},
+		"not zlib": {registry: "Glue", value: append([]byte{3, 5}, make([]byte, 20)...),
+			says: []string{"decompressed"}},
+		"zlib cut off": {registry: "Glue", value: inflated[:len(inflated)-3],
+			says: []string{"decompressed"}},
+		"bytes behind zlib": {registry: "Glue", value: append(bytes.Clone(inflated), "{}"...),
+			says: []string{"2 bytes behind the compressed value"}},
+		"unknown schema, Glue": {registry: "Glue", value: header(t, "Glue", 99),
+			says: []string{"the schema " + glueID(99) + " of AWS Glue", "EntityNotFound"}},
+		"unknown type, Glue": {registry: "Glue", format: schema.Protobuf,
+			value: append(header(t, "Glue", 20), 9), says: []string{"no message type 9"}},
+		"unknown in an event": {value: []byte{1}, source: &kafka.Schema{ID: "98", DataFormat: schema.Avro},
+			says: []string{"the schema 98 of"}},
+		"no ID in an event": {value: []byte{1}, source: &kafka.Schema{}, says: []string{"want a number"}},
+		"bad data in an event": {value: []byte{1}, source: &kafka.Schema{ID: "10", DataFormat: schema.Avro},
+			says: []string{"the schema 10 of"}},
+		"tombstone": {says: []string{"tombstone"}},
 	} {
 		for by, keyed := range map[string]bool{"handler": false, "key by path": true} {
 			if keyed && (tc.value == nil || name == "another message type") {
@@ -73,7 +90,8 @@ func TestValueThatCanNotBeDecodedBecomesADeadLetter(t *testing.T) {
 			t.Run(name+"/"+by, func(t *testing.T) {
 				b := newBooks(t)
 				d, err := schema.New(schema.Config{
-					Registry: r.of(tc.registry, ""), SourceEvents: true, Formats: []schema.Format{reader, protoformat.Format{}},
+					Registry: r.of(tc.registry, ""), SourceEvents: true,
+					Formats: []schema.Format{reader, protoformat.Format{}},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -82,11 +100,13 @@ func TestValueThatCanNotBeDecodedBecomesADeadLetter(t *testing.T) {
 				if !keyed {
 					records.Key, records.Fingerprint = kafka.OffsetKey, kafka.ValueFingerprint
 				}
-				f, err := msk.New(b.engine(), b.handler(d, tc.format), msk.Config{Records: records, Failures: msk.FailPartial})
+				f, err := msk.New(b.engine(), b.handler(d, tc.format),
+					msk.Config{Records: records, Failures: msk.FailPartial})
 				if err != nil {
 					t.Fatal(err)
 				}
-				answer, err := f.Invoke(t.Context(), eventOf(t, eventRecord{Value: tc.value, ValueSchema: tc.source}))
+				answer, err := f.Invoke(t.Context(),
+					eventOf(t, eventRecord{Value: tc.value, ValueSchema: tc.source}))
 				if err != nil || string(answer) != `{"batchItemFailures":[]}` || len(b.letters) != 1 {
 					t.Fatalf("%s, %v, %d dead letters", answer, err, len(b.letters))
 				}
@@ -112,7 +132,8 @@ func TestFormatThatIsNotConfiguredIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = d.JSON(t.Context(), &kafka.Record{Value: frame(t, "Confluent", schema.Avro, 0, nil)})
-	if err == nil || idem.IsUnavailable(err) || !strings.Contains(err.Error(), `"AVRO", which Config.Formats lacks`) {
+	if err == nil || idem.IsUnavailable(err) ||
+		!strings.Contains(err.Error(), `"AVRO", which Config.Formats lacks`) {
 		t.Error(err)
 	}
 	if _, err := schema.New(schema.Config{}); err == nil {
@@ -130,28 +151,32 @@ func TestCompressedValueIsDecoded(t *testing.T) {
 	}
 }
 
-// While a registry can't be reached, in any of the three ways of a network, records are delivered again and get no dead letter. When it can be
-// reached, they are booked.
+// While a registry can't be reached, in any of the three ways of a network, records are delivered again and
+// get no dead letter. When it can be reached, they are booked.
 func TestRegistryThatIsDownCostsNoRecord(t *testing.T) {
 	r := newRegistries(t)
 	for _, registry := range []string{"Confluent", "Glue"} {
-		for name, fault := range map[string]faultproxy.Fault{"refused": faultproxy.Refused, "reset": faultproxy.Reset, "silent": faultproxy.Silent} {
+		for name, fault := range map[string]faultproxy.Fault{"refused": faultproxy.Refused,
+			"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
 			for by, keyed := range map[string]bool{"handler": false, "key by path": true} {
 				t.Run(registry+"/"+name+"/"+by, func(t *testing.T) {
 					address := map[string]string{"Confluent": r.confluent.URL(), "Glue": r.glueURL}[registry]
 					proxy, proxied := faultproxy.StartURL(t, address)
 					proxy.New(fault)
 					b := newBooks(t)
-					d := r.decoder(schema.Config{Registry: r.of(registry, proxied), Timeout: 100 * time.Millisecond, RetryAfter: time.Millisecond})
+					d := r.decoder(schema.Config{Registry: r.of(registry, proxied),
+						Timeout: 100 * time.Millisecond, RetryAfter: time.Millisecond})
 					records := b.records(d)
 					if !keyed {
 						records.Key, records.Fingerprint = kafka.OffsetKey, kafka.ValueFingerprint
 					}
-					f, err := msk.New(b.engine(), b.handler(d, schema.Avro), msk.Config{Records: records, Failures: msk.FailPartial})
+					f, err := msk.New(b.engine(), b.handler(d, schema.Avro),
+						msk.Config{Records: records, Failures: msk.FailPartial})
 					if err != nil {
 						t.Fatal(err)
 					}
-					event := eventOf(t, eventRecord{Value: frame(t, registry, schema.Avro, 0, encode(t, schema.Avro, aPayment("p-1")))})
+					event := eventOf(t, eventRecord{Value: frame(t, registry, schema.Avro, 0,
+						encode(t, schema.Avro, aPayment("p-1")))})
 					const done = `{"batchItemFailures":[]}`
 					for range 3 { // more than the attempts
 						if answer, err := f.Invoke(t.Context(), event); err != nil || string(answer) == done {
@@ -176,7 +201,8 @@ func TestRegistryThatIsDownCostsNoRecord(t *testing.T) {
 
 // An answer that does not say that the schema is unknown is no reason to give a record up.
 func TestOtherAnswersOfARegistryAreUnavailability(t *testing.T) {
-	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusOK} {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+		http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusOK} {
 		r := newRegistries(t)
 		r.confluent.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			w.WriteHeader(status)
@@ -191,10 +217,12 @@ func TestOtherAnswersOfARegistryAreUnavailability(t *testing.T) {
 	}
 }
 
-// An answer of success that has no schema is not one of the registry, for a schema and for one that it refers to.
+// An answer of success that has no schema is not one of the registry, for a schema and for one that it refers
+// to.
 func TestAnswersWithoutASchemaAreUnavailability(t *testing.T) {
 	for _, of := range []string{"/schemas/ids/10", "/subjects/party/versions/1"} {
-		for _, body := range []string{"", "null", "[]", "{}", `{"status":"maintenance"}`, `{"schema":""}`, `{"schema":" "}`} {
+		for _, body := range []string{"", "null", "[]", "{}", `{"status":"maintenance"}`, `{"schema":""}`,
+			`{"schema":" "}`} {
 			r := newRegistries(t)
 			r.confluent.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
 				if request.URL.Path != of {
@@ -203,16 +231,20 @@ func TestAnswersWithoutASchemaAreUnavailability(t *testing.T) {
 				_, _ = w.Write([]byte(body))
 				return true
 			})
-			_, err := r.decoder(schema.Config{Registry: r.of("Confluent", "")}).JSON(t.Context(), &kafka.Record{Value: header(t, "Confluent", 10)})
-			if !idem.IsUnavailable(err) || !strings.Contains(err.Error(), "the schema 10 of the registry http") {
+			_, err := r.decoder(schema.Config{Registry: r.of("Confluent", "")}).JSON(t.Context(),
+				&kafka.Record{Value: header(t, "Confluent", 10)})
+			if !idem.IsUnavailable(err) ||
+				!strings.Contains(err.Error(), "the schema 10 of the registry http") {
 				t.Errorf("%s: %q: %v", of, body, err)
 			}
 		}
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+	server := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
 	defer server.Close()
 	r := newRegistries(t)
-	_, err := r.decoder(schema.Config{Registry: r.of("Glue", server.URL)}).JSON(t.Context(), &kafka.Record{Value: header(t, "Glue", 10)})
+	_, err := r.decoder(schema.Config{Registry: r.of("Glue", server.URL)}).JSON(t.Context(),
+		&kafka.Record{Value: header(t, "Glue", 10)})
 	if !idem.IsUnavailable(err) || !errors.Is(err, schema.ErrNoSchema) {
 		t.Errorf("Glue: %v", err)
 	}
@@ -230,7 +262,8 @@ func TestPasswordOfTheRegistryIsNotNamed(t *testing.T) {
 	}
 }
 
-// A waiting caller whose context ends gets an error that is marked as unavailability, and the schema is fetched nevertheless.
+// A waiting caller whose context ends gets an error that is marked as unavailability, and the schema is
+// fetched nevertheless.
 func TestDecodeEndsWithItsContext(t *testing.T) {
 	r := newRegistries(t)
 	d := r.decoder(schema.Config{Registry: r.of("Confluent", "")})

@@ -11,7 +11,8 @@ import (
 	"github.com/idemsk/idemsk/schema"
 )
 
-// FuzzDecode decodes any data with the schemas that are known. An error is permanent, and what can be decoded is JSON.
+// FuzzDecode decodes any data with the schemas that are known. An error is permanent, and what can be decoded
+// is JSON.
 func FuzzDecode(f *testing.F) {
 	r := newRegistries(f)
 	var decoders []*schema.Decoder

@@ -6,19 +6,22 @@ import (
 	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
-// The defaults of Limits. Records that keep to them take at most about 64 MB of memory until they are handled.
+// The defaults of Limits. Records that keep to them take at most about 64 MB of memory until they are
+// handled.
 const (
 	DefaultMaxBytes    = 8 << 20
 	DefaultMaxElements = 100_000
 )
 
-// Limits bound what a value can grow to when it is decoded: some bytes of Avro or Protobuf stand for thousands of elements. A value beyond
-// them is not decoded, which is a permanent error. Zero fields have the defaults.
+// Limits bound what a value can grow to when it is decoded: some bytes of Avro or Protobuf stand for
+// thousands of elements. A value beyond them is not decoded, which is a permanent error. Zero fields have the
+// defaults.
 type Limits struct {
-	// MaxBytes is the maximum size of a value without its compression, and of the same value as JSON (default DefaultMaxBytes).
+	// MaxBytes is the maximum size of a value without its compression, and of the same value as JSON (default
+	// DefaultMaxBytes).
 	MaxBytes int
-	// MaxElements is the maximum number of elements of a value: its fields, the items of its lists, the entries of its maps, and theirs
-	// (default DefaultMaxElements).
+	// MaxElements is the maximum number of elements of a value: its fields, the items of its lists, the
+	// entries of its maps, and theirs (default DefaultMaxElements).
 	MaxElements int
 }
 
@@ -30,10 +33,12 @@ type Meter struct {
 
 // Meter returns a meter of one value.
 func (l Limits) Meter() *Meter {
-	return &Meter{limits: Limits{MaxBytes: orDefault(l.MaxBytes, DefaultMaxBytes), MaxElements: orDefault(l.MaxElements, DefaultMaxElements)}}
+	return &Meter{limits: Limits{MaxBytes: orDefault(l.MaxBytes, DefaultMaxBytes),
+		MaxElements: orDefault(l.MaxElements, DefaultMaxElements)}}
 }
 
-// Add counts an element that has the given number of bytes, for example those of its name. It returns an error beyond a limit.
+// Add counts an element that has the given number of bytes, for example those of its name. It returns an
+// error beyond a limit.
 func (m *Meter) Add(bytes int) error {
 	if err := m.addElements(1); err != nil {
 		return err
@@ -51,7 +56,8 @@ func (m *Meter) addElements(n int) error {
 // AddBytes counts bytes that belong to no element of their own.
 func (m *Meter) AddBytes(bytes int) error {
 	if bytes > m.limits.MaxBytes-m.bytes {
-		return fmt.Errorf("it has %d bytes or more, the limit is %d (schema.Limits.MaxBytes)", m.bytes+bytes, m.limits.MaxBytes)
+		return fmt.Errorf("it has %d bytes or more, the limit is %d (schema.Limits.MaxBytes)", m.bytes+bytes,
+			m.limits.MaxBytes)
 	}
 	m.bytes += bytes
 	return nil

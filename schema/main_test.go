@@ -66,18 +66,24 @@ var selfContained = strings.Replace(avroSchema, `"bank.Party"`, partySchema, 1)
 
 func aPayment(id string) payment {
 	return payment{
-		PaymentID: id, Amount: 1250, Currency: "EUR", From: party{"Alice Example", "DE02120300000000202051"}, To: party{"Bob Example", "DE02500105170137075030"},
+		PaymentID: id, Amount: 1250, Currency: "EUR", From: party{"Alice Example", "DE02120300000000202051"},
+		To:   party{"Bob Example", "DE02500105170137075030"},
 		Text: strings.Repeat("invoice 4711, ", 12),
 	}
 }
 
 func (p payment) message() *paymentpb.Payment {
-	side := func(p party) *paymentpb.Payment_Party { return &paymentpb.Payment_Party{Name: p.Name, Iban: p.IBAN} }
-	return &paymentpb.Payment{PaymentId: p.PaymentID, Amount: p.Amount, Currency: p.Currency, From: side(p.From), To: side(p.To), Text: p.Text}
+	side := func(p party) *paymentpb.Payment_Party {
+		return &paymentpb.Payment_Party{Name: p.Name,
+			Iban: p.IBAN}
+	}
+	return &paymentpb.Payment{PaymentId: p.PaymentID, Amount: p.Amount, Currency: p.Currency,
+		From: side(p.From), To: side(p.To), Text: p.Text}
 }
 
 func paymentOf(m *paymentpb.Payment) payment {
-	return payment{m.PaymentId, m.Amount, m.Currency, party{m.From.GetName(), m.From.GetIban()}, party{m.To.GetName(), m.To.GetIban()}, m.Text}
+	return payment{m.PaymentId, m.Amount, m.Currency, party{m.From.GetName(), m.From.GetIban()},
+		party{m.To.GetName(), m.To.GetIban()}, m.Text}
 }
 
 // encode encodes a payment, without framing and without the index of the message type.
@@ -124,7 +130,8 @@ type registries struct {
 	glueURL   string
 }
 
-// confluentIDs are the IDs of two versions of the schemas of payments. Those of Glue are these numbers as UUIDs.
+// confluentIDs are the IDs of two versions of the schemas of payments. Those of Glue are these numbers as
+// UUIDs.
 var confluentIDs = map[string][2]int{schema.Avro: {10, 11}, schema.Protobuf: {20, 21}, schema.JSON: {30, 31}}
 
 func newRegistries(t testing.TB) *registries {
@@ -142,7 +149,8 @@ func newRegistries(t testing.TB) *registries {
 			r.confluent.SeedSchema("payments-"+format, version+1, id, s)
 			r.glue.Seed(glueID(id), format, text)
 		}
-		add(schema.Avro, selfContained, sr.Schema{Schema: avroSchema, References: []sr.SchemaReference{{Name: "bank.Party", Subject: "party", Version: 1}}})
+		add(schema.Avro, selfContained, sr.Schema{Schema: avroSchema,
+			References: []sr.SchemaReference{{Name: "bank.Party", Subject: "party", Version: 1}}})
 		add(schema.Protobuf, protoSchema(t), sr.Schema{Schema: protoSchema(t), Type: sr.TypeProtobuf})
 		add(schema.JSON, jsonSchema, sr.Schema{Schema: jsonSchema, Type: sr.TypeJSON})
 	}
@@ -182,7 +190,8 @@ func (r *registries) decoder(cfg schema.Config) *schema.Decoder {
 // glueID returns the UUID of the schema with a number.
 func glueID(number int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", number) }
 
-// frame frames encoded data. The index of Payment is 1 for Confluent, its place in the file, and 0 for Glue, its place by name.
+// frame frames encoded data. The index of Payment is 1 for Confluent, its place in the file, and 0 for Glue,
+// its place by name.
 func frame(t testing.TB, registry, format string, version int, data []byte) []byte {
 	t.Helper()
 	return append(header(t, registry, confluentIDs[format][version]), indexed(registry, format, data)...)

@@ -42,23 +42,36 @@ func TestErrorsQuoteNoValue(t *testing.T) {
 		path     []int // of the message type
 		says     string
 	}{
-		"Avro, too large":       {avroformat.Format{}, avroRecord(`"long"`), long, "", &number, nil, "field amount: cannot use int8 with Avro type long"},
-		"Avro, no UUID":         {avroformat.Format{}, avroRecord(uuid), text("780511200733"), "", &uuids, nil, "amount"},
-		"Avro, JSON, too large": {avroformat.Format{}, avroRecord(`"long"`), nil, `{"amount":780511200733}`, &number, nil, "amount"},
-		"Avro, JSON, a text":    {avroformat.Format{}, avroRecord(`"long"`), nil, `{"amount":"780511200733"}`, &number, nil, "amount"},
-		"Avro, JSON, a symbol":  {avroformat.Format{}, avroRecord(enum), nil, `{"amount":"780511200733"}`, &named, nil, "amount"},
-		"Avro, JSON, malformed": {avroformat.Format{}, avroRecord(enum), nil, `{"amount":"A"} 780511200733`, &named, nil, "does not fit the schema"},
-		"Protobuf, by JSON":     {byProto, payments, append([]byte{0x10}, asInt...), "", &number, []int{1}, "string"},
-		"Protobuf, no JSON":     {byProto, wellKnown, at, "", &named, []int{0}, "it is a m that has no JSON form"},
-		"Protobuf, JSON":        {byProto, payments, nil, `{"amount":"780511200733x"}`, &paymentpb.Payment{}, nil, "a bank.Payment (line 1:11)"},
-		"Protobuf, JSON, any":   {byProto, payments, nil, `{"amount":780511200733}`, &number, nil, "number into Go struct field .amount"},
-		"JSON Schema":           {jsonschema.Format{}, `{}`, []byte(`{"amount":780511200733}`), "", &number, nil, "number into Go struct field .amount"},
-		"JSON Schema, JSON":     {jsonschema.Format{}, `{}`, nil, `{"amount":780511200733}`, &number, nil, "number into Go struct field .amount"},
+		"Avro, too large": {avroformat.Format{}, avroRecord(`"long"`), long, "", &number, nil,
+			"field amount: cannot use int8 with Avro type long"},
+		"Avro, no UUID": {avroformat.Format{}, avroRecord(uuid), text("780511200733"), "", &uuids,
+			nil, "amount"},
+		"Avro, JSON, too large": {avroformat.Format{}, avroRecord(`"long"`), nil, `{"amount":780511200733}`,
+			&number, nil, "amount"},
+		"Avro, JSON, a text": {avroformat.Format{}, avroRecord(`"long"`), nil, `{"amount":"780511200733"}`,
+			&number, nil, "amount"},
+		"Avro, JSON, a symbol": {avroformat.Format{}, avroRecord(enum), nil, `{"amount":"780511200733"}`,
+			&named, nil, "amount"},
+		"Avro, JSON, malformed": {avroformat.Format{}, avroRecord(enum), nil, `{"amount":"A"} 780511200733`,
+			&named, nil, "does not fit the schema"},
+		"Protobuf, by JSON": {byProto, payments, append([]byte{0x10}, asInt...), "", &number, []int{1},
+			"string"},
+		"Protobuf, no JSON": {byProto, wellKnown, at, "", &named, []int{0},
+			"it is a m that has no JSON form"},
+		"Protobuf, JSON": {byProto, payments, nil, `{"amount":"780511200733x"}`, &paymentpb.Payment{},
+			nil, "a bank.Payment (line 1:11)"},
+		"Protobuf, JSON, any": {byProto, payments, nil, `{"amount":780511200733}`, &number, nil,
+			"number into Go struct field .amount"},
+		"JSON Schema": {jsonschema.Format{}, `{}`, []byte(`{"amount":780511200733}`), "", &number,
+			nil, "number into Go struct field .amount"},
+		"JSON Schema, JSON": {jsonschema.Format{}, `{}`, nil, `{"amount":780511200733}`, &number, nil,
+			"number into Go struct field .amount"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			typ, err := tc.format.Compile(&schema.Schema{Text: tc.schema, Index: func(data []byte) (schema.Index, []byte, error) {
-				return schema.Index{Path: tc.path}, data, nil
-			}})
+			typ, err := tc.format.Compile(
+				&schema.Schema{Text: tc.schema, Index: func(data []byte) (schema.Index, []byte, error) {
+					return schema.Index{Path: tc.path}, data, nil
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +81,8 @@ func TestErrorsQuoteNoValue(t *testing.T) {
 				err = typ.Decode(tc.data, tc.into)
 			}
 			text := fmt.Sprint(err)
-			if err == nil || !strings.Contains(text, tc.says) || strings.Contains(text, "780511200733") || strings.Contains(text, "7.805") {
+			if err == nil || !strings.Contains(text, tc.says) || strings.Contains(text, "780511200733") ||
+				strings.Contains(text, "7.805") {
 				t.Errorf("%v; want %q and no value", err, tc.says)
 			}
 		})

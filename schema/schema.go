@@ -21,7 +21,8 @@ type Schema struct {
 	DataFormat string
 	// Text is the schema itself.
 	Text string
-	// References are the schemas that Text imports or names. Each stands after those that it refers to itself.
+	// References are the schemas that Text imports or names. Each stands after those that it refers to
+	// itself.
 	References []Reference
 	// Index removes the index of the message type before a Protobuf message.
 	Index func(data []byte) (index Index, message []byte, err error)
@@ -34,7 +35,8 @@ type Reference struct{ Name, Text string }
 
 // Index identifies a message type of a Protobuf schema.
 type Index struct {
-	// Path has the place of the outermost type in its file, and of each nested type in the one around it. Nil means that Sorted is used.
+	// Path has the place of the outermost type in its file, and of each nested type in the one around it. Nil
+	// means that Sorted is used.
 	Path []int
 	// Sorted is the place of the type among all types of the file, nested ones included, by their full names.
 	Sorted int
@@ -43,18 +45,19 @@ type Index struct {
 // Registry is a schema registry. Its methods are called concurrently. String returns its name, for errors.
 type Registry interface {
 	fmt.Stringer
-	// Unframe returns the ID of the schema with which data was written, and the encoded data behind its framing.
+	// Unframe returns the ID of the schema with which data was written, and the encoded data behind its
+	// framing.
 	Unframe(data []byte) (id string, payload []byte, err error)
-	// Fetch returns a schema. It returns ErrUnknown (wrapped) if the registry answers that it has none with this ID. After any
-	// other error the registry is taken to be unavailable.
+	// Fetch returns a schema. It returns ErrUnknown (wrapped) if the registry answers that it has none with
+	// this ID. After any other error the registry is taken to be unavailable.
 	Fetch(ctx context.Context, id string) (*Schema, error)
 }
 
 // ErrUnknown means that a registry has no schema with an ID.
 var ErrUnknown = errors.New("the registry has no schema with this ID")
 
-// ErrNoSchema means that an answer has no schema. It comes from something else than the registry, such as a page to sign in, so that the
-// registry is taken to be unavailable.
+// ErrNoSchema means that an answer has no schema. It comes from something else than the registry, such as a
+// page to sign in, so that the registry is taken to be unavailable.
 var ErrNoSchema = errors.New("the answer has no schema: is the address that of the registry?")
 
 // Format compiles the schemas of a data format.

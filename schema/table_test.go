@@ -86,11 +86,15 @@ func (b *books) want(ids ...string) {
 // handler returns the handler of a format.
 func (b *books) handler(d *schema.Decoder, format string) kafka.Handler {
 	if format == schema.Protobuf {
-		return schema.Handler(d, func(_ context.Context, m *paymentpb.Payment, _ kafka.Record) (string, error) {
+		return schema.Handler(d, func(_ context.Context, m *paymentpb.Payment, _ kafka.Record) (string,
+			error) {
 			return b.book(paymentOf(m))
 		})
 	}
-	return schema.Handler(d, func(_ context.Context, p payment, _ kafka.Record) (string, error) { return b.book(p) })
+	return schema.Handler(d, func(_ context.Context, p payment, _ kafka.Record) (string,
+		error) {
+		return b.book(p)
+	})
 }
 
 // records returns the configuration with a key and a fingerprint by path.
@@ -105,8 +109,9 @@ func (b *books) records(d *schema.Decoder) kafka.Config {
 		b.Fatal(err)
 	}
 	return kafka.Config{
-		Namespace: "ledger", Key: kafka.OfValue(d.JSON, key), Fingerprint: kafka.OfValue(d.JSON, fingerprint), DeadLetters: b,
-		Order: kafka.ByPartition, Logger: slog.New(slog.DiscardHandler),
+		Namespace: "ledger", Key: kafka.OfValue(d.JSON, key), Fingerprint: kafka.OfValue(d.JSON, fingerprint),
+		DeadLetters: b,
+		Order:       kafka.ByPartition, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -137,14 +142,16 @@ func eventOf(t testing.TB, records ...eventRecord) []byte {
 			records[i].Metadata = map[string]string{"schemaId": s.ID, "dataFormat": s.DataFormat}
 		}
 	}
-	event, err := json.Marshal(map[string]any{"eventSource": "aws:kafka", "records": map[string]any{"payments-0": records}})
+	event, err := json.Marshal(map[string]any{"eventSource": "aws:kafka",
+		"records": map[string]any{"payments-0": records}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return event
 }
 
-// Two records of one payment, written with two versions of its schema, are one request, however they are delivered to a function.
+// Two records of one payment, written with two versions of its schema, are one request, however they are
+// delivered to a function.
 func TestFunctionBooksEachPaymentOnce(t *testing.T) {
 	sources := []struct {
 		name, registry string
@@ -168,18 +175,21 @@ func TestFunctionBooksEachPaymentOnce(t *testing.T) {
 					case s.name == "raw":
 						return eventRecord{Value: frame(t, s.registry, format, version, encode(t, format, p))}
 					case s.source:
-						return eventRecord{Value: indexed(s.registry, format, encode(t, format, p)), ValueSchema: metadata}
+						return eventRecord{Value: indexed(s.registry, format, encode(t, format, p)),
+							ValueSchema: metadata}
 					}
 					return eventRecord{Value: asJSON(t, format, p), ValueSchema: metadata}
 				}
 				b := newBooks(t)
 				d := r.decoder(schema.Config{Registry: r.of(s.registry, ""), SourceEvents: s.source})
-				f, err := msk.New(b.engine(), b.handler(d, format), msk.Config{Records: b.records(d), Failures: msk.FailPartial})
+				f, err := msk.New(b.engine(), b.handler(d, format),
+					msk.Config{Records: b.records(d), Failures: msk.FailPartial})
 				if err != nil {
 					t.Fatal(err)
 				}
 				for range 2 {
-					answer, err := f.Invoke(t.Context(), eventOf(t, record(0, "p-1"), record(0, "p-2"), record(1, "p-1")))
+					answer, err := f.Invoke(t.Context(),
+						eventOf(t, record(0, "p-1"), record(0, "p-2"), record(1, "p-1")))
 					if err != nil || string(answer) != `{"batchItemFailures":[]}` {
 						t.Fatalf("%s, %v", answer, err)
 					}
@@ -203,7 +213,9 @@ func TestProcessBooksEachPaymentOnce(t *testing.T) {
 				defer cluster.Close()
 				var records []*kgo.Record
 				for i, id := range []string{"p-1", "p-2", "p-1", "last"} {
-					records = append(records, &kgo.Record{Topic: "payments", Value: frame(t, registry, format, i/2, encode(t, format, aPayment(id)))})
+					records = append(records,
+						&kgo.Record{Topic: "payments",
+							Value: frame(t, registry, format, i/2, encode(t, format, aPayment(id)))})
 				}
 				client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
 				if err != nil {
@@ -216,7 +228,8 @@ func TestProcessBooksEachPaymentOnce(t *testing.T) {
 				b := newBooks(t)
 				d := r.decoder(schema.Config{Registry: r.of(registry, "")})
 				c, err := consumer.New(b.engine(), b.handler(d, format), consumer.Config{
-					Brokers: cluster.ListenAddrs(), Topics: []string{"payments"}, Group: "ledger", Records: b.records(d), Logger: slog.New(slog.DiscardHandler),
+					Brokers: cluster.ListenAddrs(), Topics: []string{"payments"}, Group: "ledger",
+					Records: b.records(d), Logger: slog.New(slog.DiscardHandler),
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -252,21 +265,25 @@ func TestRecordKeyIsDecoded(t *testing.T) {
 		meta *kafka.Schema
 		want string
 	}{
-		"text":           {key: append(header(t, "Confluent", 40), 6, 'p', '-', '1'), want: "p-1"},
-		"number":         {key: append(header(t, "Confluent", 41), 14), want: "7"},
-		"object":         {key: party(0), want: `{"bank":"b","no":7}`},
-		"later version":  {key: party(1), want: `{"bank":"b","no":7}`},
-		"event, in JSON": {key: []byte(`"p-1"`), meta: &kafka.Schema{ID: "40", DataFormat: schema.Avro}, want: "p-1"},
+		"text":          {key: append(header(t, "Confluent", 40), 6, 'p', '-', '1'), want: "p-1"},
+		"number":        {key: append(header(t, "Confluent", 41), 14), want: "7"},
+		"object":        {key: party(0), want: `{"bank":"b","no":7}`},
+		"later version": {key: party(1), want: `{"bank":"b","no":7}`},
+		"event, in JSON": {key: []byte(`"p-1"`), meta: &kafka.Schema{ID: "40", DataFormat: schema.Avro},
+			want: "p-1"},
 	} {
-		if got, err := d.RecordKey(t.Context(), &kafka.Record{Key: tc.key, KeySchema: tc.meta}); err != nil || got != tc.want {
+		if got, err := d.RecordKey(t.Context(), &kafka.Record{Key: tc.key, KeySchema: tc.meta}); err != nil ||
+			got != tc.want {
 			t.Errorf("%s: the key is %q, %v; want %s", name, got, err, tc.want)
 		}
 	}
-	if got, err := d.RecordKey(t.Context(), &kafka.Record{}); err == nil || !strings.Contains(err.Error(), kafka.ErrNoKey.Error()) {
+	if got, err := d.RecordKey(t.Context(), &kafka.Record{}); err == nil ||
+		!strings.Contains(err.Error(), kafka.ErrNoKey.Error()) {
 		t.Errorf("a null key is %q, %v", got, err)
 	}
 	var key string
-	if err := d.DecodeKey(t.Context(), &kafka.Record{Key: append(header(t, "Confluent", 40), 6, 'p', '-', '1')}, &key); err != nil || key != "p-1" {
+	if err := d.DecodeKey(t.Context(), &kafka.Record{Key: append(header(t, "Confluent", 40), 6, 'p', '-',
+		'1')}, &key); err != nil || key != "p-1" {
 		t.Errorf("the decoded key is %q, %v", key, err)
 	}
 }
@@ -278,14 +295,16 @@ func TestValueIsDecodedIntoAnyType(t *testing.T) {
 	for _, format := range []string{schema.JSON, schema.Avro, schema.Protobuf} {
 		record := &kafka.Record{Value: frame(t, "Confluent", format, 0, encode(t, format, aPayment("p-1")))}
 		var value map[string]any
-		if err := d.Decode(t.Context(), record, &value); err != nil || value["paymentId"] != "p-1" || fmt.Sprint(value["amount"]) != "1250" {
+		if err := d.Decode(t.Context(), record, &value); err != nil || value["paymentId"] != "p-1" ||
+			fmt.Sprint(value["amount"]) != "1250" {
 			t.Errorf("%s: %v, %v", format, value, err)
 		}
 		if format != schema.Protobuf {
 			continue
 		}
 		var message proto.Message
-		if err := d.Decode(t.Context(), record, &message); err != nil || message.ProtoReflect().Descriptor().FullName() != "bank.Payment" {
+		if err := d.Decode(t.Context(), record, &message); err != nil ||
+			message.ProtoReflect().Descriptor().FullName() != "bank.Payment" {
 			t.Errorf("proto.Message: %v, %v", message, err)
 		}
 		var dynamic *dynamicpb.Message

@@ -12,8 +12,9 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
-// BenchmarkFirstResponse compares a function with telemetry, without an SDK, with one that has none: the time from the start of the process
-// until it has answered its first event, of one record, as the median of the starts, which take turns; and the size of the program.
+// BenchmarkFirstResponse compares a function with telemetry, without an SDK, with one that has none: the time
+// from the start of the process until it has answered its first event, of one record, as the median of the
+// starts, which take turns; and the size of the program.
 func BenchmarkFirstResponse(b *testing.B) {
 	payload, err := os.ReadFile("../events/one-record.json")
 	if err != nil {
@@ -48,7 +49,8 @@ func BenchmarkFirstResponse(b *testing.B) {
 func start(b *testing.B, name string) (*runtimeapi.Function, int64) {
 	b.Helper()
 	program := filepath.Join(b.TempDir(), "bootstrap")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", program, "./internal/cost/"+name)
+	build := exec.Command("go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o",
+		program, "./internal/cost/"+name)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
@@ -58,7 +60,8 @@ func start(b *testing.B, name string) (*runtimeapi.Function, int64) {
 		b.Fatal(err)
 	}
 	f, err := runtimeapi.Start(b.Context(), runtimeapi.Config{
-		Command: []string{program}, Name: "ledger", Timeout: 30 * time.Second, Env: []string{"IDEMSK_STORE=memory"},
+		Command: []string{program}, Name: "ledger", Timeout: 30 * time.Second,
+		Env: []string{"IDEMSK_STORE=memory"},
 	})
 	if err != nil {
 		b.Fatal(err)

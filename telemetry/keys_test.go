@@ -18,12 +18,14 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// No span has a key: neither that of a batch whose record is in flight elsewhere, nor that of a record whose handler returns an error with its key.
+// No span has a key: neither that of a batch whose record is in flight elsewhere, nor that of a record whose
+// handler returns an error with its key.
 func TestKeysAreInNoSpan(t *testing.T) {
 	const key = "780511200733"
 	f := newFixture(t)
 	st := memstore.New(memstore.Config{})
-	st.Claim(t.Context(), []store.ClaimRequest{{Key: "ledger#payments#" + key + "-held", Owner: "another", Lease: time.Hour, Retention: time.Hour}})
+	st.Claim(t.Context(), []store.ClaimRequest{{Key: "ledger#payments#" + key + "-held", Owner: "another",
+		Lease: time.Hour, Retention: time.Hour}})
 	engine, err := idem.New(st, idem.Config{Observer: f, Wait: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +40,8 @@ func TestKeysAreInNoSpan(t *testing.T) {
 		t.Errorf("%d spans; want those of the batch and of the record that ran", n)
 	}
 	for _, s := range f.spans.Ended() {
-		if text := fmt.Sprint(s.Name(), s.Status(), s.Attributes(), s.Events()); s.Status().Code != codes.Error || strings.Contains(text, key) {
+		if text := fmt.Sprint(s.Name(), s.Status(), s.Attributes(),
+			s.Events()); s.Status().Code != codes.Error || strings.Contains(text, key) {
 			t.Errorf("the span: %s; want an error without the key", text)
 		}
 	}
@@ -51,7 +54,8 @@ func TestMarksAreInNoSpan(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t)
 				marked.Function{
-					Namespace: "ledger", Store: memstore.New(memstore.Config{}), Engine: idem.Config{Observer: f}, Batch: f.Batch, Within: f.Handler,
+					Namespace: "ledger", Store: memstore.New(memstore.Config{}),
+					Engine: idem.Config{Observer: f}, Batch: f.Batch, Within: f.Handler,
 				}.Deliver(t, failing)
 				texts := map[string]string{}
 				for _, s := range f.spans.Ended() {

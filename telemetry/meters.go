@@ -29,8 +29,10 @@ type meters struct {
 
 func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
 	seconds := func(name, what string) (metric.Float64Histogram, error) {
-		return m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(
-			0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)) // the boundaries of messaging.process.duration
+		return m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what),
+			metric.WithExplicitBucketBoundaries(
+				// the boundaries of messaging.process.duration
+				0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10))
 	}
 	counter := func(name, unit, what string) (metric.Int64Counter, error) {
 		return m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
@@ -40,10 +42,14 @@ func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
 	all.process, errs[0] = seconds("messaging.process.duration", "Duration of processing operation.")
 	all.store, errs[1] = seconds("idemsk.store.duration", "Duration of claims and settlements.")
 	all.records, errs[2] = counter("idemsk.records", "{record}", "Tries of records, by outcome.")
-	all.stolen, errs[3] = counter("idemsk.claims.stolen", "{claim}", "Claims that took a key from an owner whose lease had ended.")
-	all.lost, errs[4] = counter("idemsk.leases.lost", "{lease}", "Claims that were lost while the handler ran.")
-	all.moved, errs[5] = counter("idemsk.keys.in_two_partitions", "{record}", "Tries whose key a record of another partition had claimed last.")
-	all.down, errs[6] = counter("idemsk.handler.down", "{record}", "Tries that failed or were not started during an outage of what the handler needs.")
+	all.stolen, errs[3] = counter("idemsk.claims.stolen", "{claim}",
+		"Claims that took a key from an owner whose lease had ended.")
+	all.lost, errs[4] = counter("idemsk.leases.lost", "{lease}",
+		"Claims that were lost while the handler ran.")
+	all.moved, errs[5] = counter("idemsk.keys.in_two_partitions", "{record}",
+		"Tries whose key a record of another partition had claimed last.")
+	all.down, errs[6] = counter("idemsk.handler.down", "{record}",
+		"Tries that failed or were not started during an outage of what the handler needs.")
 	return all, errors.Join(errs[:]...)
 }
 
@@ -52,7 +58,8 @@ func (t *Telemetry) Observe(ctx context.Context, e idem.Event) {
 	m := t.meters
 	switch e.Step {
 	case observe.Handle:
-		m.process.Record(ctx, e.Took.Seconds(), m.with(e.Err, semconv.MessagingDestinationName(topicOf(e.Task.Source))))
+		m.process.Record(ctx, e.Took.Seconds(),
+			m.with(e.Err, semconv.MessagingDestinationName(topicOf(e.Task.Source))))
 	case observe.Claim:
 		m.store.Record(ctx, e.Took.Seconds(), m.with(e.Err, operationKey.String("claim")))
 		if e.Stolen {

@@ -21,19 +21,27 @@ func TestMetrics(t *testing.T) {
 			return nil, idem.Permanent(errors.New("no such account"))
 		}
 		return nil, nil
-	}, record(t.Context(), payments, "a"), kafka.Record{Topic: payments, Offset: 1, Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("b")}}},
-		kafka.Record{Topic: payments, Offset: 2, Value: []byte("{}"), Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("a")}}})
-	f.Observe(t.Context(), idem.Event{Step: observe.Claim, Task: &idem.Task{}, Stolen: true, Took: time.Second, Err: idem.ErrStoreUnavailable})
+	}, record(t.Context(), payments, "a"),
+		kafka.Record{Topic: payments, Offset: 1,
+			Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("b")}}},
+		kafka.Record{Topic: payments, Offset: 2, Value: []byte("{}"),
+			Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("a")}}})
+	f.Observe(t.Context(), idem.Event{Step: observe.Claim, Task: &idem.Task{}, Stolen: true,
+		Took: time.Second, Err: idem.ErrStoreUnavailable})
 	f.Observe(t.Context(), idem.Event{Step: observe.LeaseLost, Task: &idem.Task{}})
 	f.Observe(t.Context(), idem.Event{Step: observe.Overrun, Task: &idem.Task{}})
-	f.Observe(t.Context(), (&idem.Outcome{Kind: idem.Replayed, Source: "payments-0@1"}).End(&idem.Task{Source: "payments-1@1"}))
-	f.Observe(t.Context(), (&idem.Outcome{Kind: idem.NotStarted, Err: idem.ErrHandlerDown}).End(&idem.Task{Source: "payments-1@2"}))
+	f.Observe(t.Context(), (&idem.Outcome{Kind: idem.Replayed, Source: "payments-0@1"}).End(
+		&idem.Task{Source: "payments-1@1"}))
+	f.Observe(t.Context(), (&idem.Outcome{Kind: idem.NotStarted, Err: idem.ErrHandlerDown}).End(
+		&idem.Task{Source: "payments-1@2"}))
 	got := f.collect()
 	for name, want := range map[string]int64{
 		"messaging.process.duration payments": 1, "messaging.process.duration payments permanent": 1,
-		"idemsk.records Executed": 1, "idemsk.records Duplicate": 1, "idemsk.records DeadLettered": 1, "idemsk.records Overrun": 1,
-		"idemsk.store.duration claim": 2, "idemsk.store.duration claim store_unavailable": 1, "idemsk.store.duration complete": 1,
-		"idemsk.store.duration fail": 1, "idemsk.claims.stolen": 1, "idemsk.leases.lost": 1,
+		"idemsk.records Executed": 1, "idemsk.records Duplicate": 1, "idemsk.records DeadLettered": 1,
+		"idemsk.records Overrun":      1,
+		"idemsk.store.duration claim": 2, "idemsk.store.duration claim store_unavailable": 1,
+		"idemsk.store.duration complete": 1,
+		"idemsk.store.duration fail":     1, "idemsk.claims.stolen": 1, "idemsk.leases.lost": 1,
 		"idemsk.records Replayed": 1, "idemsk.keys.in_two_partitions": 1,
 		"idemsk.records NotStarted": 1, "idemsk.handler.down": 1,
 	} {
@@ -47,7 +55,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// collect returns how often each metric was recorded. The names are followed by the attributes in which the points differ.
+// collect returns how often each metric was recorded. The names are followed by the attributes in which the
+// points differ.
 func (f *fixture) collect() map[string]int64 {
 	f.Helper()
 	var all metricdata.ResourceMetrics
@@ -56,7 +65,8 @@ func (f *fixture) collect() map[string]int64 {
 	}
 	got := make(map[string]int64)
 	add := func(name string, set attribute.Set, n int64) {
-		for _, key := range []attribute.Key{"idemsk.outcome", "idemsk.operation", "messaging.destination.name", "error.type"} {
+		for _, key := range []attribute.Key{"idemsk.outcome", "idemsk.operation",
+			"messaging.destination.name", "error.type"} {
 			if v, ok := set.Value(key); ok {
 				name += " " + v.AsString()
 			}

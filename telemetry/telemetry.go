@@ -18,15 +18,19 @@ const scope = "github.com/idemsk/idemsk/telemetry"
 
 // Config configures a Telemetry. Every field's zero value stands for its default.
 type Config struct {
-	// TracerProvider and MeterProvider are of an SDK (default: those that otel.SetTracerProvider and otel.SetMeterProvider have set or will
-	// set; without them nothing is recorded, and the trace context is still passed on).
+	// TracerProvider and MeterProvider are of an SDK (default: those that otel.SetTracerProvider and
+	// otel.SetMeterProvider have set or will set; without them nothing is recorded, and the trace context is
+	// still passed on).
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
-	// Propagator reads and writes the trace context in headers (default: propagation.TraceContext, the header traceparent of W3C).
+	// Propagator reads and writes the trace context in headers (default: propagation.TraceContext, the header
+	// traceparent of W3C).
 	Propagator propagation.TextMapPropagator
-	// Group is the name of the consumer group, an attribute of spans and metrics. It is left out if it is empty.
+	// Group is the name of the consumer group, an attribute of spans and metrics. It is left out if it is
+	// empty.
 	Group string
-	// RecordSpans makes a span for each call of the handler. Otherwise only batches have spans, which process hosts do not have.
+	// RecordSpans makes a span for each call of the handler. Otherwise only batches have spans, which process
+	// hosts do not have.
 	RecordSpans bool
 	// PollSpans makes a span for each poll of a consumer process that returned records.
 	PollSpans bool
@@ -61,14 +65,16 @@ func New(cfg Config) (*Telemetry, error) {
 		}
 		return more
 	}
-	m, err := newMeters(cfg.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL)), operation("process"))
+	m, err := newMeters(cfg.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL)),
+		operation("process"))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	return &Telemetry{
 		tracer:     cfg.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
 		propagator: cfg.Propagator, recordSpans: cfg.RecordSpans, pollSpans: cfg.PollSpans, meters: m,
-		process: operation("process", semconv.MessagingOperationTypeProcess), poll: operation("poll", semconv.MessagingOperationTypeReceive),
+		process: operation("process", semconv.MessagingOperationTypeProcess),
+		poll:    operation("poll", semconv.MessagingOperationTypeReceive),
 	}, nil
 }
 

@@ -53,7 +53,8 @@ func newFixture(t *testing.T) *fixture {
 	f.tracer = provider.Tracer("test")
 	var err error
 	f.Telemetry, err = telemetry.New(telemetry.Config{
-		TracerProvider: provider, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(f.metrics)), Group: "ledger", RecordSpans: true, PollSpans: true,
+		TracerProvider: provider, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(f.metrics)),
+		Group: "ledger", RecordSpans: true, PollSpans: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,13 +81,16 @@ func (f *fixture) invoke(handler kafka.Handler, records ...kafka.Record) {
 // invokeOn is invoke with an engine.
 func (f *fixture) invokeOn(engine *idem.Engine, handler kafka.Handler, records ...kafka.Record) {
 	f.Helper()
-	function, err := msk.New(engine, f.Handler(handler), msk.Config{Failures: msk.FailPartial, Records: kafka.Config{
-		Namespace: "ledger", Batch: f.Batch, DeadLetters: &f.letters, Logger: slog.New(slog.DiscardHandler),
-	}})
+	function, err := msk.New(engine, f.Handler(handler),
+		msk.Config{Failures: msk.FailPartial, Records: kafka.Config{
+			Namespace: "ledger", Batch: f.Batch, DeadLetters: &f.letters,
+			Logger: slog.New(slog.DiscardHandler),
+		}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	event := &msk.Event{Partitions: []msk.Partition{{ID: records[0].Topic + "-0", Topic: records[0].Topic, Records: records}}}
+	event := &msk.Event{Partitions: []msk.Partition{{ID: records[0].Topic + "-0", Topic: records[0].Topic,
+		Records: records}}}
 	if _, err := function.Process(f.Context(), event); err != nil {
 		f.Fatal(err)
 	}
@@ -123,7 +127,8 @@ func (l *letters) Send(_ context.Context, letter kafka.DeadLetter) error {
 
 // record returns a record that was sent in a span.
 func record(ctx context.Context, topic, key string) kafka.Record {
-	r := kafka.Record{Topic: topic, Value: []byte("{}"), Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte(key)}}}
+	r := kafka.Record{Topic: topic, Value: []byte("{}"),
+		Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte(key)}}}
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	for name, value := range carrier {
@@ -151,7 +156,8 @@ func (w *written) Record(_ context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// One trace leads from the producer through a consumer process, its outbox, the relay and Kafka to a function that gets the event in a batch.
+// One trace leads from the producer through a consumer process, its outbox, the relay and Kafka to a function
+// that gets the event in a batch.
 func TestOneTraceFromTheProducerToTheNextConsumer(t *testing.T) {
 	f := newFixture(t)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, payments, credited))
@@ -168,7 +174,8 @@ func TestOneTraceFromTheProducerToTheNextConsumer(t *testing.T) {
 
 	tx := &written{}
 	f.consume(cluster.ListenAddrs(), func(ctx context.Context, _ kafka.Record) ([]byte, error) {
-		return nil, outbox.Publish(outbox.NewContext(ctx, tx, 0), outbox.Event{Topic: credited, Value: []byte("{}")})
+		return nil, outbox.Publish(outbox.NewContext(ctx, tx, 0),
+			outbox.Event{Topic: credited, Value: []byte("{}")})
 	})
 	first := f.span("process payments", trace.SpanKindConsumer)
 
@@ -191,7 +198,8 @@ func TestOneTraceFromTheProducerToTheNextConsumer(t *testing.T) {
 	var second, batch sdktrace.ReadOnlySpan
 	for _, s := range f.spans.Ended() {
 		switch {
-		case s.Name() == "process credited" && len(s.Attributes()) > 0 && slices.Contains(s.Attributes(), attribute.Int("messaging.batch.message_count", 1)):
+		case s.Name() == "process credited" && len(s.Attributes()) > 0 &&
+			slices.Contains(s.Attributes(), attribute.Int("messaging.batch.message_count", 1)):
 			batch = s
 		case s.Name() == "process credited":
 			second = s
@@ -204,8 +212,10 @@ func TestOneTraceFromTheProducerToTheNextConsumer(t *testing.T) {
 		what        string
 		child       sdktrace.ReadOnlySpan
 		wantsParent trace.SpanContext
-	}{{"the first consumer's", first, sending.SpanContext()}, {"the second consumer's", second, first.SpanContext()}} {
-		if link.child.SpanContext().TraceID() != sending.SpanContext().TraceID() || link.child.Parent().SpanID() != link.wantsParent.SpanID() {
+	}{{"the first consumer's", first, sending.SpanContext()},
+		{"the second consumer's", second, first.SpanContext()}} {
+		if link.child.SpanContext().TraceID() != sending.SpanContext().TraceID() ||
+			link.child.Parent().SpanID() != link.wantsParent.SpanID() {
 			t.Errorf("the parent of %s span is %v; want %v", link.what, link.child.Parent(), link.wantsParent)
 		}
 	}
@@ -219,18 +229,27 @@ func TestOneTraceFromTheProducerToTheNextConsumer(t *testing.T) {
 		t.Errorf("the record has the links %v; want one to its batch %v", second.Links(), batch.SpanContext())
 	}
 	poll := f.span("poll payments", trace.SpanKindClient)
-	if len(poll.Links()) != 1 || poll.Links()[0].SpanContext.SpanID() != sending.SpanContext().SpanID() || !poll.StartTime().Before(poll.EndTime()) {
-		t.Errorf("the poll has the links %v and took %v; want a link to %v", poll.Links(), poll.EndTime().Sub(poll.StartTime()), sending.SpanContext())
+	if len(poll.Links()) != 1 || poll.Links()[0].SpanContext.SpanID() != sending.SpanContext().SpanID() ||
+		!poll.StartTime().Before(poll.EndTime()) {
+		t.Errorf("the poll has the links %v and took %v; want a link to %v", poll.Links(),
+			poll.EndTime().Sub(poll.StartTime()), sending.SpanContext())
 	}
 	if len(first.Links()) != 1 || first.Links()[0].SpanContext.SpanID() != poll.SpanContext().SpanID() {
-		t.Errorf("the first record has the links %v; want one to its poll %v", first.Links(), poll.SpanContext())
+		t.Errorf("the first record has the links %v; want one to its poll %v", first.Links(),
+			poll.SpanContext())
 	}
-	has(t, poll, attribute.String("messaging.system", "kafka"), attribute.String("messaging.operation.name", "poll"),
-		attribute.String("messaging.operation.type", "receive"), attribute.String("messaging.destination.name", payments),
-		attribute.Int("messaging.batch.message_count", 1), attribute.String("messaging.consumer.group.name", "ledger"))
-	has(t, first, attribute.String("messaging.system", "kafka"), attribute.String("messaging.operation.name", "process"),
-		attribute.String("messaging.operation.type", "process"), attribute.String("messaging.destination.name", payments),
-		attribute.String("messaging.destination.partition.id", "0"), attribute.Int("messaging.kafka.offset", 0),
+	has(t, poll, attribute.String("messaging.system", "kafka"),
+		attribute.String("messaging.operation.name", "poll"),
+		attribute.String("messaging.operation.type", "receive"),
+		attribute.String("messaging.destination.name", payments),
+		attribute.Int("messaging.batch.message_count", 1),
+		attribute.String("messaging.consumer.group.name", "ledger"))
+	has(t, first, attribute.String("messaging.system", "kafka"),
+		attribute.String("messaging.operation.name", "process"),
+		attribute.String("messaging.operation.type", "process"),
+		attribute.String("messaging.destination.name", payments),
+		attribute.String("messaging.destination.partition.id", "0"),
+		attribute.Int("messaging.kafka.offset", 0),
 		attribute.String("messaging.consumer.group.name", "ledger"), attribute.Int("idemsk.attempt", 1))
 }
 
@@ -288,7 +307,8 @@ func (f *fixture) consume(brokers []string, handler kafka.Handler) {
 		f.Fatal(err)
 	}
 	c, err := consumer.New(engine, f.Handler(handler), consumer.Config{
-		Brokers: brokers, Topics: []string{payments}, Group: "ledger", Logger: slog.New(slog.DiscardHandler), Records: kafka.Config{Poll: f.Poll},
+		Brokers: brokers, Topics: []string{payments}, Group: "ledger", Logger: slog.New(slog.DiscardHandler),
+		Records: kafka.Config{Poll: f.Poll},
 	})
 	if err != nil {
 		f.Fatal(err)
@@ -345,9 +365,11 @@ func TestTraceOfAFailure(t *testing.T) {
 	if len(want) > 0 || len(types) != 3 {
 		t.Errorf("without a span: %v; error types %v", want, types)
 	}
-	if len(f.letters.all) != 1 || !slices.ContainsFunc(f.letters.all[0].Headers, func(h kafka.DeadHeader) bool {
-		return h.Key == "traceparent" && len(h.Value) == 55 && string(h.Value[3:35]) == sending.SpanContext().TraceID().String()
-	}) {
+	if len(f.letters.all) != 1 || !slices.ContainsFunc(f.letters.all[0].Headers,
+		func(h kafka.DeadHeader) bool {
+			return h.Key == "traceparent" && len(h.Value) == 55 &&
+				string(h.Value[3:35]) == sending.SpanContext().TraceID().String()
+		}) {
 		t.Errorf("dead letters: %+v", f.letters.all)
 	}
 }
@@ -368,7 +390,8 @@ func TestTraceIsPassedOnWithoutAnSDK(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := r.Headers[len(r.Headers)-1]
-	if got := tx.events[0].Headers; len(got) != 1 || got[0].Key != "traceparent" || string(got[0].Value) != string(want.Value) {
+	if got := tx.events[0].Headers; len(got) != 1 || got[0].Key != "traceparent" ||
+		string(got[0].Value) != string(want.Value) {
 		t.Errorf("%q; want %q", got, want)
 	}
 }
@@ -398,7 +421,8 @@ func TestOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		base := app.NewBase(app.NewVars(func(string) (string, bool) { return "", false }), app.Config{}, io.Discard, tel.Options()...)
+		base := app.NewBase(app.NewVars(func(string) (string, bool) { return "", false }), app.Config{},
+			io.Discard, tel.Options()...)
 		records := base.Config.Records
 		if records.Batch == nil || (records.Poll != nil) != polls || base.Config.Engine.Observer == nil {
 			t.Errorf("with PollSpans %v: %+v", polls, records)

@@ -17,8 +17,8 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// Handler puts the trace of each record, which its headers name, into the context of next, with a span for the call if Config.RecordSpans is
-// set. Events that next publishes through an outbox carry the trace on.
+// Handler puts the trace of each record, which its headers name, into the context of next, with a span for
+// the call if Config.RecordSpans is set. Events that next publishes through an outbox carry the trace on.
 func (t *Telemetry) Handler(next kafka.Handler) kafka.Handler {
 	return func(ctx context.Context, r kafka.Record) ([]byte, error) {
 		batch := trace.SpanContextFromContext(ctx)
@@ -32,10 +32,12 @@ func (t *Telemetry) Handler(next kafka.Handler) kafka.Handler {
 }
 
 // traced calls a handler in a span.
-func (t *Telemetry) traced(ctx context.Context, next kafka.Handler, r kafka.Record, batch trace.SpanContext) ([]byte, error) {
+func (t *Telemetry) traced(ctx context.Context, next kafka.Handler, r kafka.Record,
+	batch trace.SpanContext) ([]byte, error) {
 	options := []trace.SpanStartOption{
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(t.process...), trace.WithAttributes(
-			semconv.MessagingDestinationName(r.Topic), semconv.MessagingDestinationPartitionID(strconv.Itoa(int(r.Partition))),
+			semconv.MessagingDestinationName(r.Topic),
+			semconv.MessagingDestinationPartitionID(strconv.Itoa(int(r.Partition))),
 			semconv.MessagingKafkaOffset(int(r.Offset)),
 		),
 	}
@@ -69,9 +71,12 @@ const (
 // maxLinks is the number of links that an SDK keeps by default (OTEL_SPAN_LINK_COUNT_LIMIT).
 const maxLinks = 128
 
-// Batch makes a span for a batch, with links to the spans of its producers: at most 128, each once. It is for kafka.Config.Batch.
-func (t *Telemetry) Batch(ctx context.Context, partitions [][]kafka.Record) (inside context.Context, end func(*kafka.Batch)) {
-	ctx, span := t.start(ctx, "process", partitions, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(t.process...))
+// Batch makes a span for a batch, with links to the spans of its producers: at most 128, each once. It is for
+// kafka.Config.Batch.
+func (t *Telemetry) Batch(ctx context.Context, partitions [][]kafka.Record) (inside context.Context,
+	end func(*kafka.Batch)) {
+	ctx, span := t.start(ctx, "process", partitions, trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithAttributes(t.process...))
 	return ctx, func(b *kafka.Batch) {
 		defer span.End()
 		if m := unsettled(b); m != nil {
@@ -81,7 +86,8 @@ func (t *Telemetry) Batch(ctx context.Context, partitions [][]kafka.Record) (ins
 	}
 }
 
-// Poll makes a span for a poll of a consumer process, from its beginning until now, with links as those of Batch. It is for kafka.Config.Poll.
+// Poll makes a span for a poll of a consumer process, from its beginning until now, with links as those of
+// Batch. It is for kafka.Config.Poll.
 func (t *Telemetry) Poll(ctx context.Context, began time.Time, records []kafka.Record) kafka.Within {
 	_, span := t.start(ctx, "poll", [][]kafka.Record{records},
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(t.poll...), trace.WithTimestamp(began))
@@ -92,7 +98,8 @@ func (t *Telemetry) Poll(ctx context.Context, began time.Time, records []kafka.R
 }
 
 // start starts a span for many records, with links to the spans of their producers.
-func (t *Telemetry) start(ctx context.Context, name string, partitions [][]kafka.Record, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+func (t *Telemetry) start(ctx context.Context, name string, partitions [][]kafka.Record,
+	options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	var links []trace.Link
 	var topics []string
 	seen := make(map[trace.SpanID]bool)
@@ -107,16 +114,19 @@ func (t *Telemetry) start(ctx context.Context, name string, partitions [][]kafka
 			if len(links) == maxLinks {
 				continue
 			}
-			from := trace.SpanContextFromContext(t.propagator.Extract(context.Background(), headers{r.Headers}))
+			from := trace.SpanContextFromContext(
+				t.propagator.Extract(context.Background(), headers{r.Headers}))
 			if from.IsValid() && !seen[from.SpanID()] {
 				seen[from.SpanID()] = true
 				links = append(links, trace.Link{SpanContext: from})
 			}
 		}
 	}
-	options = append(options, trace.WithLinks(links...), trace.WithAttributes(semconv.MessagingBatchMessageCount(n)))
+	options = append(options, trace.WithLinks(links...),
+		trace.WithAttributes(semconv.MessagingBatchMessageCount(n)))
 	if len(topics) == 1 {
-		name, options = name+" "+topics[0], append(options, trace.WithAttributes(semconv.MessagingDestinationName(topics[0])))
+		name, options = name+" "+topics[0], append(options,
+			trace.WithAttributes(semconv.MessagingDestinationName(topics[0])))
 	}
 	return t.tracer.Start(ctx, name, options...)
 }

@@ -33,7 +33,8 @@ func Start(handler msk.Handler, options ...Option) { StartFunc(app.Handler(handl
 // StartFunc is Start for a handler that needs the configuration, a logger, or AWS: build gets them in a Base.
 func StartFunc(build Build, options ...Option) {
 	tuneMemory(os.LookupEnv)
-	fn, err := New(context.Background(), app.DefaultLogger(build), app.Environment(), os.Stdout, os.Stderr, options...)
+	fn, err := New(context.Background(), app.DefaultLogger(build), app.Environment(), os.Stdout, os.Stderr,
+		options...)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the function can't start:\n%v\n", err)
 		os.Exit(1)
@@ -51,7 +52,8 @@ type Config struct {
 func ReadConfig(v *app.Vars, options ...Option) Config {
 	const name = "AWS_LAMBDA_FUNCTION_NAME"
 	return Config{
-		Config:   app.ReadConfig(v, app.Defaults{Name: v.String(name, ""), NameVariable: name, Order: kafka.ByPartition}, options...),
+		Config: app.ReadConfig(v, app.Defaults{Name: v.String(name, ""), NameVariable: name,
+			Order: kafka.ByPartition}, options...),
 		Failures: ReadFailures(v),
 	}
 }
@@ -64,9 +66,10 @@ func ReadFailures(v *app.Vars) msk.Failures {
 	return msk.FailBatch
 }
 
-// New creates a function from the environment variables. Metrics go to stdout, logs to stderr. It returns all errors of the
-// configuration together.
-func New(ctx context.Context, build Build, vars *app.Vars, stdout, stderr io.Writer, options ...Option) (*Function, error) {
+// New creates a function from the environment variables. Metrics go to stdout, logs to stderr. It returns all
+// errors of the configuration together.
+func New(ctx context.Context, build Build, vars *app.Vars, stdout, stderr io.Writer,
+	options ...Option) (*Function, error) {
 	options = append([]Option{app.WithLogAttrs(requestID)}, options...)
 	cfg := ReadConfig(vars, options...)
 	base := app.NewBase(vars, cfg.Config, stderr, options...)
@@ -103,8 +106,8 @@ func (f *Function) Close() { f.close() }
 
 var _ lambda.Handler = (*Function)(nil)
 
-// Invoke implements lambda.Handler. If a handler did not return, it ends the process: in a sandbox that is thawed for the next
-// invocation, the old handler would continue.
+// Invoke implements lambda.Handler. If a handler did not return, it ends the process: in a sandbox that is
+// thawed for the next invocation, the old handler would continue.
 func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	out, err := f.consumer.Invoke(ctx, payload)
 	if errors.Is(err, batch.ErrOverrun) {

@@ -41,7 +41,8 @@ type function struct {
 func start(t testing.TB, env map[string]string, handler msk.Handler) (*function, error) {
 	t.Helper()
 	var f function
-	fn, err := New(t.Context(), func(context.Context, *Base) (msk.Handler, error) { return handler, nil }, vars(env), &f.stdout, &f.stderr)
+	fn, err := New(t.Context(), func(context.Context, *Base) (msk.Handler, error) { return handler, nil },
+		vars(env), &f.stdout, &f.stderr)
 	f.Function = fn
 	return &f, err
 }
@@ -138,13 +139,17 @@ func TestStartWarnings(t *testing.T) {
 		env  map[string]string
 		says string
 	}{
-		{map[string]string{"IDEMSK_STORE": "memory", queue: "http://127.0.0.1:9/0/q"}, "IDEMSK_STORE=memory protects nothing beyond this process"},
-		{map[string]string{"IDEMSK_STORE": "none", queue: "http://127.0.0.1:9/0/q"}, "IDEMSK_STORE=none protects nothing: every delivery runs the"},
-		{map[string]string{}, "no dead letters are configured (" + queue + " or IDEMSK_DEAD_LETTER_TOPIC): a record that always fails blocks its partition"},
+		{map[string]string{"IDEMSK_STORE": "memory", queue: "http://127.0.0.1:9/0/q"},
+			"IDEMSK_STORE=memory protects nothing beyond this process"},
+		{map[string]string{"IDEMSK_STORE": "none", queue: "http://127.0.0.1:9/0/q"},
+			"IDEMSK_STORE=none protects nothing: every delivery runs the"},
+		{map[string]string{}, "no dead letters are configured (" + queue +
+			" or IDEMSK_DEAD_LETTER_TOPIC): a record that always fails blocks its partition"},
 		{map[string]string{queue: "http://127.0.0.1:9/0/q"}, ""},
 	} {
 		f := mustStart(t, tc.env, returning("", nil))
-		if log := f.stderr.String(); !strings.Contains(log, tc.says) || strings.Count(log, "\n") != min(1, len(tc.says)) {
+		if log := f.stderr.String(); !strings.Contains(log, tc.says) ||
+			strings.Count(log, "\n") != min(1, len(tc.says)) {
 			t.Errorf("%v: the log is %q; want %q", tc.env, log, tc.says)
 		}
 	}
@@ -153,10 +158,11 @@ func TestStartWarnings(t *testing.T) {
 func TestOverrunEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		f := mustStart(t, map[string]string{"IDEMSK_STORE": "memory"}, func(context.Context, msk.Record) ([]byte, error) {
-			<-gate
-			return nil, nil
-		})
+		f := mustStart(t, map[string]string{"IDEMSK_STORE": "memory"},
+			func(context.Context, msk.Record) ([]byte, error) {
+				<-gate
+				return nil, nil
+			})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := f.Invoke(ctx, []byte(event))
@@ -191,7 +197,8 @@ func TestOtherErrorsDoNotEndTheProcess(t *testing.T) {
 }
 
 func TestFailuresAreRead(t *testing.T) {
-	for value, want := range map[string]msk.Failures{"": msk.FailBatch, "batch": msk.FailBatch, "partial": msk.FailPartial} {
+	for value, want := range map[string]msk.Failures{"": msk.FailBatch, "batch": msk.FailBatch,
+		"partial": msk.FailPartial} {
 		v := vars(map[string]string{"IDEMSK_FAILURES": value})
 		equal(t, value, ReadConfig(v).Failures, want)
 		equal(t, value, v.Err(), nil)
@@ -207,7 +214,8 @@ func TestErrorsOfTheHandlersVariablesAreReported(t *testing.T) {
 		base.Vars.OneOf("MODE", "slow", "fast")
 		return nil, base.Vars.Err() // as a builder may
 	}
-	_, err := New(t.Context(), build, vars(map[string]string{"IDEMSK_LEASE": "long", "MODE": "medium"}), nil, nil)
+	_, err := New(t.Context(), build, vars(map[string]string{"IDEMSK_LEASE": "long", "MODE": "medium"}), nil,
+		nil)
 	if err == nil {
 		t.Fatal("it starts")
 	}
@@ -220,11 +228,13 @@ func TestErrorsOfTheHandlersVariablesAreReported(t *testing.T) {
 
 func TestBuildErrorIsReported(t *testing.T) {
 	boom := errors.New("boom")
-	_, err := New(t.Context(), func(context.Context, *Base) (msk.Handler, error) { return nil, boom }, vars(nil), nil, nil)
+	_, err := New(t.Context(), func(context.Context, *Base) (msk.Handler, error) { return nil, boom },
+		vars(nil), nil, nil)
 	if !errors.Is(err, boom) {
 		t.Errorf("error %v; want the builder's", err)
 	}
-	if _, err := start(t, map[string]string{"IDEMSK_STORE": "memory"}, nil); !errors.Is(err, idem.ErrInvalidConfig) {
+	if _, err := start(t, map[string]string{"IDEMSK_STORE": "memory"}, nil); !errors.Is(err,
+		idem.ErrInvalidConfig) {
 		t.Errorf("without a handler: error %v", err)
 	}
 }
@@ -234,8 +244,10 @@ func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 	db := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
 	queue := testkit.Serve(t, sqsfake.New, sqsfake.Config{})
 	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL_DYNAMODB": db.URL(), "AWS_ENDPOINT_URL_SQS": queue.URL(), "AWS_REGION": "eu-central-1",
-		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null",
+		"AWS_ENDPOINT_URL_DYNAMODB": db.URL(), "AWS_ENDPOINT_URL_SQS": queue.URL(),
+		"AWS_REGION":        "eu-central-1",
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
+		"AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null",
 	} {
 		t.Setenv(name, value)
 	}
@@ -244,10 +256,12 @@ func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 	if err := dynamostore.CreateTable(t.Context(), client, "payments-keys"); err != nil {
 		t.Fatal(err)
 	}
-	url := must(sqs.NewFromConfig(awsCfg).CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: ptr("dlq")})).QueueUrl
+	url := must(sqs.NewFromConfig(awsCfg).CreateQueue(t.Context(),
+		&sqs.CreateQueueInput{QueueName: ptr("dlq")})).QueueUrl
 
 	f := mustStart(t, map[string]string{
-		"IDEMSK_TABLE": "payments-keys", "IDEMSK_DEAD_LETTER_QUEUE_URL": *url, "IDEMSK_MAX_CLOCK_SKEW": "0s", "AWS_LAMBDA_FUNCTION_NAME": "ledger",
+		"IDEMSK_TABLE": "payments-keys", "IDEMSK_DEAD_LETTER_QUEUE_URL": *url, "IDEMSK_MAX_CLOCK_SKEW": "0s",
+		"AWS_LAMBDA_FUNCTION_NAME": "ledger",
 	}, returning("", idem.Permanent(errors.New("boom"))))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -257,7 +271,9 @@ func TestFunctionOnDynamoDBAndSQS(t *testing.T) {
 	st := must(dynamostore.New(client, dynamostore.Config{Table: "payments-keys"}))
 	entry := must(st.Get(ctx, "ledger#payments#a"))
 	equal(t, "status", entry.Status, store.StatusFailed)
-	got := must(sqs.NewFromConfig(awsCfg, func(o *sqs.Options) { o.HTTPClient = awsclient.New(nil, 0) }).ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url}))
+	got := must(sqs.NewFromConfig(awsCfg,
+		func(o *sqs.Options) { o.HTTPClient = awsclient.New(nil, 0) }).ReceiveMessage(
+		ctx, &sqs.ReceiveMessageInput{QueueUrl: url}))
 	equal(t, "messages", len(got.Messages), 1)
 	letter := must(kafka.ParseDeadLetter([]byte(*got.Messages[0].Body)))
 	equal(t, "source", letter.Source(), "payments-0@7")

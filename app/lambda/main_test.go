@@ -10,7 +10,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// vars reads from a map instead of the environment, in a function that Lambda calls ledger unless the map says otherwise.
+// vars reads from a map instead of the environment, in a function that Lambda calls ledger unless the map
+// says otherwise.
 func vars(env map[string]string) *app.Vars {
 	return app.NewVars(func(name string) (string, bool) {
 		s, ok := env[name]

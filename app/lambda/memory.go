@@ -5,9 +5,10 @@ import (
 	"strconv"
 )
 
-// The settings of the garbage collector. A function's live heap is a few MB. With Go's default the collector would run several
-// times per batch, which takes a quarter of the CPU time of batched writes. The memory that it may use instead is bounded by
-// the function's memory, which Lambda provides in AWS_LAMBDA_FUNCTION_MEMORY_SIZE.
+// The settings of the garbage collector. A function's live heap is a few MB. With Go's default the collector
+// would run several times per batch, which takes a quarter of the CPU time of batched writes. The memory that
+// it may use instead is bounded by the function's memory, which Lambda provides in
+// AWS_LAMBDA_FUNCTION_MEMORY_SIZE.
 const (
 	gcPercent   = 400
 	memoryShare = 0.8

@@ -20,7 +20,8 @@ func TestCollectorIsTunedToTheFunctionsMemory(t *testing.T) {
 	}{
 		{map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512"}, 400, 429496729},
 		{map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512", "GOGC": "50"}, 100, math.MaxInt64},
-		{map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512", "GOMEMLIMIT": "100MiB"}, 100, math.MaxInt64},
+		{map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512", "GOMEMLIMIT": "100MiB"}, 100,
+			math.MaxInt64},
 		{map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "much"}, 100, math.MaxInt64},
 		{nil, 100, math.MaxInt64},
 	} {

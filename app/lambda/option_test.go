@@ -18,10 +18,14 @@ func TestStoreThatWasNotPassedIsRefused(t *testing.T) {
 		env   map[string]string
 		wants []string
 	}{
-		"PostgreSQL":     {map[string]string{"IDEMSK_STORE": "postgres"}, []string{`IDEMSK_STORE is "postgres"`, "app/postgres", "postgres.Store()"}},
-		"Redis":          {map[string]string{"IDEMSK_STORE": "redis"}, []string{`IDEMSK_STORE is "redis"`, "app/redis", "redis.Store()"}},
-		"its URL alone":  {map[string]string{"IDEMSK_STORE_URL": url}, []string{"IDEMSK_STORE_URL", "want postgres or redis"}},
-		"PostgreSQL and": {map[string]string{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": url}, []string{"app/postgres"}},
+		"PostgreSQL": {map[string]string{"IDEMSK_STORE": "postgres"},
+			[]string{`IDEMSK_STORE is "postgres"`, "app/postgres", "postgres.Store()"}},
+		"Redis": {map[string]string{"IDEMSK_STORE": "redis"},
+			[]string{`IDEMSK_STORE is "redis"`, "app/redis", "redis.Store()"}},
+		"its URL alone": {map[string]string{"IDEMSK_STORE_URL": url},
+			[]string{"IDEMSK_STORE_URL", "want postgres or redis"}},
+		"PostgreSQL and": {map[string]string{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": url},
+			[]string{"app/postgres"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := start(t, tc.env, returning("", nil))
@@ -29,7 +33,8 @@ func TestStoreThatWasNotPassedIsRefused(t *testing.T) {
 				t.Fatal("it starts")
 			}
 			for _, want := range tc.wants {
-				if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "hush") {
+				if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") ||
+					strings.Contains(err.Error(), "hush") {
 					t.Errorf("error %v; want one line with %q, without the password", err, want)
 				}
 			}

@@ -1,4 +1,5 @@
-// Package postgres adds a store in PostgreSQL to a function or a consumer process. The main package imports it:
+// Package postgres adds a store in PostgreSQL to a function or a consumer process. The main package imports
+// it:
 //
 //	func main() {
 //		lambda.Start(handler, postgres.Store())
@@ -23,16 +24,19 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Store returns the option that adds the store. A handler gets its transaction from pgstore.TxFrom. Up to IDEMSK_CONCURRENCY
-// handlers have a transaction at the same time, because the pool has one connection more. The URL's pool_max_conns overrides this.
+// Store returns the option that adds the store. A handler gets its transaction from pgstore.TxFrom. Up to
+// IDEMSK_CONCURRENCY handlers have a transaction at the same time, because the pool has one connection more.
+// The URL's pool_max_conns overrides this.
 func Store() app.Option {
 	return app.WithStore(app.Store{Name: app.StorePostgres, Read: scheme().Read, Open: open})
 }
 
 func scheme() *storeserver.Scheme {
 	return &storeserver.Scheme{
-		Names: []string{"postgres", "postgresql"}, Want: "postgres://user:password@host:port/database", Composed: "postgres", Options: "sslmode=require",
-		Table: pgstore.DefaultTable, ValidTable: pgstore.ValidTable, WantTable: "for PostgreSQL a table's name, or its schema and name",
+		Names: []string{"postgres", "postgresql"}, Want: "postgres://user:password@host:port/database",
+		Composed: "postgres", Options: "sslmode=require",
+		Table: pgstore.DefaultTable, ValidTable: pgstore.ValidTable,
+		WantTable: "for PostgreSQL a table's name, or its schema and name",
 	}
 }
 
@@ -45,7 +49,8 @@ func open(ctx context.Context, b *app.Base) (store.Store, error) {
 		if where.Secret != nil {
 			followRotation(c, where.Secret)
 		}
-		if !strings.Contains(where.URL, "pool_max_conns") { // each running handler may have a transaction, and heartbeats need a connection
+		if !strings.Contains(where.URL, "pool_max_conns") {
+			// each running handler may have a transaction, and heartbeats need a connection
 			c.MaxConns = int32(b.Config.Records.Concurrency) + 1 // a batch's bound, 10,000
 		}
 	})
@@ -53,15 +58,18 @@ func open(ctx context.Context, b *app.Base) (store.Store, error) {
 		return nil, err
 	}
 	b.OnClose(pool.Close)
-	st, err := pgstore.New(pool, pgstore.Config{Table: b.Config.Table, MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)})
+	st, err := pgstore.New(pool, pgstore.Config{Table: b.Config.Table,
+		MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)})
 	if err != nil {
 		return nil, err
 	}
-	_ = storeserver.Check(ctx, b, st, storeserver.Verdicts{Warning: pgstore.ErrTableNewer}) // Check logs the error
+	// Check logs the error
+	_ = storeserver.Check(ctx, b, st, storeserver.Verdicts{Warning: pgstore.ErrTableNewer})
 	return st, nil
 }
 
-// followRotation makes the pool connect with the secret's login, and reads the secret again after the server refused it.
+// followRotation makes the pool connect with the secret's login, and reads the secret again after the server
+// refused it.
 func followRotation(c *pgxpool.Config, s *storeserver.Secret) {
 	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) error {
 		l, err := s.Login(ctx, storeserver.Login{User: cc.User, Password: cc.Password})

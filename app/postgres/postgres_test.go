@@ -109,10 +109,12 @@ func TestFunctionOnPostgreSQL(t *testing.T) {
 		return nil, nil
 	}, postgres.Store())
 	defer f.Close()
-	if log := f.Stderr.String(); !strings.Contains(log, `"level":"ERROR"`) || !strings.Contains(log, "run idemsk migrate") {
+	if log := f.Stderr.String(); !strings.Contains(log, `"level":"ERROR"`) ||
+		!strings.Contains(log, "run idemsk migrate") {
 		t.Errorf("without the table the log says %q; want what to do", log)
 	}
-	if _, err := f.Invoke(t.Context(), []byte(apptest.Event)); err == nil || !strings.Contains(err.Error(), "keys") {
+	if _, err := f.Invoke(t.Context(), []byte(apptest.Event)); err == nil ||
+		!strings.Contains(err.Error(), "keys") {
 		t.Errorf("without the table: error %v; want one that names it", err)
 	}
 	db.migrate()
@@ -126,19 +128,23 @@ func TestFunctionOnPostgreSQL(t *testing.T) {
 func TestReadyStoreLogsNothing(t *testing.T) {
 	db := newDatabase(t)
 	db.migrate()
-	f := apptest.MustStart(t, db.env("IDEMSK_DEAD_LETTER_QUEUE_URL", "http://127.0.0.1:9/0/q", "AWS_REGION", "eu-central-1"), apptest.Returning("", nil), postgres.Store())
+	f := apptest.MustStart(t, db.env("IDEMSK_DEAD_LETTER_QUEUE_URL", "http://127.0.0.1:9/0/q", "AWS_REGION",
+		"eu-central-1"), apptest.Returning("", nil), postgres.Store())
 	defer f.Close()
 	apptest.Equal(t, "log", f.Stderr.String(), "")
 	db.exec(`INSERT INTO keys_migrations (version, name) VALUES (99, 'later')`)
 	g := apptest.MustStart(t, db.env(), apptest.Returning("", nil), postgres.Store())
 	defer g.Close()
-	if log := g.Stderr.String(); !strings.Contains(log, `"level":"WARN","msg":"the store is less than it should be"`) {
+	if log := g.Stderr.String(); !strings.Contains(log,
+		`"level":"WARN","msg":"the store is less than it should be"`) {
 		t.Errorf("on a newer table the log says %q; want a warning", log)
 	}
-	db.exec("ALTER DATABASE " + db.pool.Config().ConnConfig.Database + " SET default_transaction_read_only = on")
+	db.exec("ALTER DATABASE " + db.pool.Config().ConnConfig.Database +
+		" SET default_transaction_read_only = on")
 	h := apptest.MustStart(t, db.env(), apptest.Returning("", nil), postgres.Store())
 	defer h.Close()
-	if log := h.Stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"the store is not ready`) || !strings.Contains(log, "read-only") {
+	if log := h.Stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"the store is not ready`) ||
+		!strings.Contains(log, "read-only") {
 		t.Errorf("on a newer table of a read-only database the log says %q; want an error", log)
 	}
 }
@@ -203,34 +209,39 @@ func TestHandlersInTransactionsRunConcurrently(t *testing.T) {
 	partitions := make([]string, atOnce)
 	for i := range partitions {
 		partitions[i] = fmt.Sprintf(`"payments-%d":[{"topic":"payments","partition":%d,"offset":7,"timestamp":1767225600000,`+
-			`"timestampType":"CREATE_TIME","value":"e30=","headers":[{"idempotency-key":[%d]}]}]`, i, i, 'a'+i)
+			`"timestampType":"CREATE_TIME","value":"e30=","headers":[{"idempotency-key":[%d]}]}]`, i, i,
+			'a'+i)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	_, err := f.Invoke(ctx, []byte(`{"eventSource":"aws:kafka","records":{`+strings.Join(partitions, ",")+`}}`))
+	_, err := f.Invoke(ctx, []byte(`{"eventSource":"aws:kafka","records":{`+strings.Join(partitions, ",")+
+		`}}`))
 	if err != nil {
 		t.Errorf("%d of %d at once: %v", here.Load(), atOnce, err)
 	}
 }
 
 func TestNoTransactionWithoutPostgreSQL(t *testing.T) {
-	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "memory"}, func(ctx context.Context, _ msk.Record) ([]byte, error) {
-		_, err := pgstore.TxFrom(ctx)
-		apptest.Equal(t, "unavailable", idem.IsUnavailable(err), true)
-		return nil, nil
-	}, postgres.Store())
+	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "memory"},
+		func(ctx context.Context, _ msk.Record) ([]byte, error) {
+			_, err := pgstore.TxFrom(ctx)
+			apptest.Equal(t, "unavailable", idem.IsUnavailable(err), true)
+			return nil, nil
+		}, postgres.Store())
 	f.Deliver(t)
 }
 
 func TestRotatedPostgreSQLPassword(t *testing.T) {
-	db := newDatabaseOn(t, testkit.Run(t, pgserver.Start, pgserver.Config{})) // a role belongs to all databases of a server
+	// a role belongs to all databases of a server
+	db := newDatabaseOn(t, testkit.Run(t, pgserver.Start, pgserver.Config{}))
 	db.migrate()
 	db.exec(`CREATE ROLE app LOGIN PASSWORD 'one'`)
 	db.exec(`GRANT SELECT, INSERT, UPDATE, DELETE ON keys, keys_migrations TO app`)
 	secrets := apptest.NewSecrets(t, `{"username":"app","password":"one"}`)
 	server := apptest.Must(url.Parse(db.url))
 	server.User = nil
-	f := apptest.MustStart(t, db.env("IDEMSK_STORE_URL", server.String(), "IDEMSK_STORE_SECRET_ARN", apptest.SecretARN), apptest.Returning("", nil), postgres.Store())
+	f := apptest.MustStart(t, db.env("IDEMSK_STORE_URL", server.String(), "IDEMSK_STORE_SECRET_ARN",
+		apptest.SecretARN), apptest.Returning("", nil), postgres.Store())
 	defer f.Close()
 	f.Deliver(t)
 	apptest.Equal(t, "reads", secrets.Count(), 1)
@@ -247,7 +258,8 @@ func TestSecretNamesTheServer(t *testing.T) {
 	db.migrate()
 	secret := apptest.Must(json.Marshal(map[string]string{"url": db.url}))
 	apptest.NewSecrets(t, string(secret))
-	f := apptest.MustStart(t, db.env("IDEMSK_STORE_URL", "", "IDEMSK_STORE_SECRET_ARN", apptest.SecretARN), apptest.Returning("", nil), postgres.Store())
+	f := apptest.MustStart(t, db.env("IDEMSK_STORE_URL", "", "IDEMSK_STORE_SECRET_ARN", apptest.SecretARN),
+		apptest.Returning("", nil), postgres.Store())
 	defer f.Close()
 	f.Deliver(t)
 }
@@ -257,7 +269,8 @@ func TestErrorsDoNotContainThePostgreSQLPassword(t *testing.T) {
 	for _, env := range []map[string]string{
 		{"IDEMSK_STORE": "postgres"},
 		{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://u:secret@:port/x"},
-		{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://u:secret@h/x", "IDEMSK_TABLE": "my-schema.my.table"},
+		{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://u:secret@h/x",
+			"IDEMSK_TABLE": "my-schema.my.table"},
 		{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_SECRET_ARN": apptest.SecretARN},
 		{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_SECRET_ARN": "payments/database"},
 	} {
@@ -266,11 +279,13 @@ func TestErrorsDoNotContainThePostgreSQLPassword(t *testing.T) {
 			t.Errorf("%v: error %v; want one without the password", env, err)
 		}
 	}
-	env := map[string]string{"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://u:hush@127.0.0.1:1/x"}
+	env := map[string]string{"IDEMSK_STORE": "postgres",
+		"IDEMSK_STORE_URL": "postgres://u:hush@127.0.0.1:1/x"}
 	f := apptest.MustStart(t, env, apptest.Returning("", nil), postgres.Store())
 	defer f.Close()
 	_, err := f.Invoke(t.Context(), []byte(apptest.Event))
-	if log := f.Stderr.String(); err == nil || !strings.Contains(log, "can't be reached") || strings.Contains(err.Error()+log, "hush") {
+	if log := f.Stderr.String(); err == nil || !strings.Contains(log, "can't be reached") ||
+		strings.Contains(err.Error()+log, "hush") {
 		t.Errorf("error %v, log %q; want what to check, without the password", err, log)
 	}
 }

@@ -53,8 +53,8 @@ func StartFunc(build Build, options ...Option) {
 	os.Exit(0)
 }
 
-// Run runs a handler with the configuration of the variables until ctx ends, as [consumer.Consumer.Run] does, and returns its error.
-// Logs go to stderr. It returns all errors of the configuration together.
+// Run runs a handler with the configuration of the variables until ctx ends, as [consumer.Consumer.Run] does,
+// and returns its error. Logs go to stderr. It returns all errors of the configuration together.
 func Run(ctx context.Context, build Build, vars *app.Vars, stderr io.Writer, options ...Option) error {
 	options = append([]Option{topic.DeadLetters()}, options...) // a process has the client of Kafka already
 	cfg := ReadConfig(vars, options...)
@@ -92,8 +92,9 @@ func Run(ctx context.Context, build Build, vars *app.Vars, stderr io.Writer, opt
 // checkTimeout is the maximum time of the check of the store.
 const checkTimeout = 5 * time.Second
 
-// checkStore returns an error if an operator must change the configuration of the store before it can be used. Any other failure of the
-// check is not returned: a store that does not answer now may answer before the first record.
+// checkStore returns an error if an operator must change the configuration of the store before it can be
+// used. Any other failure of the check is not returned: a store that does not answer now may answer before
+// the first record.
 func checkStore(ctx context.Context, st store.Store) error {
 	checked, ok := st.(interface {
 		Check(ctx context.Context) error

@@ -26,7 +26,8 @@ func TestProcessWithAWrongTableDoesNotJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, value := range map[string]string{
-		"AWS_ENDPOINT_URL_DYNAMODB": db.URL(), "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_ENDPOINT_URL_DYNAMODB": db.URL(), "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test",
+		"AWS_SECRET_ACCESS_KEY": "test",
 	} {
 		t.Setenv(key, value)
 	}

@@ -14,13 +14,16 @@ import (
 // Config is the configuration of a process.
 type Config struct {
 	app.Config
-	// IDEMSK_KAFKA_BROKERS, _TOPICS, _GROUP, _INSTANCE_ID, _LEAVE, _PROTOCOL, _RESET, _SESSION_TIMEOUT, IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT,
-	// IDEMSK_DRAIN_TIMEOUT, IDEMSK_PARTITION_RECORDS, IDEMSK_PARTITION_BYTES, IDEMSK_MAX_RECORDS, IDEMSK_MAX_BYTES. The other fields
-	// are set when the process starts.
+	// IDEMSK_KAFKA_BROKERS, _TOPICS, _GROUP, _INSTANCE_ID, _LEAVE, _PROTOCOL, _RESET, _SESSION_TIMEOUT,
+	// IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT, IDEMSK_DRAIN_TIMEOUT, IDEMSK_PARTITION_RECORDS,
+	// IDEMSK_PARTITION_BYTES, IDEMSK_MAX_RECORDS, IDEMSK_MAX_BYTES. The other fields are set when the process
+	// starts.
 	Consumer consumer.Config
 	HTTPAddr string // IDEMSK_HTTP_ADDR
 
-	auth kafkaauth.Config // IDEMSK_KAFKA_AUTH, _TLS, _TLS_CA, _TLS_CERT, _TLS_KEY, _USERNAME, _PASSWORD, _SECRET_ARN, and the brokers again
+	// IDEMSK_KAFKA_AUTH, _TLS, _TLS_CA, _TLS_CERT, _TLS_KEY, _USERNAME, _PASSWORD, _SECRET_ARN, and the
+	// brokers again
+	auth kafkaauth.Config
 }
 
 // The bounds of variables.
@@ -37,7 +40,8 @@ const (
 func ReadConfig(v *app.Vars, options ...app.Option) Config {
 	const name = "IDEMSK_KAFKA_GROUP"
 	cfg := Config{
-		Config:   app.ReadConfig(v, app.Defaults{Name: v.String(name, ""), NameVariable: name, Order: kafka.ByKey}, options...),
+		Config: app.ReadConfig(v, app.Defaults{Name: v.String(name, ""), NameVariable: name,
+			Order: kafka.ByKey}, options...),
 		Consumer: readConsumer(v, v.String(name, "")),
 		auth:     kafkaauth.Read(v),
 		HTTPAddr: v.String("IDEMSK_HTTP_ADDR", ""),
@@ -51,19 +55,24 @@ func ReadConfig(v *app.Vars, options ...app.Option) Config {
 
 func readConsumer(v *app.Vars, group string) consumer.Config {
 	cfg := consumer.Config{
-		Topics:         readList(v, "IDEMSK_KAFKA_TOPICS", "the topics to consume: payments,refunds"),
-		Group:          group,
-		InstanceID:     v.String("IDEMSK_KAFKA_INSTANCE_ID", ""),
-		LeaveGroup:     v.Bool("IDEMSK_KAFKA_LEAVE", false),
-		SessionTimeout: v.Duration("IDEMSK_KAFKA_SESSION_TIMEOUT", consumer.DefaultSessionTimeout, time.Second, maxSession),
-		CommitInterval: v.Duration("IDEMSK_COMMIT_INTERVAL", consumer.DefaultCommitInterval, time.Millisecond, maxInterval),
-		RevokeTimeout:  v.Duration("IDEMSK_REVOKE_TIMEOUT", consumer.DefaultRevokeTimeout, time.Millisecond, maxTimeout),
-		DrainTimeout:   v.Duration("IDEMSK_DRAIN_TIMEOUT", consumer.DefaultDrainTimeout, time.Millisecond, maxTimeout),
+		Topics:     readList(v, "IDEMSK_KAFKA_TOPICS", "the topics to consume: payments,refunds"),
+		Group:      group,
+		InstanceID: v.String("IDEMSK_KAFKA_INSTANCE_ID", ""),
+		LeaveGroup: v.Bool("IDEMSK_KAFKA_LEAVE", false),
+		SessionTimeout: v.Duration("IDEMSK_KAFKA_SESSION_TIMEOUT", consumer.DefaultSessionTimeout,
+			time.Second, maxSession),
+		CommitInterval: v.Duration("IDEMSK_COMMIT_INTERVAL", consumer.DefaultCommitInterval, time.Millisecond,
+			maxInterval),
+		RevokeTimeout: v.Duration("IDEMSK_REVOKE_TIMEOUT", consumer.DefaultRevokeTimeout, time.Millisecond,
+			maxTimeout),
+		DrainTimeout: v.Duration("IDEMSK_DRAIN_TIMEOUT", consumer.DefaultDrainTimeout, time.Millisecond,
+			maxTimeout),
 
 		PartitionRecords: v.Int("IDEMSK_PARTITION_RECORDS", consumer.DefaultPartitionRecords, 1, mostRecords),
 		MaxRecords:       v.Int("IDEMSK_MAX_RECORDS", consumer.DefaultMaxRecords, 1, mostRecords),
-		PartitionBytes:   int64(v.Int("IDEMSK_PARTITION_BYTES", consumer.DefaultPartitionBytes, leastBytes, mostBytes)),
-		MaxBytes:         int64(v.Int("IDEMSK_MAX_BYTES", consumer.DefaultMaxBytes, leastBytes, mostBytes)),
+		PartitionBytes: int64(v.Int("IDEMSK_PARTITION_BYTES", consumer.DefaultPartitionBytes, leastBytes,
+			mostBytes)),
+		MaxBytes: int64(v.Int("IDEMSK_MAX_BYTES", consumer.DefaultMaxBytes, leastBytes, mostBytes)),
 	}
 	if group == "" {
 		v.Fail("IDEMSK_KAFKA_GROUP", "", "the name of the consumer group")
@@ -78,10 +87,12 @@ func readConsumer(v *app.Vars, group string) consumer.Config {
 		cfg.Reset = consumer.Fail
 	}
 	if cfg.LeaveGroup && cfg.InstanceID == "" {
-		v.Fail("IDEMSK_KAFKA_LEAVE", "true", "false, as IDEMSK_KAFKA_INSTANCE_ID is not set: other members always leave")
+		v.Fail("IDEMSK_KAFKA_LEAVE", "true",
+			"false, as IDEMSK_KAFKA_INSTANCE_ID is not set: other members always leave")
 	}
 	if cfg.LeaveGroup && cfg.Protocol == consumer.Incremental {
-		v.Fail("IDEMSK_KAFKA_LEAVE", "true", "false, as IDEMSK_KAFKA_PROTOCOL is consumer: a static member of such a group can't be made to leave")
+		v.Fail("IDEMSK_KAFKA_LEAVE", "true",
+			"false, as IDEMSK_KAFKA_PROTOCOL is consumer: a static member of such a group can't be made to leave")
 	}
 	return cfg
 }

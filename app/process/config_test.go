@@ -21,12 +21,14 @@ func vars(env map[string]string) *app.Vars {
 		if s, ok := env[name]; ok {
 			return s, ok
 		}
-		s, ok := map[string]string{"IDEMSK_KAFKA_BROKERS": "b:1", "IDEMSK_KAFKA_TOPICS": "payments", "IDEMSK_KAFKA_GROUP": "ledger"}[name]
+		s, ok := map[string]string{"IDEMSK_KAFKA_BROKERS": "b:1", "IDEMSK_KAFKA_TOPICS": "payments",
+			"IDEMSK_KAFKA_GROUP": "ledger"}[name]
 		return s, ok
 	})
 }
 
-// variable is one environment variable, with the values of its settings and with invalid ones. The value "" is the default.
+// variable is one environment variable, with the values of its settings and with invalid ones. The value ""
+// is the default.
 type variable struct {
 	name    string
 	get     func(c Config) any
@@ -36,28 +38,53 @@ type variable struct {
 
 func variables() []variable {
 	return []variable{
-		{"IDEMSK_KAFKA_BROKERS", func(c Config) any { return c.Consumer.Brokers }, map[string]any{"b:1": []string{"b:1"}, "a:1, b:2": []string{"a:1", "b:2"}}, []string{"b"}},
-		{"IDEMSK_KAFKA_TOPICS", func(c Config) any { return c.Consumer.Topics }, map[string]any{"a": []string{"a"}, "a, b,": []string{"a", "b"}}, []string{","}},
-		{"IDEMSK_KAFKA_GROUP", func(c Config) any { return c.Consumer.Group + " " + c.Records.Namespace + " " + c.Records.Function }, map[string]any{"g": "g g g"}, nil},
-		{"IDEMSK_NAMESPACE", func(c Config) any { return c.Records.Namespace }, map[string]any{"": "ledger", "n": "n"}, []string{"a#b"}},
-		{"IDEMSK_KAFKA_INSTANCE_ID", func(c Config) any { return c.Consumer.InstanceID }, map[string]any{"": "", "i-1": "i-1"}, nil},
-		{"IDEMSK_KAFKA_PROTOCOL", func(c Config) any { return c.Consumer.Protocol }, map[string]any{"": consumer.Classic, "classic": consumer.Classic, "consumer": consumer.Incremental}, []string{"848"}},
-		{"IDEMSK_KAFKA_RESET", func(c Config) any { return c.Consumer.Reset }, map[string]any{"": consumer.Earliest, "earliest": consumer.Earliest, "latest": consumer.Latest, "fail": consumer.Fail}, []string{"none"}},
-		{"IDEMSK_ORDER", func(c Config) any { return c.Records.Order }, map[string]any{"": kafka.ByKey, "key": kafka.ByKey, "partition": kafka.ByPartition, "none": kafka.Unordered}, []string{"topic"}},
+		{"IDEMSK_KAFKA_BROKERS", func(c Config) any { return c.Consumer.Brokers },
+			map[string]any{"b:1": []string{"b:1"}, "a:1, b:2": []string{"a:1", "b:2"}}, []string{"b"}},
+		{"IDEMSK_KAFKA_TOPICS", func(c Config) any { return c.Consumer.Topics },
+			map[string]any{"a": []string{"a"}, "a, b,": []string{"a", "b"}}, []string{","}},
+		{"IDEMSK_KAFKA_GROUP", func(c Config) any {
+			return c.Consumer.Group + " " + c.Records.Namespace +
+				" " + c.Records.Function
+		}, map[string]any{"g": "g g g"}, nil},
+		{"IDEMSK_NAMESPACE", func(c Config) any { return c.Records.Namespace },
+			map[string]any{"": "ledger", "n": "n"}, []string{"a#b"}},
+		{"IDEMSK_KAFKA_INSTANCE_ID", func(c Config) any { return c.Consumer.InstanceID },
+			map[string]any{"": "", "i-1": "i-1"}, nil},
+		{"IDEMSK_KAFKA_PROTOCOL", func(c Config) any { return c.Consumer.Protocol },
+			map[string]any{"": consumer.Classic, "classic": consumer.Classic,
+				"consumer": consumer.Incremental}, []string{"848"}},
+		{"IDEMSK_KAFKA_RESET", func(c Config) any { return c.Consumer.Reset },
+			map[string]any{"": consumer.Earliest, "earliest": consumer.Earliest, "latest": consumer.Latest,
+				"fail": consumer.Fail}, []string{"none"}},
+		{"IDEMSK_ORDER", func(c Config) any { return c.Records.Order },
+			map[string]any{"": kafka.ByKey, "key": kafka.ByKey, "partition": kafka.ByPartition,
+				"none": kafka.Unordered}, []string{"topic"}},
 		{
 			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimByPartition },
 			map[string]any{"": false, "key": false, "partition": true}, []string{"range"},
 		},
-		{"IDEMSK_KAFKA_SESSION_TIMEOUT", func(c Config) any { return c.Consumer.SessionTimeout }, map[string]any{"": 45 * time.Second, "1s": time.Second}, []string{"999ms", "31m"}},
-		{"IDEMSK_COMMIT_INTERVAL", func(c Config) any { return c.Consumer.CommitInterval }, map[string]any{"": 5 * time.Second, "1ms": time.Millisecond, "1m": time.Minute}, []string{"0", "61s"}},
-		{"IDEMSK_REVOKE_TIMEOUT", func(c Config) any { return c.Consumer.RevokeTimeout }, map[string]any{"": 10 * time.Second, "10m": 10 * time.Minute}, []string{"0s", "11m"}},
-		{"IDEMSK_DRAIN_TIMEOUT", func(c Config) any { return c.Consumer.DrainTimeout }, map[string]any{"": 20 * time.Second, "10m": 10 * time.Minute}, []string{"0s", "11m"}},
-		{"IDEMSK_PARTITION_RECORDS", func(c Config) any { return c.Consumer.PartitionRecords }, map[string]any{"": 10_000, "1": 1}, []string{"0", "10000001"}},
-		{"IDEMSK_MAX_RECORDS", func(c Config) any { return c.Consumer.MaxRecords }, map[string]any{"": 100_000, "1": 1}, []string{"0", "10000001"}},
-		{"IDEMSK_PARTITION_BYTES", func(c Config) any { return c.Consumer.PartitionBytes }, map[string]any{"": int64(16 << 20), "1048576": int64(1 << 20)}, []string{"1048575", "16MB"}},
-		{"IDEMSK_MAX_BYTES", func(c Config) any { return c.Consumer.MaxBytes }, map[string]any{"": int64(64 << 20), "1048576": int64(1 << 20)}, []string{"1048575", "1GB"}},
-		{"IDEMSK_HTTP_ADDR", func(c Config) any { return c.HTTPAddr }, map[string]any{"": "", ":8080": ":8080", "127.0.0.1:0": "127.0.0.1:0"}, []string{"8080", "localhost"}},
-		{"IDEMSK_LOG_LEVEL", func(c Config) any { return c.LogLevel }, map[string]any{"": slog.LevelInfo, "DEBUG": slog.LevelDebug}, []string{"LOUD"}},
+		{"IDEMSK_KAFKA_SESSION_TIMEOUT", func(c Config) any { return c.Consumer.SessionTimeout },
+			map[string]any{"": 45 * time.Second, "1s": time.Second}, []string{"999ms", "31m"}},
+		{"IDEMSK_COMMIT_INTERVAL", func(c Config) any { return c.Consumer.CommitInterval },
+			map[string]any{"": 5 * time.Second, "1ms": time.Millisecond, "1m": time.Minute},
+			[]string{"0", "61s"}},
+		{"IDEMSK_REVOKE_TIMEOUT", func(c Config) any { return c.Consumer.RevokeTimeout },
+			map[string]any{"": 10 * time.Second, "10m": 10 * time.Minute}, []string{"0s", "11m"}},
+		{"IDEMSK_DRAIN_TIMEOUT", func(c Config) any { return c.Consumer.DrainTimeout },
+			map[string]any{"": 20 * time.Second, "10m": 10 * time.Minute}, []string{"0s", "11m"}},
+		{"IDEMSK_PARTITION_RECORDS", func(c Config) any { return c.Consumer.PartitionRecords },
+			map[string]any{"": 10_000, "1": 1}, []string{"0", "10000001"}},
+		{"IDEMSK_MAX_RECORDS", func(c Config) any { return c.Consumer.MaxRecords },
+			map[string]any{"": 100_000, "1": 1}, []string{"0", "10000001"}},
+		{"IDEMSK_PARTITION_BYTES", func(c Config) any { return c.Consumer.PartitionBytes },
+			map[string]any{"": int64(16 << 20), "1048576": int64(1 << 20)}, []string{"1048575", "16MB"}},
+		{"IDEMSK_MAX_BYTES", func(c Config) any { return c.Consumer.MaxBytes },
+			map[string]any{"": int64(64 << 20), "1048576": int64(1 << 20)}, []string{"1048575", "1GB"}},
+		{"IDEMSK_HTTP_ADDR", func(c Config) any { return c.HTTPAddr },
+			map[string]any{"": "", ":8080": ":8080", "127.0.0.1:0": "127.0.0.1:0"},
+			[]string{"8080", "localhost"}},
+		{"IDEMSK_LOG_LEVEL", func(c Config) any { return c.LogLevel },
+			map[string]any{"": slog.LevelInfo, "DEBUG": slog.LevelDebug}, []string{"LOUD"}},
 	}
 }
 
@@ -72,7 +99,8 @@ func TestEveryVariable(t *testing.T) {
 		for _, value := range v.invalid {
 			vs := vars(map[string]string{v.name: value})
 			ReadConfig(vs)
-			if err := vs.Err(); err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), v.name+` is "`+value) {
+			if err := vs.Err(); err == nil || strings.Contains(err.Error(), "\n") ||
+				!strings.HasPrefix(err.Error(), v.name+` is "`+value) {
 				t.Errorf("%s=%s: %v; want one error that names it", v.name, value, err)
 			}
 		}
@@ -84,14 +112,16 @@ func TestStaticMemberThatLeaves(t *testing.T) {
 		env   map[string]string
 		wrong bool
 	}{
-		"static":      {map[string]string{"IDEMSK_KAFKA_INSTANCE_ID": "i"}, false},
-		"dynamic":     {map[string]string{}, true},
-		"incremental": {map[string]string{"IDEMSK_KAFKA_INSTANCE_ID": "i", "IDEMSK_KAFKA_PROTOCOL": "consumer"}, true},
+		"static":  {map[string]string{"IDEMSK_KAFKA_INSTANCE_ID": "i"}, false},
+		"dynamic": {map[string]string{}, true},
+		"incremental": {map[string]string{"IDEMSK_KAFKA_INSTANCE_ID": "i",
+			"IDEMSK_KAFKA_PROTOCOL": "consumer"}, true},
 	} {
 		tc.env["IDEMSK_KAFKA_LEAVE"] = "true"
 		v := vars(tc.env)
 		cfg := ReadConfig(v)
-		if err := v.Err(); !cfg.Consumer.LeaveGroup || (err != nil) != tc.wrong || tc.wrong && !strings.Contains(err.Error(), "IDEMSK_KAFKA_LEAVE") {
+		if err := v.Err(); !cfg.Consumer.LeaveGroup || (err != nil) != tc.wrong || tc.wrong &&
+			!strings.Contains(err.Error(), "IDEMSK_KAFKA_LEAVE") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -99,8 +129,10 @@ func TestStaticMemberThatLeaves(t *testing.T) {
 
 // A process that lacks everything names everything at once.
 func TestMissingVariablesAreNamedTogether(t *testing.T) {
-	err := Run(t.Context(), app.Handler(nil), app.NewVars(func(string) (string, bool) { return "", false }), t.Output())
-	for _, name := range []string{"IDEMSK_KAFKA_BROKERS", "IDEMSK_KAFKA_TOPICS", "IDEMSK_KAFKA_GROUP", "IDEMSK_NAMESPACE"} {
+	err := Run(t.Context(), app.Handler(nil), app.NewVars(func(string) (string, bool) { return "", false }),
+		t.Output())
+	for _, name := range []string{"IDEMSK_KAFKA_BROKERS", "IDEMSK_KAFKA_TOPICS", "IDEMSK_KAFKA_GROUP",
+		"IDEMSK_NAMESPACE"} {
 		if err == nil || !strings.Contains(err.Error(), name+` is "": want `) {
 			t.Errorf("error %v; want one that names %s", err, name)
 		}

@@ -13,12 +13,15 @@ import (
 	"github.com/idemsk/idemsk/kafka/consumer/monitor"
 )
 
-// serve serves the health and the metrics of a consumer, and returns what ends that. With an empty address it does nothing.
-func serve(ctx context.Context, addr string, c *consumer.Consumer, metrics *prometheus.Registry, log *slog.Logger) (end func(), err error) {
+// serve serves the health and the metrics of a consumer, and returns what ends that. With an empty address it
+// does nothing.
+func serve(ctx context.Context, addr string, c *consumer.Consumer, metrics *prometheus.Registry,
+	log *slog.Logger) (end func(), err error) {
 	if addr == "" {
 		return func() {}, nil
 	}
-	metrics.MustRegister(monitor.NewCollector(c), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(monitor.NewCollector(c), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	at, end, err := httpserve.Start(ctx, addr, monitor.Handler(c, metrics), func(err error) {
 		log.ErrorContext(ctx, "health and metrics are not served any more", "error", err)
 	})

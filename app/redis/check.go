@@ -14,8 +14,8 @@ import (
 
 var verdicts = storeserver.Verdicts{Refuse: redisstore.ErrEvicts, Warning: redisstore.ErrNotDurable}
 
-// checked checks the store and returns it. If the check could not determine the eviction policy because the server was
-// unavailable, no claim is sent before a later check has succeeded.
+// checked checks the store and returns it. If the check could not determine the eviction policy because the
+// server was unavailable, no claim is sent before a later check has succeeded.
 func checked(ctx context.Context, b *app.Base, st *redisstore.Store) (store.Store, error) {
 	found := storeserver.Check(ctx, b, st, verdicts)
 	switch {
@@ -29,8 +29,8 @@ func checked(ctx context.Context, b *app.Base, st *redisstore.Store) (store.Stor
 
 func refusal(found error) error { return fmt.Errorf("IDEMSK_STORE=%s: %w", app.StoreRedis, found) }
 
-// conclusive reports whether a check has a definite result. A missing permission counts, because a later check would not have
-// it either.
+// conclusive reports whether a check has a definite result. A missing permission counts, because a later
+// check would not have it either.
 func conclusive(found error) bool {
 	return found == nil || storeserver.NothingBut(verdicts.Warning, found) ||
 		errors.Is(found, store.ErrMisconfigured)

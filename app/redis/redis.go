@@ -1,5 +1,5 @@
-// Package redis adds a store in Redis, Valkey, or a cluster of either to a function or a consumer process. The main package
-// imports it:
+// Package redis adds a store in Redis, Valkey, or a cluster of either to a function or a consumer process.
+// The main package imports it:
 //
 //	func main() {
 //		lambda.Start(handler, redis.Store())
@@ -27,8 +27,10 @@ func Store() app.Option {
 
 func scheme() *storeserver.Scheme {
 	return &storeserver.Scheme{
-		Names: []string{"redis", "rediss"}, Want: "redis://user:password@host:port/database, or rediss:// for TLS", Composed: "rediss",
-		Table: redisstore.DefaultPrefix, ValidTable: redisstore.ValidPrefix, WantTable: "for Redis a prefix of 1 to 128 letters, digits, '_', '.', ':' or '-'",
+		Names: []string{"redis", "rediss"},
+		Want:  "redis://user:password@host:port/database, or rediss:// for TLS", Composed: "rediss",
+		Table: redisstore.DefaultPrefix, ValidTable: redisstore.ValidPrefix,
+		WantTable: "for Redis a prefix of 1 to 128 letters, digits, '_', '.', ':' or '-'",
 	}
 }
 
@@ -37,16 +39,18 @@ func open(ctx context.Context, b *app.Base) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := redisstore.New(client, redisstore.Config{Prefix: b.Config.Table, MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)})
+	st, err := redisstore.New(client, redisstore.Config{Prefix: b.Config.Table,
+		MaxClockSkew: cmp.Or(b.Config.MaxClockSkew, -1)})
 	if err != nil {
 		return nil, err
 	}
 	return checked(ctx, b, st)
 }
 
-// Client returns a client of the store's server, for a handler that keeps its own data there. It is closed with the function.
-// If IDEMSK_STORE_SECRET_ARN is set, each client reads the secret.
-func Client(ctx context.Context, b *app.Base, options ...func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
+// Client returns a client of the store's server, for a handler that keeps its own data there. It is closed
+// with the function. If IDEMSK_STORE_SECRET_ARN is set, each client reads the secret.
+func Client(ctx context.Context, b *app.Base,
+	options ...func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
 	where, err := storeserver.Find(ctx, b, scheme())
 	if err != nil {
 		return nil, err

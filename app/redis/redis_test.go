@@ -31,13 +31,15 @@ func startRedis(t *testing.T, settings map[string]string) *redisserver.Server {
 func TestFunctionOnRedis(t *testing.T) {
 	server := startRedis(t, nil)
 	calls := 0
-	env := map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL(), "IDEMSK_TABLE": "app:keys"}
+	env := map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL(),
+		"IDEMSK_TABLE": "app:keys"}
 	f := apptest.MustStart(t, env, func(context.Context, msk.Record) ([]byte, error) {
 		calls++
 		return nil, nil
 	}, redis.Store())
 	defer f.Close()
-	if log := f.Stderr.String(); !strings.Contains(log, `"level":"WARN"`) || !strings.Contains(log, "set appendonly yes") {
+	if log := f.Stderr.String(); !strings.Contains(log, `"level":"WARN"`) ||
+		!strings.Contains(log, "set appendonly yes") {
 		t.Errorf("the log says %q; want a warning that a crash loses keys", log)
 	}
 	for range 2 {
@@ -48,12 +50,14 @@ func TestFunctionOnRedis(t *testing.T) {
 		apptest.Equal(t, "answer", string(out), `{"batchItemFailures":[]}`)
 	}
 	apptest.Equal(t, "calls", calls, 1)
-	apptest.Equal(t, "status", apptest.Must(server.Do(t.Context(), "HGET", "app:keys:{ledger#payments#a}", "status")), any("COMPLETED"))
+	apptest.Equal(t, "status", apptest.Must(
+		server.Do(t.Context(), "HGET", "app:keys:{ledger#payments#a}", "status")), any("COMPLETED"))
 }
 
 func TestFunctionOnACluster(t *testing.T) {
 	cluster := testkit.Run(t, redisserver.StartCluster, redisserver.Config{})
-	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": cluster.URL()}, apptest.Returning("", nil), redis.Store())
+	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": cluster.URL()},
+		apptest.Returning("", nil), redis.Store())
 	defer f.Close()
 	if _, err := f.Invoke(t.Context(), []byte(apptest.Event)); err != nil {
 		t.Error(err)
@@ -63,7 +67,8 @@ func TestFunctionOnACluster(t *testing.T) {
 // Records of evicted keys would be executed again without an error.
 func TestServerThatEvictsIsRefused(t *testing.T) {
 	server := startRedis(t, map[string]string{"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"})
-	_, err := apptest.Start(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL()}, apptest.Returning("", nil), redis.Store())
+	_, err := apptest.Start(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL()},
+		apptest.Returning("", nil), redis.Store())
 	if !errors.Is(err, redisstore.ErrEvicts) || !strings.Contains(err.Error(), "noeviction") {
 		t.Errorf("error %v; want ErrEvicts, and what to do", err)
 	}
@@ -76,12 +81,14 @@ func TestServerThatStartsLateIsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL()}, func(context.Context, msk.Record) ([]byte, error) {
-		calls++
-		return nil, nil
-	}, redis.Store())
+	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL()},
+		func(context.Context, msk.Record) ([]byte, error) {
+			calls++
+			return nil, nil
+		}, redis.Store())
 	defer f.Close()
-	if log := f.Stderr.String(); !strings.Contains(log, `"level":"ERROR"`) || !strings.Contains(log, "no server answers at this address") {
+	if log := f.Stderr.String(); !strings.Contains(log, `"level":"ERROR"`) ||
+		!strings.Contains(log, "no server answers at this address") {
 		t.Errorf("without a server the log says %q; want what to check", log)
 	}
 	if _, err := f.Invoke(t.Context(), []byte(apptest.Event)); err == nil {
@@ -93,7 +100,8 @@ func TestServerThatStartsLateIsChecked(t *testing.T) {
 	set := func(name, value string) { apptest.Must(server.Do(t.Context(), "CONFIG", "SET", name, value)) }
 	set("maxmemory", "100mb")
 	set("maxmemory-policy", "allkeys-lru")
-	if _, err := f.Invoke(t.Context(), []byte(apptest.Event)); err == nil || !strings.Contains(err.Error(), "noeviction") {
+	if _, err := f.Invoke(t.Context(), []byte(apptest.Event)); err == nil ||
+		!strings.Contains(err.Error(), "noeviction") {
 		t.Errorf("on a server that evicts: error %v; want one that says what to do", err)
 	}
 	apptest.Equal(t, "calls", calls, 0)
@@ -104,7 +112,8 @@ func TestServerThatStartsLateIsChecked(t *testing.T) {
 		t.Errorf("the log says %q; want the warning too that a crash loses keys", log)
 	}
 	scans := func() string { // which only checks do
-		return regexp.MustCompile(`cmdstat_scan:calls=\d+`).FindString(fmt.Sprint(apptest.Must(server.Do(t.Context(), "INFO", "commandstats"))))
+		return regexp.MustCompile(`cmdstat_scan:calls=\d+`).FindString(
+			fmt.Sprint(apptest.Must(server.Do(t.Context(), "INFO", "commandstats"))))
 	}
 	before := scans()
 	f.Settle(t)
@@ -115,9 +124,11 @@ func TestServerThatStartsLateIsChecked(t *testing.T) {
 func TestMissingPermissionIsAnError(t *testing.T) {
 	server := startRedis(t, nil)
 	apptest.Must(server.Do(t.Context(), "ACL", "SETUSER", "app", "on", ">one", "~*", "+@all", "-hset"))
-	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URLOf("app", "one")}, apptest.Returning("", nil), redis.Store())
+	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "redis",
+		"IDEMSK_STORE_URL": server.URLOf("app", "one")}, apptest.Returning("", nil), redis.Store())
 	defer f.Close()
-	if log := f.Stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"the store is not ready`) || !strings.Contains(log, "lacks a permission") ||
+	if log := f.Stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"the store is not ready`) ||
+		!strings.Contains(log, "lacks a permission") ||
 		!strings.Contains(log, "set appendonly yes") {
 		t.Errorf("the log says %q; want an error, with both findings", log)
 	}
@@ -130,7 +141,8 @@ func TestRotatedRedisPassword(t *testing.T) {
 	secrets := apptest.NewSecrets(t, `{"username":"app","password":"one"}`)
 	where := apptest.Must(url.Parse(server.URL()))
 	where.User = nil
-	env := map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": where.String(), "IDEMSK_STORE_SECRET_ARN": apptest.SecretARN}
+	env := map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": where.String(),
+		"IDEMSK_STORE_SECRET_ARN": apptest.SecretARN}
 	f := apptest.MustStart(t, env, apptest.Returning("", nil), redis.Store())
 	defer f.Close()
 	f.Settle(t)

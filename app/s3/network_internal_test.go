@@ -22,7 +22,8 @@ func TestValueIsStoredAfterConnectionsFallSilent(t *testing.T) {
 	t.Parallel()
 	server := new(s3test.Server)
 	proxy, url := faultproxy.Serve(t, server)
-	client := NewClient(aws.Config{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	client := NewClient(aws.Config{Region: "eu-central-1", BaseEndpoint: &url,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 	letters, err := s3.New(sent{}, client, s3.Config{Bucket: "letters", MaxValue: 10})
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +31,8 @@ func TestValueIsStoredAfterConnectionsFallSilent(t *testing.T) {
 	var offset int64
 	proxy.WantToGoOn(t, 15*attemptTimeout, func(ctx context.Context) error {
 		offset++
-		return letters.Send(ctx, kafka.DeadLetter{Topic: "payments", Offset: offset, Value: make([]byte, 100)})
+		return letters.Send(ctx, kafka.DeadLetter{Topic: "payments", Offset: offset,
+			Value: make([]byte, 100)})
 	})
 	if server.Len() < 2 {
 		t.Errorf("%d values are stored", server.Len())

@@ -1,11 +1,12 @@
-// Package s3 stores the large values of dead letters in an S3 bucket. The main package of a function or a consumer process imports
-// it:
+// Package s3 stores the large values of dead letters in an S3 bucket. The main package of a function or a
+// consumer process imports it:
 //
 //	func main() {
 //		lambda.Start(handler, s3.DeadLetterValues())
 //	}
 //
-// The variable IDEMSK_DEAD_LETTER_BUCKET then names the bucket, and perhaps a prefix of its objects: payments-dead-letters/ledger.
+// The variable IDEMSK_DEAD_LETTER_BUCKET then names the bucket, and perhaps a prefix of its objects:
+// payments-dead-letters/ledger.
 package s3
 
 import (
@@ -30,8 +31,9 @@ const (
 	maxBackoff     = 200 * time.Millisecond
 )
 
-// DeadLetterValues returns the option that adds the bucket. A value stays in a letter for a queue if it has at most half of
-// IDEMSK_DEAD_LETTER_MAX_BYTES, and in one for a topic if it has at most s3.DefaultMaxValue bytes.
+// DeadLetterValues returns the option that adds the bucket. A value stays in a letter for a queue if it has
+// at most half of IDEMSK_DEAD_LETTER_MAX_BYTES, and in one for a topic if it has at most s3.DefaultMaxValue
+// bytes.
 func DeadLetterValues() app.Option {
 	return app.WithDeadLetterBucket(app.DeadLetterBucket{Check: check, Open: open})
 }
@@ -64,11 +66,15 @@ func open(ctx context.Context, b *app.Base, next kafka.DeadLetters) (kafka.DeadL
 	return s3.New(next, NewClient(awsCfg), cfg)
 }
 
-// NewClient returns a client that gives up an attempt after 5 s without progress, and a request after 3 attempts.
+// NewClient returns a client that gives up an attempt after 5 s without progress, and a request after 3
+// attempts.
 func NewClient(cfg aws.Config) *awss3.Client {
 	return awss3.NewFromConfig(cfg, func(o *awss3.Options) {
 		o.HTTPClient = awsclient.New(cfg.HTTPClient, attemptTimeout)
-		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = attempts, maxBackoff })
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+			r.MaxAttempts, r.MaxBackoff = attempts,
+				maxBackoff
+		})
 		o.UsePathStyle = o.BaseEndpoint != nil // LocalStack has no name for each bucket
 	})
 }

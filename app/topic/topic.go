@@ -1,12 +1,13 @@
-// Package topic adds dead letters in a Kafka topic to a Lambda function. The function's main package imports it:
+// Package topic adds dead letters in a Kafka topic to a Lambda function. The function's main package imports
+// it:
 //
 //	func main() {
 //		lambda.Start(handler, topic.DeadLetters())
 //	}
 //
-// The variable IDEMSK_DEAD_LETTER_TOPIC then names the topic, and IDEMSK_KAFKA_BROKERS, _AUTH, _TLS, _TLS_CA, _TLS_CERT, _TLS_KEY,
-// _USERNAME, _PASSWORD and _SECRET_ARN its cluster. Processes of package app/process have it without an import; their topic is in the
-// cluster that they consume.
+// The variable IDEMSK_DEAD_LETTER_TOPIC then names the topic, and IDEMSK_KAFKA_BROKERS, _AUTH, _TLS, _TLS_CA,
+// _TLS_CERT, _TLS_KEY, _USERNAME, _PASSWORD and _SECRET_ARN its cluster. Processes of package app/process
+// have it without an import; their topic is in the cluster that they consume.
 package topic
 
 import (

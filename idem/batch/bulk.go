@@ -8,16 +8,18 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// BulkHandler handles several items in one call and returns the result of each, in the order of the items. The error of a result is treated
-// as an error of an idem.Handler. The context ends when a handler's context would end. Item.Context is the context of one item,
-// with its attempt.
+// BulkHandler handles several items in one call and returns the result of each, in the order of the items.
+// The error of a result is treated as an error of an idem.Handler. The context ends when a handler's context
+// would end. Item.Context is the context of one item, with its attempt.
 //
-// An error of the call, a panic, or another number of results means that the call failed as a whole. That is no evidence against one of its
-// items: the handler is called again for each of them alone, in their order, and only a failure of such a call counts as an attempt. So the effect of
-// an item can happen twice if a call fails after it, unless it is enlisted in a transaction of the store (store.EffectFrom). idem.Unavailable
+// An error of the call, a panic, or another number of results means that the call failed as a whole. That is
+// no evidence against one of its items: the handler is called again for each of them alone, in their order,
+// and only a failure of such a call counts as an attempt. So the effect of an item can happen twice if a call
+// fails after it, unless it is enlisted in a transaction of the store (store.EffectFrom). idem.Unavailable
 // releases all items.
 //
-// The effects of one call are not one transaction. If the process dies during the call, all of its items are handled again.
+// The effects of one call are not one transaction. If the process dies during the call, all of its items are
+// handled again.
 type BulkHandler func(ctx context.Context, items []*Item) ([]Result, error)
 
 // Result is the result of one item.
@@ -26,14 +28,16 @@ type Result struct {
 	Err   error
 }
 
-// RunBulk executes items in as few calls of a handler as possible, with at most idem.Config.CommitWindow items each, and fewer after a call
-// that failed as a whole. The handlers of the items' tasks are not called, except those of substitutes and of rejected tasks. RunBulk returns as
-// Run does.
+// RunBulk executes items in as few calls of a handler as possible, with at most idem.Config.CommitWindow
+// items each, and fewer after a call that failed as a whole. The handlers of the items' tasks are not called,
+// except those of substitutes and of rejected tasks. RunBulk returns as Run does.
 //
-// The first calls get every item whose key could be claimed. An item whose key is in flight elsewhere is passed to a later
-// call. An item whose last attempt failed gets its own call. A key whose owner's lease is over is taken over when nothing else is in progress, and
-// its item gets its own call. The leases of ranges hold their items, as in Run.
-func (s *Scheduler) RunBulk(ctx context.Context, items []*Item, handle BulkHandler, ranges ...Range) (overruns []*Item) {
+// The first calls get every item whose key could be claimed. An item whose key is in flight elsewhere is
+// passed to a later call. An item whose last attempt failed gets its own call. A key whose owner's lease is
+// over is taken over when nothing else is in progress, and its item gets its own call. The leases of ranges
+// hold their items, as in Run.
+func (s *Scheduler) RunBulk(ctx context.Context, items []*Item, handle BulkHandler,
+	ranges ...Range) (overruns []*Item) {
 	session := s.engine.Session(ctx)
 	defer session.Close()
 	b := &bulk{scheduler: s, session: session, items: items, handle: handle}
@@ -76,8 +80,8 @@ func (b *bulk) prepare(ranges []Range) leases {
 	return claimRanges(b.session, ranges, func(it *Item) bool { return times[it.Task.Key] > 1 })
 }
 
-// run processes the items in rounds. A round contains, for each key, the first item that has no outcome yet, except those whose range is in
-// flight elsewhere.
+// run processes the items in rounds. A round contains, for each key, the first item that has no outcome yet,
+// except those whose range is in flight elsewhere.
 func (b *bulk) run() {
 	for round := b.next(); len(round) > 0 && !b.abandoned(); round = b.next() {
 		b.process(round)
@@ -90,8 +94,8 @@ func (b *bulk) abandoned() bool {
 	return b.closed
 }
 
-// next returns the items of the next round. An item that makes the same request as an item that has ended shares its outcome, unless its
-// task was replaced.
+// next returns the items of the next round. An item that makes the same request as an item that has ended
+// shares its outcome, unless its task was replaced.
 func (b *bulk) next() (round []*Item) {
 	type keyed struct {
 		key string
@@ -128,7 +132,8 @@ func (b *bulk) next() (round []*Item) {
 	return round
 }
 
-// resume lets the items take part in the next round that an outage of what the handler needs has held back, if it has ended.
+// resume lets the items take part in the next round that an outage of what the handler needs has held back,
+// if it has ended.
 func (b *bulk) resume() {
 	if _, down := b.scheduler.engine.HandlerDown(); down {
 		return
@@ -144,8 +149,9 @@ func (b *bulk) resume() {
 
 // process ends the items of a round.
 //
-// It claims the items and calls the handler in steps of callSize, and the completions of a call are answered before the next call begins. If the
-// handler ends the process, only the items of its call are handled again, and the attempts of at most one further window are counted.
+// It claims the items and calls the handler in steps of callSize, and the completions of a call are answered
+// before the next call begins. If the handler ends the process, only the items of its call are handled again,
+// and the attempts of at most one further window are counted.
 func (b *bulk) process(round []*Item) {
 	var free, waiting, suspects []*Item
 	for len(round) > 0 {
@@ -190,8 +196,8 @@ func (b *bulk) runOut(items []*Item, err error) {
 	}
 }
 
-// callAll calls the handler for items, as many at a time as callSize says, and returns those that are left for a full call. There are none
-// after the last part of a round.
+// callAll calls the handler for items, as many at a time as callSize says, and returns those that are left
+// for a full call. There are none after the last part of a round.
 func (b *bulk) callAll(items []*Item, last bool) (left []*Item) {
 	for len(items) > 0 {
 		size := b.callSize()
@@ -205,14 +211,15 @@ func (b *bulk) callAll(items []*Item, last bool) (left []*Item) {
 	return nil
 }
 
-// callSize returns how many items the next call gets at most: the commit window, rounded down to whole requests of the store, or fewer after a
-// call that failed as a whole.
+// callSize returns how many items the next call gets at most: the commit window, rounded down to whole
+// requests of the store, or fewer after a call that failed as a whole.
 func (b *bulk) callSize() int {
 	window, request := b.scheduler.engine.Config().CommitWindow, b.scheduler.engine.BatchSize()
 	return b.scheduler.calls.size(window - window%min(window, request))
 }
 
-// takeOver takes over the keys of owners that may have died, one at a time, and calls the handler for each alone.
+// takeOver takes over the keys of owners that may have died, one at a time, and calls the handler for each
+// alone.
 func (b *bulk) takeOver(suspects []*Item) {
 	for i, it := range suspects {
 		if err := b.session.Handlers().Err(); err != nil { // a claim could not be released in time
@@ -231,8 +238,8 @@ func (b *bulk) takeOver(suspects []*Item) {
 	}
 }
 
-// callable reports whether the item is to be passed to the handler: its key is claimed, or the engine fails open. The handlers of a task that replaced
-// another one and of a rejected task are called by settle.
+// callable reports whether the item is to be passed to the handler: its key is claimed, or the engine fails
+// open. The handlers of a task that replaced another one and of a rejected task are called by settle.
 func (b *bulk) callable(it *Item) bool {
 	switch {
 	case it.replaced, it.claim.Task.Rejected:
@@ -276,7 +283,8 @@ func (b *bulk) settleAll(items []*Item) {
 	all.Wait()
 }
 
-// settle ends an item for which the bulk handler is not called. It calls the handler of a rejected task, and of one that replaced another.
+// settle ends an item for which the bulk handler is not called. It calls the handler of a rejected task, and
+// of one that replaced another.
 func (b *bulk) settle(it *Item) {
 	if it.Unprotected {
 		b.end(it, b.session.RunUnprotected(&it.claim.Task), false)
@@ -285,7 +293,8 @@ func (b *bulk) settle(it *Item) {
 	b.endOrReplace(it, b.session.Run(&it.claim))
 }
 
-// endOrReplace ends an item. If its key was refused and there is a substitute task, the item takes part in the next round with that task.
+// endOrReplace ends an item. If its key was refused and there is a substitute task, the item takes part in
+// the next round with that task.
 func (b *bulk) endOrReplace(it *Item, out idem.Outcome) {
 	if it.refuse(&out) && it.replace() {
 		return

@@ -39,7 +39,8 @@ func TestBulkHandlerGetsOnlyItemsToExecute(t *testing.T) {
 
 		again := f.items("a", "b", "c", "d")
 		f.bulk(again, nil)
-		f.wantCalls([]string{"a", "b", "c"}, []string{"c"}, []string{"d"}) // a record that failed is alone in its next attempt
+		// a record that failed is alone in its next attempt
+		f.wantCalls([]string{"a", "b", "c"}, []string{"c"}, []string{"d"})
 		f.wantKinds(again, idem.Replayed, idem.Replayed, idem.Executed, idem.Executed)
 		equal(t, "the stored result", string(again[0].Outcome.Result), "result of a")
 		equal(t, "attempts of the one that failed", again[2].Outcome.Attempt, 2)
@@ -56,7 +57,8 @@ func TestBulkHandlerGetsKeysInFlightInALaterCall(t *testing.T) {
 			<-time.After(10 * time.Second)
 			f.store.Settle(context.Background(), []store.Settlement{
 				{Op: store.OpRelease, Key: "b", Token: held.Token, Owner: held.Owner, Retention: time.Hour},
-				{Op: store.OpComplete, Key: "c", Token: settled.Token, Owner: settled.Owner, Retention: time.Hour, Result: []byte("another's")},
+				{Op: store.OpComplete, Key: "c", Token: settled.Token, Owner: settled.Owner,
+					Retention: time.Hour, Result: []byte("another's")},
 			})
 		}()
 		items := f.items("a", "b", "c")
@@ -67,7 +69,8 @@ func TestBulkHandlerGetsKeysInFlightInALaterCall(t *testing.T) {
 	})
 }
 
-// When the handlers' time has ended, nothing is claimed any more: a claim that can't be released in time would cost its message an attempt.
+// When the handlers' time has ended, nothing is claimed any more: a claim that can't be released in time
+// would cost its message an attempt.
 func TestBulkClaimsNothingAfterTheHandlersTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{CommitWindow: 1})
@@ -76,7 +79,8 @@ func TestBulkClaimsNothingAfterTheHandlersTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		items := f.items("dead", "a", "b")
-		f.scheduler.RunBulk(ctx, items, func(ctx context.Context, items []*batch.Item) ([]batch.Result, error) {
+		f.scheduler.RunBulk(ctx, items, func(ctx context.Context, items []*batch.Item) ([]batch.Result,
+			error) {
 			<-ctx.Done()
 			return make([]batch.Result, len(items)), nil
 		})
@@ -89,8 +93,8 @@ func TestBulkClaimsNothingAfterTheHandlersTime(t *testing.T) {
 	})
 }
 
-// A message that killed its process is handled alone, with nothing else claimed, so that only it is charged if the process dies
-// again.
+// A message that killed its process is handled alone, with nothing else claimed, so that only it is charged
+// if the process dies again.
 func TestBulkItemOfADeadOwnerGetsItsOwnCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
@@ -120,7 +124,8 @@ func TestBulkItemOfADeadOwnerGetsItsOwnCall(t *testing.T) {
 	})
 }
 
-// The context of an item has its attempt, and ends when its claim is lost. The call continues for the other items.
+// The context of an item has its attempt, and ends when its claim is lost. The call continues for the other
+// items.
 func TestBulkItemsHaveTheirOwnContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
@@ -147,8 +152,8 @@ func TestBulkItemsHaveTheirOwnContexts(t *testing.T) {
 	})
 }
 
-// A call has at most CommitWindow items. If it ends the process, the items of earlier calls are completed, and at most one more
-// window is claimed.
+// A call has at most CommitWindow items. If it ends the process, the items of earlier calls are completed,
+// and at most one more window is claimed.
 func TestBulkCallsAreBoundedByTheCommitWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{CommitWindow: 4})
@@ -197,11 +202,21 @@ func TestBulkHandlerFailures(t *testing.T) {
 		handle batch.BulkHandler
 		want   string
 	}{
-		"panic":        {func(context.Context, []*batch.Item) ([]batch.Result, error) { panic("nil map") }, "panicked: nil map"},
-		"exit":         {func(context.Context, []*batch.Item) ([]batch.Result, error) { runtime.Goexit(); return nil, nil }, "runtime.Goexit"},
-		"no results":   {func(context.Context, []*batch.Item) ([]batch.Result, error) { return nil, nil }, "0 results for 1 items"},
-		"one too many": {func(context.Context, []*batch.Item) ([]batch.Result, error) { return make([]batch.Result, 3), nil }, "3 results for 1 items"},
-		"an error":     {func(context.Context, []*batch.Item) ([]batch.Result, error) { return nil, errBoom }, "boom"},
+		"panic": {func(context.Context, []*batch.Item) ([]batch.Result, error) { panic("nil map") },
+			"panicked: nil map"},
+		"exit": {func(context.Context, []*batch.Item) ([]batch.Result,
+			error) {
+			runtime.Goexit()
+			return nil, nil
+		}, "runtime.Goexit"},
+		"no results": {func(context.Context, []*batch.Item) ([]batch.Result, error) { return nil, nil },
+			"0 results for 1 items"},
+		"one too many": {func(context.Context, []*batch.Item) ([]batch.Result,
+			error) {
+			return make([]batch.Result, 3), nil
+		}, "3 results for 1 items"},
+		"an error": {func(context.Context, []*batch.Item) ([]batch.Result, error) { return nil, errBoom },
+			"boom"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -231,10 +246,11 @@ func TestBulkHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 		f.bulk([]*batch.Item{done}, nil)
 		again := f.item("done")
 		begun := time.Now()
-		overruns := f.scheduler.RunBulk(ctx, append(items, again), func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
-			<-unblock
-			return make([]batch.Result, len(items)), nil
-		})
+		overruns := f.scheduler.RunBulk(ctx, append(items, again),
+			func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+				<-unblock
+				return make([]batch.Result, len(items)), nil
+			})
 		if took := time.Since(begun); took >= time.Minute {
 			t.Errorf("it took %v", took)
 		}
@@ -249,7 +265,8 @@ func TestBulkHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 	})
 }
 
-// The key of a substitute task may have a dead owner, or be in flight elsewhere, as any other key: it is taken over alone, or waited for.
+// The key of a substitute task may have a dead owner, or be in flight elsewhere, as any other key: it is
+// taken over alone, or waited for.
 func TestBulkTakesTheKeyOfASubstituteOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
@@ -275,7 +292,8 @@ func TestBulkTakesTheKeyOfASubstituteOver(t *testing.T) {
 
 // An engine that fails open passes the items to the handler, without protection.
 func TestBulkFailsOpen(t *testing.T) {
-	for policy, kind := range map[idem.StoreDownPolicy]idem.Kind{idem.FailOpen: idem.FailedOpen, idem.FailClosed: idem.StoreDown} {
+	for policy, kind := range map[idem.StoreDownPolicy]idem.Kind{idem.FailOpen: idem.FailedOpen,
+		idem.FailClosed: idem.StoreDown} {
 		f := newFixture(t, idem.Config{})
 		down := &counted{Store: f.store}
 		down.cutOff.Store(true)
@@ -324,7 +342,8 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 	if _, err := batch.New(nil, batch.Config{}); !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Errorf("without an engine: %v", err)
 	}
-	if _, err := batch.New(newFixture(t, idem.Config{}).engine, batch.Config{Concurrency: -1}); !errors.Is(err, idem.ErrInvalidConfig) {
+	if _, err := batch.New(newFixture(t, idem.Config{}).engine,
+		batch.Config{Concurrency: -1}); !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Errorf("concurrency: %v", err)
 	}
 }

@@ -28,8 +28,8 @@ func (b *bulk) call(items []*Item) {
 	}
 }
 
-// bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its settlement. The handler
-// of that task is a bulkPart, which waits for the other items and then for the call.
+// bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its
+// settlement. The handler of that task is a bulkPart, which waits for the other items and then for the call.
 type bulkCall struct {
 	bulk  *bulk
 	parts []bulkPart
@@ -120,9 +120,11 @@ func (c *bulkCall) invoke() {
 	}
 }
 
-// invokeEach calls the handler for each item alone, after the call for all of them has failed with an error, and without what that call has
-// enlisted. The completion of an item is answered before the next call begins: a handler that ends the process then repeats nothing but its own item.
-// Items for which no time is left, and all that follow the beginning of an outage, are released, and get a call of their own in their next delivery.
+// invokeEach calls the handler for each item alone, after the call for all of them has failed with an error,
+// and without what that call has enlisted. The completion of an item is answered before the next call begins:
+// a handler that ends the process then repeats nothing but its own item. Items for which no time is left, and
+// all that follow the beginning of an outage, are released, and get a call of their own in their next
+// delivery.
 func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 	for _, p := range parts { // also of the items that wait: in a database, effects can block each other
 		idem.DiscardEffect(p.item.ctx)
@@ -140,7 +142,8 @@ func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 	}
 }
 
-// results calls the handler, and returns a result for each item. An error means that the call failed as a whole; each result has it then.
+// results calls the handler, and returns a result for each item. An error means that the call failed as a
+// whole; each result has it then.
 func (c *bulkCall) results(items []*Item) (results []Result, err error) {
 	err = errExited // if the handler ends its goroutine
 	done := make(chan struct{})
@@ -153,7 +156,8 @@ func (c *bulkCall) results(items []*Item) (results []Result, err error) {
 		}()
 		results, err = c.bulk.handle(c.bulk.session.Handlers(), items)
 		if err == nil && len(results) != len(items) {
-			err = fmt.Errorf("batch: the handler returned %d results for %d items: want one for each", len(results), len(items))
+			err = fmt.Errorf("batch: the handler returned %d results for %d items: want one for each",
+				len(results), len(items))
 		}
 	}()
 	<-done
@@ -163,8 +167,9 @@ func (c *bulkCall) results(items []*Item) (results []Result, err error) {
 	return results, err
 }
 
-// callSizes bounds the number of items in a call. It is small after a call that failed as a whole, so that the next bad item makes few others run
-// again. It grows by an eighth with each call of that many items that does not fail: it is 60 after 500 items, and 250 after 2,200.
+// callSizes bounds the number of items in a call. It is small after a call that failed as a whole, so that
+// the next bad item makes few others run again. It grows by an eighth with each call of that many items that
+// does not fail: it is 60 after 500 items, and 250 after 2,200.
 type callSizes struct {
 	mu    sync.Mutex
 	limit int // 0: none

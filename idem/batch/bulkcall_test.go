@@ -38,7 +38,8 @@ func (h *throwing) handle(_ context.Context, items []*batch.Item) ([]batch.Resul
 	return make([]batch.Result, len(items)), nil
 }
 
-// A rejected item takes no part in a call. So a call of one other item is evidence against that item if it fails, and is not repeated.
+// A rejected item takes no part in a call. So a call of one other item is evidence against that item if it
+// fails, and is not repeated.
 func TestRejectedItemsTakeNoPartInCalls(t *testing.T) {
 	for _, unprotected := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -48,8 +49,10 @@ func TestRejectedItemsTakeNoPartInCalls(t *testing.T) {
 				it.Unprotected = unprotected
 			}
 			items[1].Task.Rejected = true
-			items[1].Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, idem.Permanent(errBoom) })
-			items[1].Task.DeadLetters = idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { return nil })
+			items[1].Task.Handler = idem.HandlerFunc(
+				func(context.Context) ([]byte, error) { return nil, idem.Permanent(errBoom) })
+			items[1].Task.DeadLetters = idem.DeadLetterFunc(
+				func(context.Context, idem.DeadLetter) error { return nil })
 			h := &throwing{bad: map[string]bool{"a": true}}
 			f.scheduler.RunBulk(t.Context(), items, h.handle)
 			equal(t, "calls", fmt.Sprint(h.calls), "[[a]]")
@@ -61,7 +64,8 @@ func TestRejectedItemsTakeNoPartInCalls(t *testing.T) {
 	}
 }
 
-// Bad items that make their calls fail cost themselves only: as many dead letters as bad items, and no other item runs more than twice.
+// Bad items that make their calls fail cost themselves only: as many dead letters as bad items, and no other
+// item runs more than twice.
 func TestBadItemsOfCallsCostThemselvesOnly(t *testing.T) {
 	for _, tc := range []struct{ items, bad int }{{974, 2}, {500, 47}, {1500, 3}, {300, 300}} {
 		t.Run(fmt.Sprintf("%d of %d", tc.bad, tc.items), func(t *testing.T) {
@@ -79,11 +83,13 @@ func TestBadItemsOfCallsCostThemselvesOnly(t *testing.T) {
 					}
 					items := f.items(keys...)
 					for _, it := range items {
-						it.Task.DeadLetters = idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { dead[it.Task.Key]++; return nil })
+						it.Task.DeadLetters = idem.DeadLetterFunc(
+							func(context.Context, idem.DeadLetter) error { dead[it.Task.Key]++; return nil })
 					}
 					f.scheduler.RunBulk(t.Context(), items, h.handle)
 					keys = slices.DeleteFunc(keys, func(key string) bool {
-						return items[slices.IndexFunc(items, func(it *batch.Item) bool { return it.Task.Key == key })].Settled()
+						return items[slices.IndexFunc(items,
+							func(it *batch.Item) bool { return it.Task.Key == key })].Settled()
 					})
 				}
 				equal(t, "dead letters", len(dead), tc.bad)
@@ -99,7 +105,8 @@ func TestBadItemsOfCallsCostThemselvesOnly(t *testing.T) {
 					}
 				}
 				if window := f.engine.Config().CommitWindow; repeated > window+window/4 {
-					t.Errorf("%d items ran twice; want those of one call of %d, and few more", repeated, window)
+					t.Errorf("%d items ran twice; want those of one call of %d, and few more", repeated,
+						window)
 				}
 				t.Logf("%d calls, %d items ran twice", len(h.calls), repeated)
 			})
@@ -117,11 +124,13 @@ func TestCallsGrowAfterAFailedOne(t *testing.T) {
 		for _, call := range h.calls {
 			sizes = append(sizes, fmt.Sprint(len(call)))
 		}
-		equal(t, "sizes of the calls", strings.Join(sizes, " "), "25"+strings.Repeat(" 1", 25)+" 1 2 3 4 5 6 7 8 9 10 11 9")
+		equal(t, "sizes of the calls", strings.Join(sizes, " "),
+			"25"+strings.Repeat(" 1", 25)+" 1 2 3 4 5 6 7 8 9 10 11 9")
 	})
 }
 
-// A call that reaches its deadline counts no attempt, whether the handler returns errors or one error. Its items are alone in their next delivery.
+// A call that reaches its deadline counts no attempt, whether the handler returns errors or one error. Its
+// items are alone in their next delivery.
 func TestCallThatReachesItsDeadline(t *testing.T) {
 	for name, slow := range map[string]batch.BulkHandler{
 		"one error": func(ctx context.Context, _ []*batch.Item) ([]batch.Result, error) {
@@ -142,7 +151,8 @@ func TestCallThatReachesItsDeadline(t *testing.T) {
 				f.scheduler.RunBulk(ctx, items, slow)
 				f.wantKinds(items, idem.Retry, idem.Retry)
 				entry, err := f.store.Get(t.Context(), "a")
-				if err != nil || entry.Attempts != 0 || entry.Failure == nil || entry.Failure.Code != store.CodeCallFailed {
+				if err != nil || entry.Attempts != 0 || entry.Failure == nil ||
+					entry.Failure.Code != store.CodeCallFailed {
 					t.Errorf("%+v, %v; want no attempt, and the code", entry, err)
 				}
 				again := f.items("a", "b", "c", "d")
@@ -154,34 +164,38 @@ func TestCallThatReachesItsDeadline(t *testing.T) {
 	}
 }
 
-// An item that ends the process in its own call makes no other run again: those before it are completed by then.
+// An item that ends the process in its own call makes no other run again: those before it are completed by
+// then.
 func TestItemsBeforeAnotherCallAreCompleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		var before []store.Status
-		f.scheduler.RunBulk(t.Context(), f.items("a", "b", "c"), func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
-			if len(items) > 1 {
-				panic("nil map")
-			}
-			if items[0].Task.Key == "c" {
-				for _, key := range []string{"a", "b"} {
-					entry, err := f.store.Get(t.Context(), key)
-					if err != nil {
-						t.Error(err)
-					}
-					before = append(before, entry.Status)
+		f.scheduler.RunBulk(t.Context(), f.items("a", "b", "c"),
+			func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+				if len(items) > 1 {
+					panic("nil map")
 				}
-			}
-			return make([]batch.Result, 1), nil
-		})
-		equal(t, "before the call of c", fmt.Sprint(before), fmt.Sprint([]store.Status{store.StatusCompleted, store.StatusCompleted}))
+				if items[0].Task.Key == "c" {
+					for _, key := range []string{"a", "b"} {
+						entry, err := f.store.Get(t.Context(), key)
+						if err != nil {
+							t.Error(err)
+						}
+						before = append(before, entry.Status)
+					}
+				}
+				return make([]batch.Result, 1), nil
+			})
+		equal(t, "before the call of c", fmt.Sprint(before),
+			fmt.Sprint([]store.Status{store.StatusCompleted, store.StatusCompleted}))
 	})
 }
 
 // Completions that are in progress when the handlers' time ends are waited for: each item has an outcome.
 func TestCompletionsAfterTheHandlersTimeAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := idem.New(&spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}), latency: time.Second}, idem.Config{})
+		engine, err := idem.New(&spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}),
+			latency: time.Second}, idem.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,10 +206,11 @@ func TestCompletionsAfterTheHandlersTimeAreWaitedFor(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		items := f.items("a", "b")
-		overruns := scheduler.RunBulk(ctx, items, func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
-			cancel()
-			return make([]batch.Result, len(items)), nil
-		})
+		overruns := scheduler.RunBulk(ctx, items,
+			func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+				cancel()
+				return make([]batch.Result, len(items)), nil
+			})
 		equal(t, "overruns", len(overruns), 0)
 		f.wantKinds(items, idem.Executed, idem.Executed)
 	})
@@ -216,25 +231,27 @@ func TestUnavailableCallIsNotRepeated(t *testing.T) {
 	})
 }
 
-// What a failed call has enlisted is discarded before its items are handled alone: it does not commit with them.
+// What a failed call has enlisted is discarded before its items are handled alone: it does not commit with
+// them.
 func TestEffectsOfAFailedCallAreDiscarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		effects, calls := map[string]int{}, 0
-		f.scheduler.RunBulk(t.Context(), f.items("a", "b", "c"), func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
-			calls++
-			for _, it := range items {
-				tx, err := memstore.TxFrom(it.Context())
-				if err != nil {
-					return nil, err
+		f.scheduler.RunBulk(t.Context(), f.items("a", "b", "c"),
+			func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+				calls++
+				for _, it := range items {
+					tx, err := memstore.TxFrom(it.Context())
+					if err != nil {
+						return nil, err
+					}
+					tx.Do(func() { effects[it.Task.Key]++ })
+					if it.Task.Key == "c" && calls == 1 {
+						return nil, errBoom
+					}
 				}
-				tx.Do(func() { effects[it.Task.Key]++ })
-				if it.Task.Key == "c" && calls == 1 {
-					return nil, errBoom
-				}
-			}
-			return make([]batch.Result, len(items)), nil
-		})
+				return make([]batch.Result, len(items)), nil
+			})
 		equal(t, "calls", calls, 4)
 		for _, key := range []string{"a", "b", "c"} {
 			equal(t, "effects of "+key, effects[key], 1)

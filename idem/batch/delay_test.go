@@ -10,7 +10,8 @@ import (
 	"github.com/idemsk/idemsk/idem/batch"
 )
 
-// A delivery that comes before the delay of its key has passed sends one claim, and one more if it can wait for the end of the delay.
+// A delivery that comes before the delay of its key has passed sends one claim, and one more if it can wait
+// for the end of the delay.
 func TestDeliveryBeforeTheDelayHasPassed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wait   time.Duration

@@ -7,17 +7,18 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// group is the items of a batch that share a key. At most one of them is processed at a time, in the order of arrival. Items
-// that make the same request take its outcome. An item with another request is processed afterwards. An item waits only for an
-// item that is being processed, which itself waits for no other item of the batch, so there is no deadlock.
+// group is the items of a batch that share a key. At most one of them is processed at a time, in the order of
+// arrival. Items that make the same request take its outcome. An item with another request is processed
+// afterwards. An item waits only for an item that is being processed, which itself waits for no other item of
+// the batch, so there is no deadlock.
 type group struct {
 	mu       sync.Mutex
 	busy     chan struct{} // closed when the item in progress has ended; nil if there is none
 	outcomes []groupOutcome
 }
 
-// request is compared to decide whether two items with one key share an outcome. A redriven message does not share the outcome
-// of the delivery that failed.
+// request is compared to decide whether two items with one key share an outcome. A redriven message does not
+// share the outcome of the delivery that failed.
 type request struct {
 	fingerprint idem.Fingerprint
 	redrive     int64
@@ -83,7 +84,8 @@ func (g *group) look(r request) (out idem.Outcome, ok bool, busy <-chan struct{}
 	return idem.Outcome{}, false, nil
 }
 
-// leave lets the next item be processed. If shared is set, other items with the same request take the outcome.
+// leave lets the next item be processed. If shared is set, other items with the same request take the
+// outcome.
 func (g *group) leave(r request, out idem.Outcome, shared bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

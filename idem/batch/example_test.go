@@ -15,7 +15,8 @@ import (
 // message is a message of any queue.
 type message struct{ ID, Account, Text string }
 
-// The messages of one account are handled in order. The second delivery of m1 shares the outcome of the first.
+// The messages of one account are handled in order. The second delivery of m1 shares the outcome of the
+// first.
 func Example() {
 	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
 	if err != nil {
@@ -25,7 +26,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	messages := []message{{"m1", "a", "credit 5"}, {"m2", "b", "credit 7"}, {"m3", "a", "debit 9"}, {"m1", "a", "credit 5"}}
+	messages := []message{{"m1", "a", "credit 5"}, {"m2", "b", "credit 7"}, {"m3", "a", "debit 9"},
+		{"m1", "a", "credit 5"}}
 	lanes := map[string][]*batch.Item{}
 	for _, m := range messages {
 		lanes[m.Account] = append(lanes[m.Account], &batch.Item{Task: idem.Task{
@@ -40,7 +42,8 @@ func Example() {
 	defer cancel()
 	scheduler.Run(ctx, [][]*batch.Item{lanes["a"], lanes["b"]})
 	for _, it := range lanes["a"] { // a settled message is acknowledged; the queue delivers the others again
-		fmt.Println(it.Task.Source, it.Outcome.Kind, "duplicate:", it.Duplicate, "acknowledge:", it.Outcome.Kind.Settled())
+		fmt.Println(it.Task.Source, it.Outcome.Kind, "duplicate:", it.Duplicate, "acknowledge:",
+			it.Outcome.Kind.Settled())
 	}
 	// Unordered output:
 	// a: credit 5
@@ -100,7 +103,8 @@ func ExampleScheduler_RunBulk() {
 	//   m1 Replayed
 }
 
-// A consumer adds messages as they arrive, with at most 100 in progress, and acknowledges each message that is settled.
+// A consumer adds messages as they arrive, with at most 100 in progress, and acknowledges each message that
+// is settled.
 func ExampleScheduler_Stream() {
 	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
 	if err != nil {

@@ -9,29 +9,32 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Item is one message of a run or of a stream. The caller sets Task and, if needed, Lane, Unprotected and Substitute. The run sets the other
-// fields.
+// Item is one message of a run or of a stream. The caller sets Task and, if needed, Lane, Unprotected and
+// Substitute. The run sets the other fields.
 type Item struct {
 	// Lane is the name of the item's lane in a Stream. Run takes the items in lanes, and RunBulk has none.
 	Lane string
-	// Range is the key of the lease that holds the item in a Stream (idem.Config.ClaimByPartition), empty if none does. The items of a lane have
-	// the same. Run and RunBulk take Ranges.
+	// Range is the key of the lease that holds the item in a Stream (idem.Config.ClaimByPartition), empty if
+	// none does. The items of a lane have the same. Run and RunBulk take Ranges.
 	Range string
-	// Position is the place of the message in its Range, if it has one. The items of a Range are added to a Stream in the order of their positions.
+	// Position is the place of the message in its Range, if it has one. The items of a Range are added to a
+	// Stream in the order of their positions.
 	Position int64
 	// Task is the task to run. Its Source names the message in errors.
 	Task idem.Task
 	// Unprotected calls the handler without a claim.
 	Unprotected bool
-	// Substitute returns another task if the key of Task is refused. If it is nil, the item ends with its outcome.
+	// Substitute returns another task if the key of Task is refused. If it is nil, the item ends with its
+	// outcome.
 	Substitute Substitute
 
 	// State reports whether the outcome is known. It is not set before the run has ended.
 	State State
-	// Outcome is the item's outcome. Its Kind is idem.KindUnknown if the item was not tried, because an earlier item of its
-	// lane was not settled.
+	// Outcome is the item's outcome. Its Kind is idem.KindUnknown if the item was not tried, because an
+	// earlier item of its lane was not settled.
 	Outcome idem.Outcome
-	// Duplicate reports that the outcome is that of another item of the batch, with the same key and the same request.
+	// Duplicate reports that the outcome is that of another item of the batch, with the same key and the same
+	// request.
 	Duplicate bool
 
 	ctx       context.Context // of the handler, in a call of a BulkHandler
@@ -47,9 +50,10 @@ type Item struct {
 
 // Substitute finds another task for a message whose key was refused.
 type Substitute interface {
-	// SubstituteFor returns the task to execute instead of the one that ended with this outcome. It usually sends the message
-	// to the dead letters under another key. If it returns false, the outcome stands. It is called at most once, for the kinds
-	// idem.Mismatched (the key was used before for another request), idem.InvalidKey and idem.ReplayedFailed.
+	// SubstituteFor returns the task to execute instead of the one that ended with this outcome. It usually
+	// sends the message to the dead letters under another key. If it returns false, the outcome stands. It is
+	// called at most once, for the kinds idem.Mismatched (the key was used before for another request),
+	// idem.InvalidKey and idem.ReplayedFailed.
 	SubstituteFor(out *idem.Outcome) (idem.Task, bool)
 }
 
@@ -58,14 +62,16 @@ type State uint8
 
 // The states of an item.
 const (
-	Ended         State = iota // it has ended or was not tried: see Outcome
-	Overrun                    // its handler had not returned when the run ended; no other field of the item may be read
-	BehindOverrun              // it was not tried, because the handler of an earlier item of its lane has not returned
+	Ended State = iota // it has ended or was not tried: see Outcome
+	// its handler had not returned when the run ended; no other field of the item may be read
+	Overrun
+	// it was not tried, because the handler of an earlier item of its lane has not returned
+	BehindOverrun
 )
 
-// Context returns the context of an item in a call of a BulkHandler. idem.AttemptFrom returns the item's attempt from it, and a
-// store's TxFrom the transaction that commits with its completion. It ends with the cause idem.ErrLeaseLost if the claim is
-// lost.
+// Context returns the context of an item in a call of a BulkHandler. idem.AttemptFrom returns the item's
+// attempt from it, and a store's TxFrom the transaction that commits with its completion. It ends with the
+// cause idem.ErrLeaseLost if the claim is lost.
 func (it *Item) Context() context.Context { return it.ctx }
 
 // Settled reports whether the message needs no further delivery.
@@ -104,8 +110,8 @@ func (it *Item) waits() bool {
 	return s == store.ClaimInFlight || s == store.ClaimLeaseOver
 }
 
-// refuse reports whether the outcome means that the key was refused and Substitute must be consulted. It then stores the
-// outcome.
+// refuse reports whether the outcome means that the key was refused and Substitute must be consulted. It then
+// stores the outcome.
 func (it *Item) refuse(out *idem.Outcome) bool {
 	switch {
 	case it.Substitute == nil || it.refused:

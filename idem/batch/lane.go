@@ -29,8 +29,8 @@ func (l *lane) runToEnd(ended chan<- *lane) {
 	l.work()
 }
 
-// work processes the items up to the first that is not settled, releases the unused claims, and returns when nothing of the
-// lane is in progress.
+// work processes the items up to the first that is not settled, releases the unused claims, and returns when
+// nothing of the lane is in progress.
 func (l *lane) work() {
 	defer l.pending.Wait()
 	defer l.run.worked()
@@ -90,8 +90,8 @@ func (l *lane) end(it *Item, out idem.Outcome) {
 	it.completed.Store(true)
 }
 
-// abandon marks the lane's first item that has not ended as an overrun, and the items after it as behind it. It does nothing if
-// the lane stopped before that item.
+// abandon marks the lane's first item that has not ended as an overrun, and the items after it as behind it.
+// It does nothing if the lane stopped before that item.
 func (l *lane) abandon() (overruns []*Item) {
 	for i, it := range l.items {
 		if it.completed.Load() {
@@ -113,8 +113,8 @@ func (l *lane) runUnprotected(it *Item) idem.Outcome {
 	return l.withSlots(1, func() idem.Outcome { return l.run.session.RunUnprotected(&it.claim.Task) })
 }
 
-// runGrouped processes an item, or takes the outcome of another item of the batch that makes the same request. The lane holds
-// no prefetched claims while the item waits.
+// runGrouped processes an item, or takes the outcome of another item of the batch that makes the same
+// request. The lane holds no prefetched claims while the item waits.
 func (l *lane) runGrouped(it *Item) idem.Outcome {
 	l.releaseSlot() // so that other lanes can run meanwhile
 
@@ -158,8 +158,9 @@ func (l *lane) runPrefetched(i int) {
 	}
 }
 
-// start runs an item and releases the lane's slot when its handler has returned. The item's outcome is set then or later. If
-// the key was refused, that is known when RunAsync returns, also if the completion claims the key.
+// start runs an item and releases the lane's slot when its handler has returned. The item's outcome is set
+// then or later. If the key was refused, that is known when RunAsync returns, also if the completion claims
+// the key.
 func (l *lane) start(it *Item) {
 	defer l.run.slots.Release(1)
 	l.pending.Add(1)

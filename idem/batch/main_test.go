@@ -46,7 +46,8 @@ func newFixture(t *testing.T, cfg idem.Config) *fixture {
 
 // item returns an item whose handler records its call.
 func (f *fixture) item(key string) *batch.Item {
-	return &batch.Item{Task: idem.Task{Key: key, Source: "source of " + key, Fingerprint: idem.FingerprintOf([]byte(key)),
+	return &batch.Item{Task: idem.Task{Key: key, Source: "source of " + key,
+		Fingerprint: idem.FingerprintOf([]byte(key)),
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -64,32 +65,35 @@ func (f *fixture) items(keys ...string) []*batch.Item {
 }
 
 // bulk runs items with a deadline and a bulk handler that returns fail's errors, nil for success.
-func (f *fixture) bulk(items []*batch.Item, fail func(ctx context.Context, it *batch.Item) error) []*batch.Item {
+func (f *fixture) bulk(items []*batch.Item,
+	fail func(ctx context.Context, it *batch.Item) error) []*batch.Item {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return f.scheduler.RunBulk(ctx, items, func(ctx context.Context, items []*batch.Item) ([]batch.Result, error) {
-		results := make([]batch.Result, len(items))
-		var keys []string
-		for i, it := range items {
-			keys = append(keys, it.Task.Key)
-			results[i].Value = []byte("result of " + it.Task.Key)
-			if fail != nil {
-				results[i].Err = fail(ctx, it)
+	return f.scheduler.RunBulk(ctx, items,
+		func(ctx context.Context, items []*batch.Item) ([]batch.Result, error) {
+			results := make([]batch.Result, len(items))
+			var keys []string
+			for i, it := range items {
+				keys = append(keys, it.Task.Key)
+				results[i].Value = []byte("result of " + it.Task.Key)
+				if fail != nil {
+					results[i].Err = fail(ctx, it)
+				}
 			}
-		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.calls = append(f.calls, keys)
-		return results, nil
-	})
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.calls = append(f.calls, keys)
+			return results, nil
+		})
 }
 
 // hold claims a key for another process.
 func (f *fixture) hold(key string, lease time.Duration) store.Entry {
 	f.Helper()
 	res := f.store.Claim(context.Background(), []store.ClaimRequest{{
-		Key: key, Owner: "another", Fingerprint: idem.FingerprintOf([]byte(key)), Lease: lease, Retention: time.Hour,
+		Key: key, Owner: "another", Fingerprint: idem.FingerprintOf([]byte(key)), Lease: lease,
+		Retention: time.Hour,
 	}})[0]
 	if res.State != store.Claimed {
 		f.Fatalf("state %v: %v", res.State, res.Err)

@@ -53,7 +53,8 @@ type outageHost struct {
 // theRange is the range of all items.
 const theRange = "ns%t-0"
 
-// An outage of what the handler needs makes no dead letter, and its items are soon settled afterwards. Items that always fail become dead letters.
+// An outage of what the handler needs makes no dead letter, and its items are soon settled afterwards. Items
+// that always fail become dead letters.
 func TestOutagesMakeNoDeadLetters(t *testing.T) {
 	for host, h := range outages() {
 		for _, lasts := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute} {
@@ -62,10 +63,15 @@ func TestOutagesMakeNoDeadLetters(t *testing.T) {
 					if (byPartition || bad == 0) && lasts != time.Minute { // for the time that it takes
 						continue
 					}
-					t.Run(fmt.Sprintf("%s/%v, %d bad, by range %v", host, lasts, bad, byPartition), func(t *testing.T) {
-						t.Parallel()
-						synctest.Test(t, func(t *testing.T) { testOutage(newOutage(t, time.Second/5, lasts, byPartition), h, lasts, bad) })
-					})
+					t.Run(fmt.Sprintf("%s/%v, %d bad, by range %v", host, lasts, bad, byPartition),
+						func(t *testing.T) {
+							t.Parallel()
+							synctest.Test(t,
+								func(t *testing.T) {
+									testOutage(newOutage(t, time.Second/5, lasts, byPartition),
+										h, lasts, bad)
+								})
+						})
 				}
 			}
 		}
@@ -88,12 +94,14 @@ func testOutage(o *outage, h outageHost, lasts time.Duration, bad int) {
 
 func newOutage(t *testing.T, in, lasts time.Duration, byPartition bool) *outage {
 	t.Helper()
-	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{ClaimByPartition: byPartition})
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}),
+		idem.Config{ClaimByPartition: byPartition})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &outage{
-		T: t, begins: time.Now().Add(in), effects: map[string]int{}, dead: map[string]bool{}, settled: map[string]bool{}, bad: map[string]bool{}, byPartition: byPartition,
+		T: t, begins: time.Now().Add(in), effects: map[string]int{}, dead: map[string]bool{},
+		settled: map[string]bool{}, bad: map[string]bool{}, byPartition: byPartition,
 	}
 	o.ends = o.begins.Add(lasts)
 	if o.scheduler, err = batch.New(engine, batch.Config{}); err != nil {
@@ -111,7 +119,8 @@ func (o *outage) check(items, lanes int, lasts time.Duration) {
 			lost++
 		}
 	}
-	// Fewer than five lanes whose first items are new can't be told from bad items, before some of them have used their attempts.
+	// Fewer than five lanes whose first items are new can't be told from bad items, before some of them have
+	// used their attempts.
 	few := lanes < 5 || lanes < 20 && len(o.bad) > 0
 	if lost > 0 && (!few || lasts <= time.Minute || lost >= 5) {
 		o.Errorf("%d good items are dead letters", lost)
@@ -127,7 +136,8 @@ func (o *outage) check(items, lanes int, lasts time.Duration) {
 			o.Errorf("%s took effect %d times", key, n)
 		}
 	}
-	o.Logf("all were settled %v after the outage; %d good items are dead letters", o.left.Sub(o.ends).Round(time.Second), lost)
+	o.Logf("all were settled %v after the outage; %d good items are dead letters",
+		o.left.Sub(o.ends).Round(time.Second), lost)
 	if after := o.left.Sub(o.ends); len(o.bad) == 0 && after > 2*min(lasts, time.Minute)+10*time.Second {
 		o.Errorf("the last item was settled %v after the outage", after)
 	}
@@ -194,7 +204,8 @@ func (o *outage) deliver(items []*batch.Item, run func(context.Context, []*batch
 		batched := make([]*batch.Item, min(200, len(items)))
 		for i := range batched {
 			batched[i] = o.item(items[i].Task.Key)
-			batched[i].Lane, batched[i].Range, batched[i].Position = items[i].Lane, items[i].Range, items[i].Position
+			batched[i].Lane, batched[i].Range, batched[i].Position = items[i].Lane, items[i].Range,
+				items[i].Position
 		}
 		ctx, cancel := context.WithTimeout(o.Context(), time.Minute)
 		run(ctx, batched)
@@ -255,16 +266,18 @@ func (o *outage) ranges(items []*batch.Item) []batch.Range {
 func TestItemsAreHandledInTheInvocationInWhichAnOutageEnds(t *testing.T) {
 	for name, run := range map[string]func(o *outage, items []*batch.Item){
 		"records": func(o *outage, items []*batch.Item) {
-			o.scheduler.Run(o.Context(), [][]*batch.Item{items[:3], items[3:5], items[5:7], items[7:8], items[8:9], items[9:]})
+			o.scheduler.Run(o.Context(),
+				[][]*batch.Item{items[:3], items[3:5], items[5:7], items[7:8], items[8:9], items[9:]})
 		},
 		"a bulk handler": func(o *outage, items []*batch.Item) {
-			o.scheduler.RunBulk(o.Context(), items, func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
-				results := make([]batch.Result, len(items))
-				for i, it := range items {
-					results[i].Err = o.handle(it.Task.Key)
-				}
-				return results, nil
-			})
+			o.scheduler.RunBulk(o.Context(), items,
+				func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+					results := make([]batch.Result, len(items))
+					for i, it := range items {
+						results[i].Err = o.handle(it.Task.Key)
+					}
+					return results, nil
+				})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,15 +303,17 @@ func TestErrorsBesideASuccessAreNoOutage(t *testing.T) {
 		for _, it := range items[:10] {
 			o.bad[it.Task.Key] = true
 		}
-		o.scheduler.RunBulk(t.Context(), items, func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
-			results := make([]batch.Result, len(items))
-			for i, it := range items {
-				results[i].Err = o.handle(it.Task.Key)
-			}
-			return results, nil
-		})
+		o.scheduler.RunBulk(t.Context(), items,
+			func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+				results := make([]batch.Result, len(items))
+				for i, it := range items {
+					results[i].Err = o.handle(it.Task.Key)
+				}
+				return results, nil
+			})
 		for i, it := range items {
-			equal(t, it.Task.Key, it.Outcome.Kind, map[bool]idem.Kind{true: idem.Retry, false: idem.Executed}[i < 10])
+			equal(t, it.Task.Key, it.Outcome.Kind,
+				map[bool]idem.Kind{true: idem.Retry, false: idem.Executed}[i < 10])
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Process A holds the lease of a partition that B has got while the store was down. B fails open, and calls no handler without protection once the
-// store answers that A has the lease.
+// Process A holds the lease of a partition that B has got while the store was down. B fails open, and calls
+// no handler without protection once the store answers that A has the lease.
 func TestStreamThatFailsOpenStopsWhenTheStoreAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "b", "c", "d", "e"})
@@ -39,7 +39,8 @@ func TestStreamThatFailsOpenStopsWhenTheStoreAnswers(t *testing.T) {
 		pass(time.Minute)
 		b.wantEnd("b FailedOpen")
 		b.requests.cutOff.Store(false)
-		pass(2*idem.Defaults().BreakerCooldown + time.Second) // the breaker lets a claim through, and then the stream tries the lease
+		// the breaker lets a claim through, and then the stream tries the lease
+		pass(2*idem.Defaults().BreakerCooldown + time.Second)
 		for i := 2; i < 5; i++ {
 			b.add(0, i, i+1)
 			pass(time.Minute)
@@ -51,14 +52,15 @@ func TestStreamThatFailsOpenStopsWhenTheStoreAnswers(t *testing.T) {
 	})
 }
 
-// While the store does not answer the claim of the lease, a process that fails open claims the keys: a handler runs without protection only if the store
-// does not answer that either.
+// While the store does not answer the claim of the lease, a process that fails open claims the keys: a
+// handler runs without protection only if the store does not answer that either.
 func TestRangeThatFailsOpenClaimsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "b", "c", "d"})
 		lost := leaseless{m.store}
 		open := func() *batch.Scheduler {
-			e, err := idem.New(lost, idem.Config{ClaimByPartition: true, StoreDown: idem.FailOpen, Lease: rangeLease, BreakerFailures: -1})
+			e, err := idem.New(lost, idem.Config{ClaimByPartition: true, StoreDown: idem.FailOpen,
+				Lease: rangeLease, BreakerFailures: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,12 +97,14 @@ func (l leaseless) Claim(ctx context.Context, reqs []store.ClaimRequest) []store
 	return l.Store.Claim(ctx, reqs)
 }
 
-// The store answers that another owner has the lease while claims of keys are in progress. Their records wait for the lease.
+// The store answers that another owner has the lease while claims of keys are in progress. Their records wait
+// for the lease.
 func TestStreamWhoseLeaseIsFoundElsewhereWhileItClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "b", "c"})
 		store := &slowAnswers{Store: m.store, lease: make(chan struct{}), keys: make(chan struct{})}
-		e, err := idem.New(store, idem.Config{ClaimByPartition: true, StoreDown: idem.FailOpen, Lease: rangeLease, BreakerFailures: -1})
+		e, err := idem.New(store, idem.Config{ClaimByPartition: true, StoreDown: idem.FailOpen,
+			Lease: rangeLease, BreakerFailures: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,8 +127,8 @@ func TestStreamWhoseLeaseIsFoundElsewhereWhileItClaims(t *testing.T) {
 	})
 }
 
-// slowAnswers is a store that does not answer the first claim of a lease, and answers the second one when it is told to: another owner has the lease.
-// It answers claims of keys when it is told to.
+// slowAnswers is a store that does not answer the first claim of a lease, and answers the second one when it
+// is told to: another owner has the lease. It answers claims of keys when it is told to.
 type slowAnswers struct {
 	*memstore.Store
 	claims      atomic.Int32
@@ -142,7 +146,8 @@ func (s *slowAnswers) Claim(ctx context.Context, reqs []store.ClaimRequest) []st
 		return failed(len(reqs), errCutOff)
 	case 2:
 		<-s.lease
-		return []store.ClaimResult{{State: store.ClaimInFlight, ClaimableIn: time.Second, Entry: store.Entry{Status: store.StatusStarted}}}
+		return []store.ClaimResult{{State: store.ClaimInFlight, ClaimableIn: time.Second,
+			Entry: store.Entry{Status: store.StatusStarted}}}
 	}
 	return s.Store.Claim(ctx, reqs)
 }

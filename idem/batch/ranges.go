@@ -2,7 +2,8 @@ package batch
 
 import "github.com/idemsk/idemsk/idem"
 
-// Range is a sequence of items that one lease holds (idem.Config.ClaimByPartition), such as the records of a partition.
+// Range is a sequence of items that one lease holds (idem.Config.ClaimByPartition), such as the records of a
+// partition.
 type Range struct {
 	Key    string  // of the lease; it must not be the key of a task
 	Source string  // the place of the first message, for errors
@@ -31,14 +32,16 @@ func (h *held) isReady() bool {
 	}
 }
 
-// claimRanges claims the leases of ranges. The items of a range whose lease is in flight elsewhere are not ready until it is claimed, or the time
-// to wait for it has ended. The claims of the items have their tasks, and byKey reports which keys are not those of one item.
+// claimRanges claims the leases of ranges. The items of a range whose lease is in flight elsewhere are not
+// ready until it is claimed, or the time to wait for it has ended. The claims of the items have their tasks,
+// and byKey reports which keys are not those of one item.
 func claimRanges(session *idem.Session, ranges []Range, byKey func(*Item) bool) leases {
 	l := leases{session: session, ranges: make([]*held, len(ranges))}
 	all := make([]*idem.Range, len(ranges))
 	for i := range ranges {
 		h := &held{items: ranges[i].Items, ready: make(chan struct{})}
-		h.lease = idem.Range{Key: ranges[i].Key, Source: ranges[i].Source, Claims: make([]*idem.Claim, len(h.items))}
+		h.lease = idem.Range{Key: ranges[i].Key, Source: ranges[i].Source,
+			Claims: make([]*idem.Claim, len(h.items))}
 		for n, it := range h.items {
 			it.claim.Position, it.claim.ByKey, it.within = it.Position, it.Unprotected || byKey(it), h
 			h.lease.Claims[n] = &it.claim

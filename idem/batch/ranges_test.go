@@ -16,14 +16,15 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// A fresh record costs no claim: the lease is claimed, the keys are read, and the completions insert their entries. A redelivery costs the
-// lease and the reads.
+// A fresh record costs no claim: the lease is claimed, the keys are read, and the completions insert their
+// entries. A redelivery costs the lease and the reads.
 func TestRangeClaimsNoKey(t *testing.T) {
 	p := newPartitions(t, []string{"a", "b", "c"})
 	one := p.byPartition()
 	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Executed Executed Executed")
 	p.wantRuns("a attempt 1", "b attempt 1", "c attempt 1")
-	if asked := strings.Join(one.requests.asked, ", "); !strings.HasPrefix(asked, "claim 1, look 3, complete ") || !strings.HasSuffix(asked, ", release 1") {
+	if asked := strings.Join(one.requests.asked, ", "); !strings.HasPrefix(asked,
+		"claim 1, look 3, complete ") || !strings.HasSuffix(asked, ", release 1") {
 		t.Errorf("requests: %s", asked)
 	}
 	lease := p.wantEntry("ns%t-0", "STARTED 0")
@@ -31,7 +32,8 @@ func TestRangeClaimsNoKey(t *testing.T) {
 		t.Errorf("the lease is %+v, its range %+v", lease, lease.Range)
 	}
 	for _, key := range []string{"a", "b", "c"} {
-		if entry := p.wantEntry(key, "COMPLETED 1"); entry.Token < lease.Token || string(entry.Result) != key {
+		if entry := p.wantEntry(key, "COMPLETED 1"); entry.Token < lease.Token ||
+			string(entry.Result) != key {
 			t.Errorf("entry %+v; want no smaller token than that of the lease, %d", entry, lease.Token)
 		}
 	}
@@ -44,7 +46,8 @@ func TestRangeClaimsNoKey(t *testing.T) {
 	}
 }
 
-// An error inserts the entry with its attempt. The next deliveries claim the key, and the dead letter follows the last attempt.
+// An error inserts the entry with its attempt. The next deliveries claim the key, and the dead letter follows
+// the last attempt.
 func TestRangeCountsFailedAttempts(t *testing.T) {
 	p := newPartitions(t, []string{"a", "b", "c"})
 	broken := true
@@ -68,7 +71,8 @@ func TestRangeCountsFailedAttempts(t *testing.T) {
 	}
 }
 
-// A process that died leaves its lease. The records that it may have begun are claimed by their keys, so that further deaths are counted.
+// A process that died leaves its lease. The records that it may have begun are claimed by their keys, so that
+// further deaths are counted.
 func TestRangeOfADeadProcessIsClaimedByKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a", "b", "c", "d"})
@@ -92,14 +96,16 @@ func TestRangeOfADeadProcessIsClaimedByKey(t *testing.T) {
 		p.handle = nil
 		last := p.byPartition()
 		p.wantEnded(last.deliver(t.Context(), 0, 0, 4), "Replayed Executed Executed Executed")
-		if asked := strings.Join(last.requests.asked, ", "); !strings.HasPrefix(asked, "claim 1, look 4, ") || !strings.Contains(asked, "claim 1, extend") && strings.Count(asked, "claim") < 2 {
+		if asked := strings.Join(last.requests.asked, ", "); !strings.HasPrefix(asked, "claim 1, look 4, ") ||
+			!strings.Contains(asked, "claim 1, extend") && strings.Count(asked, "claim") < 2 {
 			t.Errorf("requests: %s; want the keys up to the end of the dead batch to be claimed", asked)
 		}
 		p.wantTill(3)
 	})
 }
 
-// Batches that end before the last record that a dead owner may have begun, or begin behind it, keep that position. So each further death is counted.
+// Batches that end before the last record that a dead owner may have begun, or begin behind it, keep that
+// position. So each further death is counted.
 func TestRangeKeepsWhatADeadProcessMayHaveBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a", "b", "c", "d", "e"})
@@ -128,7 +134,8 @@ func TestRangeKeepsWhatADeadProcessMayHaveBegun(t *testing.T) {
 	})
 }
 
-// A batch that two processes have at once is handled by one of them. The other one waits for the lease, and reads the results.
+// A batch that two processes have at once is handled by one of them. The other one waits for the lease, and
+// reads the results.
 func TestRangeInFlightElsewhereIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a", "b"})
@@ -170,7 +177,8 @@ func TestRangeLostWhileAHandlerRuns(t *testing.T) {
 	})
 }
 
-// A key of several records of a batch is claimed, so that the second is compared with what the first has requested.
+// A key of several records of a batch is claimed, so that the second is compared with what the first has
+// requested.
 func TestRangeClaimsAKeyOfTwoRecords(t *testing.T) {
 	p := newPartitions(t, []string{"a", "b", "a"})
 	one := p.byPartition()
@@ -183,17 +191,20 @@ func TestRangeClaimsAKeyOfTwoRecords(t *testing.T) {
 	p.wantRuns("a attempt 1", "b attempt 1")
 }
 
-// Items with one key in a batch, a redriven record, and a key that another process holds are claimed by their keys.
+// Items with one key in a batch, a redriven record, and a key that another process holds are claimed by their
+// keys.
 func TestRangeLeavesKeysToClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a", "b", "a", "c"})
-		p.store.Claim(t.Context(), []store.ClaimRequest{{Key: "b", Owner: "other", Lease: time.Second, Retention: time.Hour}})
+		p.store.Claim(t.Context(), []store.ClaimRequest{{Key: "b", Owner: "other", Lease: time.Second,
+			Retention: time.Hour}})
 		one := p.byPartition()
 		p.wantEnded(one.deliver(t.Context(), 0, 0, 4), "Executed Executed Executed Executed")
 		p.wantRuns("a attempt 1", "b attempt 2", "c attempt 1")
 		lease := p.wantEntry("ns%t-0", "STARTED 0")
 		if a := p.wantEntry("a", "COMPLETED 1"); a.Token < lease.Token {
-			t.Errorf("a key that its range's owner claims has token %d; want at least that of the lease, %d", a.Token, lease.Token)
+			t.Errorf("a key that its range's owner claims has token %d; want at least that of the lease, %d",
+				a.Token, lease.Token)
 		}
 	})
 }
@@ -238,8 +249,8 @@ func TestRangeOfABulkHandler(t *testing.T) {
 	})
 }
 
-// An item is handled alone while the lease of another partition is waited for. What becomes of the items of that partition is the business of the
-// goroutine that waits (found by the race detector).
+// An item is handled alone while the lease of another partition is waited for. What becomes of the items of
+// that partition is the business of the goroutine that waits (found by the race detector).
 func TestRangeIsWaitedForWhileAnItemIsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a", "b"}, []string{"c", "d"})
@@ -252,7 +263,8 @@ func TestRangeIsWaitedForWhileAnItemIsAlone(t *testing.T) {
 		go p.byPartition().deliver(t.Context(), 1, 0, 1)
 		pass(time.Millisecond)
 		const ofDead = 17 * time.Second // ends while partition 1 is read
-		p.store.Claim(t.Context(), []store.ClaimRequest{{Key: "a", Owner: "dead", Lease: ofDead, Retention: time.Hour, Fingerprint: store.FingerprintOf([]byte("a"))}})
+		p.store.Claim(t.Context(), []store.ClaimRequest{{Key: "a", Owner: "dead", Lease: ofDead,
+			Retention: time.Hour, Fingerprint: store.FingerprintOf([]byte("a"))}})
 		engine, err := idem.New(slowReads{p.store}, idem.Config{ClaimByPartition: true, Lease: rangeLease})
 		if err != nil {
 			t.Fatal(err)
@@ -277,6 +289,8 @@ type slowReads struct{ *memstore.Store }
 // Look implements store.Ranger.
 func (s slowReads) Look(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	results := s.Store.Look(ctx, reqs)
-	pass(9500 * time.Millisecond) // no timer and no heartbeat, which would hide the race, ends between the end of the dead owner's lease and that of a read
+	// no timer and no heartbeat, which would hide the race, ends between the end of the dead owner's lease
+	// and that of a read
+	pass(9500 * time.Millisecond)
 	return results
 }

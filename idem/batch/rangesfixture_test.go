@@ -63,7 +63,8 @@ func (p *partitions) process(cfg idem.Config) *process {
 
 func (p *partitions) byPartition() *process { return p.process(idem.Config{ClaimByPartition: true}) }
 
-// deliver delivers the records of a partition from an offset to before another one, and returns how they ended.
+// deliver delivers the records of a partition from an offset to before another one, and returns how they
+// ended.
 func (p *process) deliver(ctx context.Context, partition int, from, to int) (ended string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -77,8 +78,10 @@ func (p *process) items(partition int, from, to int) (items []*batch.Item) {
 	for offset := from; offset < to; offset++ {
 		key := p.topic[partition][offset]
 		items = append(items, &batch.Item{Position: int64(offset), Task: idem.Task{
-			Key: key, Fingerprint: store.FingerprintOf([]byte(key)), Source: fmt.Sprintf("t-%d@%d", partition, offset),
-			DeadLetters: idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { p.letter(key); return nil }),
+			Key: key, Fingerprint: store.FingerprintOf([]byte(key)),
+			Source: fmt.Sprintf("t-%d@%d", partition, offset),
+			DeadLetters: idem.DeadLetterFunc(
+				func(context.Context, idem.DeadLetter) error { p.letter(key); return nil }),
 			Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 				a, _ := idem.AttemptFrom(ctx)
 				p.ran(fmt.Sprintf("%s attempt %d", key, a.Number))

@@ -13,8 +13,9 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// The lease of a partition is held for days. A record has the time and the token of its own beginning, and not those of the lease: its age counts from
-// then, and its token is greater than each one that its key had before the retention.
+// The lease of a partition is held for days. A record has the time and the token of its own beginning, and
+// not those of the lease: its age counts from then, and its token is greater than each one that its key had
+// before the retention.
 func TestStreamGivesEachRecordItsOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "a", "b"})
@@ -42,13 +43,15 @@ func TestStreamGivesEachRecordItsOwnTime(t *testing.T) {
 		}
 		for _, key := range []string{"a", "b"} {
 			if entry := m.get(key); entry.CreatedAt.Before(added) {
-				t.Errorf("the entry of %s was created at %v, %v before its record was there", key, entry.CreatedAt, added.Sub(entry.CreatedAt))
+				t.Errorf("the entry of %s was created at %v, %v before its record was there", key,
+					entry.CreatedAt, added.Sub(entry.CreatedAt))
 			}
 		}
 	})
 }
 
-// A process that stands still between the read of a key and its handler gives the key no token of a time after its lease: the next owner's is greater.
+// A process that stands still between the read of a key and its handler gives the key no token of a time
+// after its lease: the next owner's is greater.
 func TestStreamGivesNoTokenOfATimeAfterItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a"})
@@ -61,13 +64,14 @@ func TestStreamGivesNoTokenOfATimeAfterItsLease(t *testing.T) {
 		session := e.Session(t.Context())
 		defer session.Close()
 		session.HoldRange(r, 0)
-		claim := &idem.Claim{Task: idem.Task{Key: "a", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-			a, _ := idem.AttemptFrom(ctx)
-			if end := m.get("ns%t-0").LeaseUntil; a.Token > end.UnixMilli() {
-				t.Errorf("token %d; the lease ends at %d", a.Token, end.UnixMilli())
-			}
-			return nil, nil
-		})}}
+		claim := &idem.Claim{Task: idem.Task{Key: "a",
+			Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+				a, _ := idem.AttemptFrom(ctx)
+				if end := m.get("ns%t-0").LeaseUntil; a.Token > end.UnixMilli() {
+					t.Errorf("token %d; the lease ends at %d", a.Token, end.UnixMilli())
+				}
+				return nil, nil
+			})}}
 		claim.Enter(r)
 		session.LookUp([]*idem.Claim{claim})
 		equal(t, "outcome", session.Run(claim).Kind, idem.Executed)
@@ -95,7 +99,8 @@ func TestKeyIsClaimedWithAGreaterTokenThanItRanWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		requests := &counted{
-			Store: memstore.New(memstore.Config{Clock: func() time.Time { return begun }}), drop: func(op string) bool { return op == "complete" },
+			Store: memstore.New(memstore.Config{Clock: func() time.Time { return begun }}),
+			drop:  func(op string) bool { return op == "complete" },
 		}
 		e, err := idem.New(requests, idem.Config{ClaimByPartition: true, Lease: rangeLease})
 		if err != nil {
@@ -106,11 +111,12 @@ func TestKeyIsClaimedWithAGreaterTokenThanItRanWith(t *testing.T) {
 		r := &idem.Range{Key: "ns%t-0"}
 		session.HoldRange(r, 0)
 		var tokens []int64
-		claim := &idem.Claim{Task: idem.Task{Key: "a", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-			a, _ := idem.AttemptFrom(ctx)
-			tokens = append(tokens, a.Token)
-			return nil, nil
-		})}}
+		claim := &idem.Claim{Task: idem.Task{Key: "a",
+			Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+				a, _ := idem.AttemptFrom(ctx)
+				tokens = append(tokens, a.Token)
+				return nil, nil
+			})}}
 		for range 2 {
 			claim.Enter(r)
 			session.LookUp([]*idem.Claim{claim})

@@ -26,16 +26,26 @@ func TestTracesOfBrokenRangesContradictTheModel(t *testing.T) {
 			return brokenRange{rangeNetwork: s, taken: func(kept *store.Range) { kept.Till = 0 }}
 		},
 		"keys with entries run without a claim": func(s *rangeNetwork) store.Store {
-			return brokenRange{rangeNetwork: s, looked: func(res *store.ClaimResult) { *res = store.ClaimResult{} }}
+			return brokenRange{rangeNetwork: s,
+				looked: func(res *store.ClaimResult) { *res = store.ClaimResult{} }}
 		},
 		"the end of a range is not written": func(s *rangeNetwork) store.Store {
-			return brokenRange{rangeNetwork: s, settles: func(set *store.Settlement) (bool, error) { return set.Op != store.OpExtend || set.Range == nil, nil }}
+			return brokenRange{rangeNetwork: s,
+				settles: func(set *store.Settlement) (bool,
+					error) {
+					return set.Op != store.OpExtend || set.Range == nil, nil
+				}}
 		},
 		"completions that are not sent count as stored": func(s *rangeNetwork) store.Store {
-			return brokenRange{rangeNetwork: s, settles: func(set *store.Settlement) (bool, error) { return set.Op != store.OpComplete || s.chance(0.5), nil }}
+			return brokenRange{rangeNetwork: s,
+				settles: func(set *store.Settlement) (bool,
+					error) {
+					return set.Op != store.OpComplete || s.chance(0.5), nil
+				}}
 		},
 		"records run with later tokens than the store gave": func(s *rangeNetwork) store.Store {
-			return brokenRange{rangeNetwork: s, looked: func(res *store.ClaimResult) { res.Entry.Token += 1000 }}
+			return brokenRange{rangeNetwork: s,
+				looked: func(res *store.ClaimResult) { res.Entry.Token += 1000 }}
 		},
 		"the lease is released although a completion is not answered": func(s *rangeNetwork) store.Store {
 			return brokenRange{rangeNetwork: s, settles: func(set *store.Settlement) (bool, error) {
@@ -73,7 +83,8 @@ func TestTracesOfBrokenRangesContradictTheModel(t *testing.T) {
 	}
 }
 
-// brokenRange is a store whose users change their requests, or believe other answers. Each function may be nil.
+// brokenRange is a store whose users change their requests, or believe other answers. Each function may be
+// nil.
 type brokenRange struct {
 	*rangeNetwork
 	taken   func(*store.Range)

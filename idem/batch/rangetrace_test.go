@@ -17,7 +17,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// rangeEvent is a line of a trace of claims by range: see docs/spec/tracepartition.tla. Records and positions count from 1 there.
+// rangeEvent is a line of a trace of claims by range: see docs/spec/tracepartition.tla. Records and positions
+// count from 1 there.
 type rangeEvent struct {
 	Op     string `json:"op"`
 	Inv    int    `json:"inv"` // the invocation, or the consumer process
@@ -45,7 +46,8 @@ type rangeEvent struct {
 	GotEnd  int64  `json:"gotEnd"`
 }
 
-// recordsOf returns the keys of a partition's records in docs/spec/partition.tla. inc is 2 after the topic was deleted and created again.
+// recordsOf returns the keys of a partition's records in docs/spec/partition.tla. inc is 2 after the topic
+// was deleted and created again.
 func recordsOf(p string, inc int) string {
 	switch {
 	case inc == 2: //nolint:mnd // the second topic
@@ -79,8 +81,10 @@ type rangeOwner struct{ number, inv, record int }
 
 func newRangeRecorder(t *testing.T, seed uint64, stream bool) *rangeRecorder {
 	r := &rangeRecorder{
-		T: t, store: memstore.New(memstore.Config{BatchSize: 25, MaxClockSkew: -1}), stream: stream, stride: 1, begun: time.Now().Add(-time.Second), lossy: 0.3,
-		rand: rand.New(rand.NewPCG(seed, 1)), owners: map[string]*rangeOwner{"": {}}, over: make(map[string]time.Time),
+		T: t, store: memstore.New(memstore.Config{BatchSize: 25, MaxClockSkew: -1}), stream: stream,
+		stride: 1, begun: time.Now().Add(-time.Second), lossy: 0.3,
+		rand: rand.New(rand.NewPCG(seed, 1)), owners: map[string]*rangeOwner{"": {}},
+		over: make(map[string]time.Time),
 	}
 	if stream {
 		r.stride = 1000 // so that a process writes the end of its range again
@@ -125,7 +129,8 @@ func (r *rangeRecorder) note(e *rangeEvent) {
 // leasesOver records the leases that have ended. r.mu is held.
 func (r *rangeRecorder) leasesOver() {
 	now := time.Now()
-	for entry := range r.store.List(context.Background(), store.ListQuery{Status: store.StatusStarted, Leases: true}) {
+	for entry := range r.store.List(context.Background(),
+		store.ListQuery{Status: store.StatusStarted, Leases: true}) {
 		if entry.Released() || now.Before(entry.LeaseUntil) || r.over[entry.Key].Equal(entry.LeaseUntil) {
 			continue
 		}
@@ -164,7 +169,8 @@ func (r *rangeRecorder) seen(e *rangeEvent, key string) {
 		e.GotSt = "A"
 		return
 	}
-	e.GotSt, e.GotOwn, e.GotTok, e.GotAtt, e.GotRel = string(entry.Status[0]), r.owned(entry.Owner).number, r.token(entry.Token), entry.Attempts, entry.Released()
+	e.GotSt, e.GotOwn, e.GotTok, e.GotAtt, e.GotRel = string(entry.Status[0]), r.owned(entry.Owner).number,
+		r.token(entry.Token), entry.Attempts, entry.Released()
 	if kept := entry.Range; kept != nil {
 		e.GotTill, e.GotEnd = r.index(kept.Till), r.index(kept.End)
 	}
@@ -197,7 +203,8 @@ func (r *rangeRecorder) write(dir string) {
 	}
 }
 
-// rangeNetwork is the store as an invocation or a consumer process sees it: over a network that loses requests and answers.
+// rangeNetwork is the store as an invocation or a consumer process sees it: over a network that loses
+// requests and answers.
 type rangeNetwork struct {
 	*rangeRecorder
 	inv      int
@@ -270,8 +277,10 @@ func (s *rangeNetwork) Claim(ctx context.Context, reqs []store.ClaimRequest) (re
 			if res.Err != nil {
 				s.Errorf("claim of %s: %v", req.Key, res.Err)
 			}
-			e := s.event("claim", map[store.ClaimState]string{store.Claimed: "claimed", store.ClaimInFlight: "inFlight",
-				store.ClaimLeaseOver: "leaseOver", store.ClaimCompleted: "C", store.ClaimFailed: "F"}[res.State], req.Key, lost)
+			e := s.event("claim", map[store.ClaimState]string{store.Claimed: "claimed",
+				store.ClaimInFlight:  "inFlight",
+				store.ClaimLeaseOver: "leaseOver", store.ClaimCompleted: "C",
+				store.ClaimFailed: "F"}[res.State], req.Key, lost)
 			owner := s.owned(req.Owner)
 			e.Own = owner.number
 			if req.Range != nil {
@@ -349,7 +358,8 @@ func (s *rangeNetwork) settled(set *store.Settlement, err error, lost bool) {
 	case err != nil:
 		s.Errorf("%s of %s: %v", set.Op, set.Key, err)
 	}
-	op := map[store.SettleOp]string{store.OpComplete: "complete", store.OpFail: "failed", store.OpRelease: "retry", store.OpExtend: "extend"}[set.Op]
+	op := map[store.SettleOp]string{store.OpComplete: "complete", store.OpFail: "failed",
+		store.OpRelease: "retry", store.OpExtend: "extend"}[set.Op]
 	switch {
 	case isLease(set.Key) && set.Op == store.OpRelease:
 		op = "free"

@@ -30,10 +30,11 @@ type rangeView func(*rangeNetwork) store.Store
 
 func unchanged(s *rangeNetwork) store.Store { return s }
 
-// Invocations of event sources that deliver batches again, at once, from an earlier offset, and of another topic with the same name, and consumer
-// processes that take partitions from each other. Invocations and processes die, stand still for longer than the lease, and have a network that loses
-// requests and answers; some claim by key. All records are settled in the end, and each key is final. If IDEMSK_TRACE_DIR names a folder, what they did is written there, and
-// scripts/trace.sh compares it with docs/spec/partition.tla.
+// Invocations of event sources that deliver batches again, at once, from an earlier offset, and of another
+// topic with the same name, and consumer processes that take partitions from each other. Invocations and
+// processes die, stand still for longer than the lease, and have a network that loses requests and answers;
+// some claim by key. All records are settled in the end, and each key is final. If IDEMSK_TRACE_DIR names a
+// folder, what they did is written there, and scripts/trace.sh compares it with docs/spec/partition.tla.
 func TestRangesOfOwnersThatDie(t *testing.T) {
 	for seed := range uint64(tracedRanges) {
 		for _, stream := range []bool{false, true} {
@@ -41,7 +42,8 @@ func TestRangesOfOwnersThatDie(t *testing.T) {
 				r := newRangeRecorder(t, seed, stream)
 				r.run(unchanged)
 				for _, key := range r.want {
-					if e, err := r.store.Get(context.Background(), string(key)); err != nil || e.Status == store.StatusStarted {
+					if e, err := r.store.Get(context.Background(), string(key)); err != nil ||
+						e.Status == store.StatusStarted {
 						t.Errorf("%c is %v %v", key, e.Status, err)
 					}
 				}
@@ -159,7 +161,8 @@ func (r *rangeRecorder) wants(p string, inc int) {
 
 // deliver delivers the next records up to this one.
 func (src *tracedSource) deliver(to int, sound bool) {
-	s := &rangeNetwork{rangeRecorder: src.rangeRecorder, inv: src.begin(src.p, src.inc, src.next, to), inc: src.inc, lanes: src.chance(0.5)}
+	s := &rangeNetwork{rangeRecorder: src.rangeRecorder, inv: src.begin(src.p, src.inc, src.next, to),
+		inc: src.inc, lanes: src.chance(0.5)}
 	from, dies, waits := src.next, false, true
 	if !sound && src.chance(src.lossy) {
 		s.loss = 0.2
@@ -257,12 +260,14 @@ func (g *tracedGroup) run() {
 // join starts a process.
 func (g *tracedGroup) join(sound bool) *tracedMember {
 	m := &tracedMember{rangeNetwork: &rangeNetwork{
-		rangeRecorder: g.rangeRecorder, inv: g.begin(g.p, 1, 1, len(recordsOf(g.p, 1))), inc: 1, lanes: g.chance(0.5),
+		rangeRecorder: g.rangeRecorder, inv: g.begin(g.p, 1, 1, len(recordsOf(g.p, 1))), inc: 1,
+		lanes: g.chance(0.5),
 	}}
 	if !sound && g.chance(g.lossy) {
 		m.loss = 0.2
 	}
-	m.stream = g.engine(m.rangeNetwork, g.view, idem.Config{ClaimByPartition: true}).Stream(context.Background(), m.done, nil)
+	m.stream = g.engine(m.rangeNetwork, g.view,
+		idem.Config{ClaimByPartition: true}).Stream(context.Background(), m.done, nil)
 	return m
 }
 
@@ -274,7 +279,8 @@ func (m *tracedMember) done(it *batch.Item) {
 	m.settled[i] = true
 }
 
-// assign assigns the partition to a process for a time, and commits what is settled. It returns the process if that is in the group afterwards.
+// assign assigns the partition to a process for a time, and commits what is settled. It returns the process
+// if that is in the group afterwards.
 func (g *tracedGroup) assign(m *tracedMember, sound bool) *tracedMember {
 	m.settledMu.Lock()
 	m.settled = make(map[int]bool)

@@ -12,22 +12,27 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
 
-// The price of a batch of 1,000 records in 3 partitions, in units and requests of DynamoDB, and the virtual time that it takes with requests of 5 ms.
+// The price of a batch of 1,000 records in 3 partitions, in units and requests of DynamoDB, and the virtual
+// time that it takes with requests of 5 ms.
 func TestPriceOfRanges(t *testing.T) {
 	const records, parts = 1000, 3
-	run := func(t *testing.T, db *dynamofake.Server, scheduler *batch.Scheduler, name string, first int) (dynamofake.Usage, time.Duration) {
+	run := func(t *testing.T, db *dynamofake.Server, scheduler *batch.Scheduler, name string,
+		first int) (dynamofake.Usage, time.Duration) {
 		t.Helper()
 		handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
 		lanes := make([][]*batch.Item, parts)
 		for i := range records {
 			p := i % parts
 			lanes[p] = append(lanes[p], &batch.Item{
-				Position: int64(first + i/parts), Task: idem.Task{Key: fmt.Sprint("ns#t#", name, i), Source: fmt.Sprintf("t-%d@%d", p, first+i/parts), Handler: handler},
+				Position: int64(first + i/parts),
+				Task: idem.Task{Key: fmt.Sprint("ns#t#", name, i),
+					Source: fmt.Sprintf("t-%d@%d", p, first+i/parts), Handler: handler},
 			})
 		}
 		var ranges []batch.Range
 		for p := range lanes {
-			ranges = append(ranges, batch.Range{Key: fmt.Sprintf("ns%%t-%d", p), Source: lanes[p][0].Task.Source, Items: lanes[p]})
+			ranges = append(ranges, batch.Range{Key: fmt.Sprintf("ns%%t-%d", p),
+				Source: lanes[p][0].Task.Source, Items: lanes[p]})
 		}
 		db.ResetUsage()
 		began := time.Now()
@@ -65,7 +70,8 @@ func TestPriceOfRanges(t *testing.T) {
 		} {
 			used, took := run(t, db, scheduler, b.name, b.first)
 			got := each(used)
-			t.Logf("%s from %d: %.4f write units, %.4f read units, %.4f requests a record, %v: %v", b.name, b.first, got.write, got.read, got.requests, took, used.Requests)
+			t.Logf("%s from %d: %.4f write units, %.4f read units, %.4f requests a record, %v: %v", b.name,
+				b.first, got.write, got.read, got.requests, took, used.Requests)
 			if got.write > b.most.write || got.read > b.most.read || got.requests > b.most.requests {
 				t.Errorf("%s from %d: %+v a record; want at most %+v", b.name, b.first, got, b.most)
 			}
@@ -73,7 +79,8 @@ func TestPriceOfRanges(t *testing.T) {
 	})
 }
 
-// The price of a long run of fresh items of a stream, in lanes of three ranges: by partition, and by key in each of them.
+// The price of a long run of fresh items of a stream, in lanes of three ranges: by partition, and by key in
+// each of them.
 func TestPriceOfRangesOfAStream(t *testing.T) {
 	const items, parts = 9_000, 3
 	for _, keys := range []int{1, 300} {
@@ -82,7 +89,8 @@ func TestPriceOfRangesOfAStream(t *testing.T) {
 				db, scheduler := dynamo(t, idem.Config{ClaimByPartition: true})
 				streamAll(scheduler, items, func(i int) *batch.Item {
 					p := i % parts
-					return &batch.Item{Lane: fmt.Sprintf("t/%d/%d", p, i/parts%keys), Range: fmt.Sprintf("ns%%t-%d", p), Position: int64(i / parts)}
+					return &batch.Item{Lane: fmt.Sprintf("t/%d/%d", p, i/parts%keys),
+						Range: fmt.Sprintf("ns%%t-%d", p), Position: int64(i / parts)}
 				})
 				used := db.Usage()
 				requests := 0
@@ -90,7 +98,8 @@ func TestPriceOfRangesOfAStream(t *testing.T) {
 					requests += n
 				}
 				write, read, each := used.WriteUnits/items, used.ReadUnits/items, float64(requests)/items
-				t.Logf("%.4f write units, %.4f read units, %.4f requests an item: %v", write, read, each, used.Requests)
+				t.Logf("%.4f write units, %.4f read units, %.4f requests an item: %v", write, read, each,
+					used.Requests)
 				if write > 1.02 || read > 1 || each > 0.06 {
 					t.Errorf("%.4f write units, %.4f read units, %.4f requests an item; want at most 1.02, 1 and 0.06", write, read, each)
 				}

@@ -22,8 +22,8 @@ const (
 	DefaultMaxBackoff  = time.Minute
 )
 
-// ErrOverrun means that a handler or a dead-letter sink had not returned when the run ended, although its context had ended.
-// The key stays claimed until the lease ends.
+// ErrOverrun means that a handler or a dead-letter sink had not returned when the run ended, although its
+// context had ended. The key stays claimed until the lease ends.
 var ErrOverrun = errors.New("batch: a handler did not return when its context ended")
 
 // ErrBehind means that an item was not tried, because an earlier item of its lane is not settled.
@@ -33,9 +33,9 @@ var ErrBehind = errors.New("batch: not tried: an earlier item of its lane is not
 type Config struct {
 	// Concurrency is the number of items handled at once (default DefaultConcurrency).
 	Concurrency int
-	// Backoff is the time before an item of a Stream is tried for the second time (default DefaultBackoff). It doubles with each
-	// try, up to MaxBackoff (default DefaultMaxBackoff), less a random part of up to a half. An item whose handler failed also waits for
-	// idem.Config.RetryDelay.
+	// Backoff is the time before an item of a Stream is tried for the second time (default DefaultBackoff).
+	// It doubles with each try, up to MaxBackoff (default DefaultMaxBackoff), less a random part of up to a
+	// half. An item whose handler failed also waits for idem.Config.RetryDelay.
 	Backoff    time.Duration
 	MaxBackoff time.Duration
 }
@@ -65,8 +65,8 @@ func (c Config) pauseFor(n int) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter needs no cryptographic randomness
 }
 
-// Scheduler runs items through an engine. It estimates the latency of handlers, so a process should have one. It is safe for
-// concurrent use.
+// Scheduler runs items through an engine. It estimates the latency of handlers, so a process should have one.
+// It is safe for concurrent use.
 type Scheduler struct {
 	engine  *idem.Engine
 	cfg     Config
@@ -86,11 +86,12 @@ func New(engine *idem.Engine, cfg Config) (*Scheduler, error) {
 	return &Scheduler{engine: engine, cfg: cfg}, nil
 }
 
-// Run executes the items of the lanes and returns when each has ended. If ctx has a deadline, Run returns before it in any
-// case. It then returns the items whose handlers have not returned, which have the State Overrun. The process should then end.
+// Run executes the items of the lanes and returns when each has ended. If ctx has a deadline, Run returns
+// before it in any case. It then returns the items whose handlers have not returned, which have the State
+// Overrun. The process should then end.
 //
-// The leases of ranges hold their items: they are claimed first, and released at the end. Items of the lanes that belong to no range are claimed by
-// their keys.
+// The leases of ranges hold their items: they are claimed first, and released at the end. Items of the lanes
+// that belong to no range are claimed by their keys.
 func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item, ranges ...Range) (overruns []*Item) {
 	session := s.engine.Session(ctx)
 	defer session.Close()
@@ -110,7 +111,8 @@ func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item, ranges ...Range) (
 	return overruns
 }
 
-// heldBack returns what is left of the lanes that an outage of what the handler needs has held back, if it has ended.
+// heldBack returns what is left of the lanes that an outage of what the handler needs has held back, if it
+// has ended.
 func (r *run) heldBack() (lanes [][]*Item) {
 	if _, down := r.scheduler.engine.HandlerDown(); down {
 		return nil
@@ -163,7 +165,8 @@ func newRun(s *Scheduler, session *idem.Session, lanes [][]*Item) *run {
 	return r
 }
 
-// run starts the lanes and returns when all have ended, or when the caller must answer although some have not ended.
+// run starts the lanes and returns when all have ended, or when the caller must answer although some have not
+// ended.
 func (r *run) run() (overruns []*Item) {
 	ended := make(chan *lane, len(r.lanes))
 	started := r.start(ended)
@@ -180,10 +183,11 @@ func (r *run) run() (overruns []*Item) {
 	return nil
 }
 
-// start starts each lane when there is a slot for it, so that the number of goroutines is bounded by the slots and not by the
-// lanes. It returns how many lanes it has started.
+// start starts each lane when there is a slot for it, so that the number of goroutines is bounded by the
+// slots and not by the lanes. It returns how many lanes it has started.
 //
-// A goroutine whose lane has ended takes another lane, because its stack has already grown to the size that a handler needs.
+// A goroutine whose lane has ended takes another lane, because its stack has already grown to the size that a
+// handler needs.
 func (r *run) start(ended chan<- *lane) (started int) {
 	next := make(chan *lane)
 	defer close(next)
@@ -216,8 +220,8 @@ func work(l *lane, next <-chan *lane, ended chan<- *lane) {
 	}
 }
 
-// giveUp returns a channel that fires when the run must return. The session's last context has ended by then, so handlers that
-// observe their context have returned.
+// giveUp returns a channel that fires when the run must return. The session's last context has ended by then,
+// so handlers that observe their context have returned.
 func giveUp(session *idem.Session) (<-chan time.Time, func()) {
 	at, bounded := session.GiveUpAt()
 	if !bounded {
@@ -227,7 +231,8 @@ func giveUp(session *idem.Session) (<-chan time.Time, func()) {
 	return timer.C, func() { timer.Stop() }
 }
 
-// abandon marks the lanes that have not ended as overruns. Their goroutines still run, so their items are not read any more.
+// abandon marks the lanes that have not ended as overruns. Their goroutines still run, so their items are not
+// read any more.
 func (r *run) abandon() (overruns []*Item) {
 	for i := range r.lanes {
 		if l := &r.lanes[i]; !l.done {
@@ -241,8 +246,8 @@ func notStarted(err error) idem.Outcome {
 	return idem.Outcome{Kind: idem.NotStarted, Err: fmt.Errorf("%w: %w", idem.ErrDeadlineNear, err)}
 }
 
-// estimate is the latency estimate: a moving average of the time from the start of an item to the return of its handler. The
-// zero value has no estimate. It is safe for concurrent use.
+// estimate is the latency estimate: a moving average of the time from the start of an item to the return of
+// its handler. The zero value has no estimate. It is safe for concurrent use.
 type estimate struct{ ns atomic.Int64 }
 
 // note adds an item's time. Of two concurrent calls one may be lost.
@@ -257,7 +262,8 @@ func (e *estimate) note(took time.Duration) {
 // raise makes the estimate at least as long as an item is known to take.
 func (e *estimate) raise(took time.Duration) { e.ns.Store(max(e.ns.Load(), int64(took))) }
 
-// fit returns how many of n items are estimated to begin within the time given, one after another: one if there is no estimate.
+// fit returns how many of n items are estimated to begin within the time given, one after another: one if
+// there is no estimate.
 func (e *estimate) fit(n int, within time.Duration) int {
 	if ns := e.ns.Load(); ns > 0 {
 		return max(1, int(min(int64(n), int64(within)/ns)))

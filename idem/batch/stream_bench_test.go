@@ -14,7 +14,8 @@ import (
 // BenchmarkStream handles items with a trivial handler on the memory store, with 2,000 in progress.
 func BenchmarkStream(b *testing.B) {
 	const inProgress = 2000
-	for _, bm := range []struct{ batch, lanes int }{{25, 1}, {25, 12}, {25, 1000}, {25, 0}, {100, 12}, {1, 12}} {
+	for _, bm := range []struct{ batch, lanes int }{{25, 1}, {25, 12}, {25, 1000}, {25, 0}, {100, 12},
+		{1, 12}} {
 		b.Run(fmt.Sprintf("%d lanes, %d elements in a request", bm.lanes, bm.batch), func(b *testing.B) {
 			engine, err := idem.New(memstore.New(memstore.Config{BatchSize: bm.batch}), idem.Config{})
 			if err != nil {
@@ -37,7 +38,8 @@ func BenchmarkStream(b *testing.B) {
 				if bm.lanes > 0 {
 					lane = strconv.Itoa(n % bm.lanes)
 				}
-				stream.Add(&batch.Item{Lane: lane, Task: idem.Task{Key: key, Source: "payments-3@17", Handler: handler}})
+				stream.Add(&batch.Item{Lane: lane,
+					Task: idem.Task{Key: key, Source: "payments-3@17", Handler: handler}})
 			}
 			for range inProgress {
 				slots <- struct{}{}

@@ -99,7 +99,8 @@ type streaming struct {
 }
 
 func newStreaming(t testing.TB, cfg idem.Config, scheduling batch.Config) *streaming {
-	s := &streaming{TB: t, store: &spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}), latency: 5 * time.Millisecond}}
+	s := &streaming{TB: t, store: &spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}),
+		latency: 5 * time.Millisecond}}
 	s.start(t.Context(), cfg, scheduling)
 	return s
 }
@@ -132,7 +133,8 @@ func (s *streaming) note(to *[]string) func(*batch.Item) {
 	}
 }
 
-// item returns an item that makes the request of its key. Its handler takes 1 ms and then calls handle, if it is not nil.
+// item returns an item that makes the request of its key. Its handler takes 1 ms and then calls handle, if it
+// is not nil.
 func (s *streaming) item(source, key string, handle func(ctx context.Context) error) *batch.Item {
 	return &batch.Item{Task: idem.Task{Key: key, Source: source, Fingerprint: idem.FingerprintOf([]byte(key)),
 		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
@@ -196,9 +198,11 @@ func TestStreamSendsFullRequests(t *testing.T) {
 					claims += (n + 24) / 25
 				}
 				if limit := total/25 + 10; claims > limit {
-					t.Errorf("%d requests of claims; want at most %d; calls of %v", claims, limit, s.store.claims)
+					t.Errorf("%d requests of claims; want at most %d; calls of %v", claims, limit,
+						s.store.claims)
 				}
-				if limit := total/25 + 10; lanes > 1 && s.store.settles > limit { // one lane completes as fast as its handlers return
+				if limit := total/25 + 10; lanes > 1 && s.store.settles > limit {
+					// one lane completes as fast as its handlers return
 					t.Errorf("%d requests of completions; want at most %d", s.store.settles, limit)
 				}
 				s.close()

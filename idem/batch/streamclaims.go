@@ -8,19 +8,22 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// A stream sends claims for the next items of its lanes, one of each lane in turn, before their turn. A request is sent when it is
-// full, or when a lane can do nothing without it, no lane is ready, and no other request is in progress. A full request has as many
-// claims as the store takes, but no more than the handlers begin soon. So many are claimed ahead of them, or two full requests. More would
-// not make the stream faster, and other processes take over the claims of one that dies one at a time.
+// A stream sends claims for the next items of its lanes, one of each lane in turn, before their turn. A
+// request is sent when it is full, or when a lane can do nothing without it, no lane is ready, and no other
+// request is in progress. A full request has as many claims as the store takes, but no more than the handlers
+// begin soon. So many are claimed ahead of them, or two full requests. More would not make the stream faster,
+// and other processes take over the claims of one that dies one at a time.
 //
-// No claims are sent for items that are estimated to begin only after their claims have waited too long: by the latency of the lane for
-// the items of a lane, and by that of all lanes for their number. A claim that has waited too long nevertheless is released.
+// No claims are sent for items that are estimated to begin only after their claims have waited too long: by
+// the latency of the lane for the items of a lane, and by that of all lanes for their number. A claim that
+// has waited too long nevertheless is released.
 //
-// With ranges (streamranges.go), the keys are read instead, many more in a request, and only those are claimed that the lease of the range does not hold.
+// With ranges (streamranges.go), the keys are read instead, many more in a request, and only those are
+// claimed that the lease of the range does not hold.
 //
-// An item that shares its key with an earlier one of its lane is passed over, if it makes the same request: it will take that
-// one's outcome. Nothing is claimed behind an item that must wait for an item of another lane. Without this rule two lanes could
-// wait for each other.
+// An item that shares its key with an earlier one of its lane is passed over, if it makes the same request:
+// it will take that one's outcome. Nothing is claimed behind an item that must wait for an item of another
+// lane. Without this rule two lanes could wait for each other.
 
 // streamClaims is the state of a stream's claims. It is guarded by Stream.mu.
 type streamClaims struct {
@@ -32,10 +35,11 @@ type streamClaims struct {
 	latency  estimate          // of these calls
 	releases []*streamItem     // to be sent
 	relCalls int               // calls of Session.Release in progress
-	suspects bool              // the last answer had a key of a dead owner: more may follow, and each releases all claims
-	failures int               // consecutive calls without an answer of the store
-	pause    *time.Timer       // after a failure
-	sweep    *time.Timer       // releases claims that have waited too long; nil if there are none
+	// the last answer had a key of a dead owner: more may follow, and each releases all claims
+	suspects bool
+	failures int         // consecutive calls without an answer of the store
+	pause    *time.Timer // after a failure
+	sweep    *time.Timer // releases claims that have waited too long; nil if there are none
 }
 
 func (c *streamClaims) stop() {
@@ -112,13 +116,15 @@ func (st *Stream) room() int {
 	return limit - claims.ahead
 }
 
-// beginSoon returns how many items the handlers are estimated to begin in twice the time in which claims are answered.
+// beginSoon returns how many items the handlers are estimated to begin in twice the time in which claims are
+// answered.
 func (st *Stream) beginSoon() int {
 	answer := 2 * time.Duration(st.claims.latency.ns.Load()) //nolint:mnd // some requests take longer than the average
 	return st.scheduler.cfg.Concurrency * st.scheduler.latency.fit(maxFit, answer)
 }
 
-// sendClaims sends the claims that can be sent. If each claim is a request of its own, the workers send them; see work.
+// sendClaims sends the claims that can be sent. If each claim is a request of its own, the workers send them;
+// see work.
 func (st *Stream) sendClaims() {
 	if st.batch == 1 {
 		return
@@ -257,7 +263,8 @@ func (st *Stream) answered(items []*streamItem) {
 		it.phase = claimed
 		suspect = suspect || it.claim.State() == store.ClaimLeaseOver
 		switch {
-		case it.claim.LeaseLost(), it.lane.within != nil && !it.lane.within.open: // it is looked up again under another lease
+		case it.claim.LeaseLost(), it.lane.within != nil && !it.lane.within.open:
+			// it is looked up again under another lease
 			it.unclaim()
 		case st.unavailable(it):
 			failed = append(failed, it)
@@ -273,11 +280,12 @@ func (st *Stream) answered(items []*streamItem) {
 
 // unavailable reports whether the store did not answer a claim, and the handler must not be called.
 func (st *Stream) unavailable(it *streamItem) bool {
-	return errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) && !st.scheduler.engine.FailsOpen(it.claim.Err())
+	return errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) &&
+		!st.scheduler.engine.FailsOpen(it.claim.Err())
 }
 
-// noteFailures delays the claims that the store has not answered. If it has answered none of a call, it delays all claims. One item
-// is reported.
+// noteFailures delays the claims that the store has not answered. If it has answered none of a call, it
+// delays all claims. One item is reported.
 func (st *Stream) noteFailures(failed []*streamItem, all bool) {
 	claims := &st.claims
 	if !all {
@@ -301,7 +309,8 @@ func (st *Stream) resumeClaims() {
 	st.proceed()
 }
 
-// pauseOfClaims returns the time before the next claim after the store has not answered one: at most the breaker's cooldown.
+// pauseOfClaims returns the time before the next claim after the store has not answered one: at most the
+// breaker's cooldown.
 func (st *Stream) pauseOfClaims() time.Duration {
 	cfg := st.scheduler.cfg
 	cfg.MaxBackoff = max(cfg.Backoff, st.scheduler.engine.Config().BreakerCooldown)
@@ -317,8 +326,8 @@ func (st *Stream) unclaimAll() {
 	}
 }
 
-// unclaim releases the claims of the lane's items that have not begun. Of a lane whose next item is to be handled alone, the items
-// stay that must be handled alone after it.
+// unclaim releases the claims of the lane's items that have not begun. Of a lane whose next item is to be
+// handled alone, the items stay that must be handled alone after it.
 func (l *streamLane) unclaim() {
 	keep, left := l.state == laneSuspect, l.ahead
 	for i := 0; left > 0 && i < len(l.queue); i++ {
@@ -326,7 +335,8 @@ func (l *streamLane) unclaim() {
 		if it.phase == claiming || it.phase == claimed {
 			left--
 		}
-		if keep = keep && it.phase == claimed && it.claim.State() == store.ClaimLeaseOver; !keep && it.phase == claimed {
+		if keep = keep && it.phase == claimed && it.claim.State() == store.ClaimLeaseOver; !keep &&
+			it.phase == claimed {
 			it.unclaim()
 		}
 	}

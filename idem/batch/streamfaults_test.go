@@ -15,8 +15,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// While the store is down no handler is called, and one request at a time tries the store. The stream goes on within twice the
-// breaker's cooldown.
+// While the store is down no handler is called, and one request at a time tries the store. The stream goes on
+// within twice the breaker's cooldown.
 func TestStreamWaitsWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
@@ -54,12 +54,14 @@ func TestStreamWaitsWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-// Items with the key of an item in progress take its outcome without a request, in any lane, unless they make another request.
+// Items with the key of an item in progress take its outcome without a request, in any lane, unless they make
+// another request.
 func TestStreamSharesTheOutcomeOfDuplicates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
 		slow := func(context.Context) error { pass(time.Second); return nil }
-		s.stream.Add(in("a", s.item("a1", "k", slow), s.item("a2", "k", nil), s.item("a3", "a3", nil), s.item("a4", "k", nil))...)
+		s.stream.Add(in("a", s.item("a1", "k", slow), s.item("a2", "k", nil), s.item("a3", "a3", nil),
+			s.item("a4", "k", nil))...)
 		pass(100 * time.Millisecond)
 		s.stream.Add(in("b", s.item("b1", "k", nil), s.item("b2", "b2", nil))...)
 		other := s.item("c1", "k", nil)
@@ -70,12 +72,14 @@ func TestStreamSharesTheOutcomeOfDuplicates(t *testing.T) {
 		slices.Sort(s.calls)
 		slices.Sort(s.ended)
 		s.want("calls", &s.calls, "a3", "b2", "k")
-		s.want("settled", &s.ended, "a1 Executed", "a2 Executed duplicate", "a3 Executed", "a4 Executed duplicate",
+		s.want("settled", &s.ended, "a1 Executed", "a2 Executed duplicate", "a3 Executed",
+			"a4 Executed duplicate",
 			"b1 Executed duplicate", "b2 Executed")
 		s.close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.retried) == 0 || slices.ContainsFunc(s.retried, func(text string) bool { return text != "c1 Mismatched" }) {
+		if len(s.retried) == 0 || slices.ContainsFunc(s.retried,
+			func(text string) bool { return text != "c1 Mismatched" }) {
 			t.Errorf("retried: %v", s.retried)
 		}
 	})
@@ -125,14 +129,16 @@ func TestStreamRunsTheSubstituteOfAnItemWhoseKeyIsRefused(t *testing.T) {
 func (s *streaming) hold(key string, lease time.Duration) {
 	s.Helper()
 	res := s.store.Store.Claim(context.Background(), []store.ClaimRequest{{
-		Key: key, Owner: "another", Fingerprint: idem.FingerprintOf([]byte(key)), Lease: lease, Retention: time.Hour,
+		Key: key, Owner: "another", Fingerprint: idem.FingerprintOf([]byte(key)), Lease: lease,
+		Retention: time.Hour,
 	}})[0]
 	if res.State != store.Claimed {
 		s.Fatalf("state %v: %v", res.State, res.Err)
 	}
 }
 
-// An item whose key is in flight elsewhere waits for it without a slot, and its lane's claims are released meanwhile.
+// An item whose key is in flight elsewhere waits for it without a slot, and its lane's claims are released
+// meanwhile.
 func TestStreamWaitsForAKeyInFlightElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{Concurrency: 1})
@@ -144,7 +150,8 @@ func TestStreamWaitsForAKeyInFlightElsewhere(t *testing.T) {
 		pass(10 * time.Second)
 		s.want("settled", &s.ended, executed("w1", "w2", "b1", "b2")...)
 		for _, key := range []string{"a2", "a3"} {
-			if entry, err := s.store.Get(context.Background(), key); err != nil || !entry.Released() || entry.Attempts != 0 {
+			if entry, err := s.store.Get(context.Background(), key); err != nil || !entry.Released() ||
+				entry.Attempts != 0 {
 				t.Errorf("%s was not claimed and released: %+v, %v", key, entry, err)
 			}
 		}
@@ -208,7 +215,8 @@ func TestStreamReleasesClaimsThatHaveWaitedTooLong(t *testing.T) {
 		s := newStreaming(t, idem.Config{Lease: 8 * time.Second}, batch.Config{Concurrency: 1})
 		s.add("warm up", "w1", "w2")
 		pass(time.Second)
-		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error { pass(time.Minute); return nil }))...)
+		s.stream.Add(in("a", s.item("a1", "a1",
+			func(context.Context) error { pass(time.Minute); return nil }))...)
 		s.add("a", numbered(40)...)
 		pass(time.Second)
 		if n := s.held(); n < 20 {

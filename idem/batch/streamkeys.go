@@ -1,14 +1,15 @@
 package batch
 
-// This file is about items of a stream that share a key. One of them uses the key: from when its claim is sent until it has ended
-// or its claim was released. An item with the same key and the same request takes its outcome, and its lane goes on as soon as the
-// user's handler has returned. An item with another request waits for the user's end.
+// This file is about items of a stream that share a key. One of them uses the key: from when its claim is
+// sent until it has ended or its claim was released. An item with the same key and the same request takes its
+// outcome, and its lane goes on as soon as the user's handler has returned. An item with another request
+// waits for the user's end.
 //
-// An item waits only when it is the next of its lane, which then holds no claims. So a user that has not begun does not wait for
-// an item of another lane for ever, and there is no deadlock.
+// An item waits only when it is the next of its lane, which then holds no claims. So a user that has not
+// begun does not wait for an item of another lane for ever, and there is no deadlock.
 
-// sharesWith reports whether an item makes the same request as the one that uses its key. The outcome of a substitute, which has a
-// key of its own, is not shared.
+// sharesWith reports whether an item makes the same request as the one that uses its key. The outcome of a
+// substitute, which has a key of its own, is not shared.
 func (it *streamItem) sharesWith(other *streamItem) bool {
 	return it.key == it.Task.Key && requestOf(&it.Task) == requestOf(&other.Task)
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// streamItem is an item of a stream. Its fields are guarded by Stream.mu, except those of Item while the item is handled.
+// streamItem is an item of a stream. Its fields are guarded by Stream.mu, except those of Item while the item
+// is handled.
 type streamItem struct {
 	*Item
 	lane   *streamLane
@@ -23,13 +24,14 @@ type streamItem struct {
 	unreported bool      // retry has not been called for its last outcome
 	removed    bool      // by Stop: nothing is called for it any more
 
-	open     bool   // it is in lane.open
-	returned bool   // its handler has returned
-	known    bool   // its outcome is known
-	again    bool   // it returns to its lane without an outcome, for example with another task (Item.Substitute)
-	key      string // the key that it uses
-	sharers  []*streamItem
-	waiting  []*streamLane // lanes whose next item has its key, and does not share its outcome yet
+	open     bool // it is in lane.open
+	returned bool // its handler has returned
+	known    bool // its outcome is known
+	// it returns to its lane without an outcome, for example with another task (Item.Substitute)
+	again   bool
+	key     string // the key that it uses
+	sharers []*streamItem
+	waiting []*streamLane // lanes whose next item has its key, and does not share its outcome yet
 }
 
 // itemPhase is where an item is between Add and its end.
@@ -293,7 +295,8 @@ func (l *streamLane) report(it *streamItem) {
 	l.notice(it)
 }
 
-// deliver calls done or retry for the lane's items that have been noticed. Stream.mu is held, but not during the calls.
+// deliver calls done or retry for the lane's items that have been noticed. Stream.mu is held, but not during
+// the calls.
 func (l *streamLane) deliver() {
 	l.noticing = true
 	for l.notices.len() > 0 {

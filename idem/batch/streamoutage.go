@@ -2,8 +2,9 @@ package batch
 
 import "time"
 
-// During an outage of what handlers need (idem.Config.OutageFailures) a stream releases the claims that it has sent ahead, and sends one at a time,
-// when the engine lets a task try the handler. Items that have failed or were refused wait until then. All go on when the outage ends.
+// During an outage of what handlers need (idem.Config.OutageFailures) a stream releases the claims that it
+// has sent ahead, and sends one at a time, when the engine lets a task try the handler. Items that have
+// failed or were refused wait until then. All go on when the outage ends.
 
 // streamOutage is the state of a stream during an outage. It is guarded by Stream.mu.
 type streamOutage struct {

@@ -7,9 +7,10 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// A stream holds the lease of each range of its items (Item.Range) from the first item until Stop. The keys of the items are read ahead, under the
-// lease, in the place of claims ahead; an item that the lease does not hold is claimed by its key (streamclaims.go). While the lease is not
-// held, no item of the range begins. If it is lost, it is claimed again, as by another owner: what was looked up is looked up again.
+// A stream holds the lease of each range of its items (Item.Range) from the first item until Stop. The keys
+// of the items are read ahead, under the lease, in the place of claims ahead; an item that the lease does not
+// hold is claimed by its key (streamclaims.go). While the lease is not held, no item of the range begins. If
+// it is lost, it is claimed again, as by another owner: what was looked up is looked up again.
 
 // streamRange is a range of a stream. Its fields are guarded by Stream.mu.
 type streamRange struct {
@@ -34,7 +35,8 @@ func (st *Stream) rangeOf(it *Item) *streamRange {
 	}
 	r := st.ranges[it.Range]
 	if r == nil {
-		r = &streamRange{stream: st, key: it.Range, source: it.Task.Source, last: it.Position, stopped: make(chan struct{}), left: make(chan struct{})}
+		r = &streamRange{stream: st, key: it.Range, source: it.Task.Source, last: it.Position,
+			stopped: make(chan struct{}), left: make(chan struct{})}
 		st.ranges[it.Range] = r
 		r.hold()
 	}
@@ -87,7 +89,8 @@ func (r *streamRange) sleep(d time.Duration) bool {
 	return false
 }
 
-// answered handles the answer to the nth claim of the lease. It returns the time before the next one, if there is to be one.
+// answered handles the answer to the nth claim of the lease. It returns the time before the next one, if
+// there is to be one.
 func (r *streamRange) answered(lease *idem.Range, n int) (pause time.Duration, again bool) {
 	st := r.stream
 	st.mu.Lock()
@@ -136,7 +139,8 @@ func (r *streamRange) shut() {
 	}
 }
 
-// elsewhere notes that another owner has the lease. So the store answers, and nothing is claimed by key any more.
+// elsewhere notes that another owner has the lease. So the store answers, and nothing is claimed by key any
+// more.
 func (r *streamRange) elsewhere() {
 	r.stream.mu.Lock()
 	defer r.stream.mu.Unlock()
@@ -149,7 +153,8 @@ func (r *streamRange) elsewhere() {
 // report reports one item of the range, which can't begin because the lease can't be claimed.
 func (r *streamRange) report(err error) {
 	for _, l := range r.stream.lanes {
-		if l.within != r || l.state != laneIdle || len(l.queue) == 0 || l.queue[0].phase != queued || l.queue[0].unreported {
+		if l.within != r || l.state != laneIdle || len(l.queue) == 0 || l.queue[0].phase != queued ||
+			l.queue[0].unreported {
 			continue
 		}
 		it := l.queue[0]
@@ -193,7 +198,8 @@ func (st *Stream) stopRanges(keys []string, lanes []*streamLane) (stopped []*str
 	return stopped
 }
 
-// leave releases the lease when the lanes, which have been stopped, have ended. If the stream ends before them, the lease ends by itself.
+// leave releases the lease when the lanes, which have been stopped, have ended. If the stream ends before
+// them, the lease ends by itself.
 func (r *streamRange) leave() {
 	defer close(r.left)
 	<-r.claimed

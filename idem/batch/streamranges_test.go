@@ -21,7 +21,8 @@ import (
 type members struct{ *partitions }
 
 func newMembers(t *testing.T, topic ...[]string) *members {
-	return &members{&partitions{T: t, store: memstore.New(memstore.Config{BatchSize: 25, MaxClockSkew: -1}), topic: topic}}
+	return &members{&partitions{T: t, store: memstore.New(memstore.Config{BatchSize: 25, MaxClockSkew: -1}),
+		topic: topic}}
 }
 
 // rangeStream is the stream of a process.
@@ -66,10 +67,13 @@ func (s *rangeStream) add(partition, from, to int) {
 	for offset := from; offset < to; offset++ {
 		key := s.topic[partition][offset]
 		items = append(items, &batch.Item{
-			Lane: fmt.Sprintf("t/%d/", partition), Range: fmt.Sprintf("ns%%t-%d", partition), Position: int64(offset),
+			Lane: fmt.Sprintf("t/%d/", partition), Range: fmt.Sprintf("ns%%t-%d", partition),
+			Position: int64(offset),
 			Task: idem.Task{
-				Key: key, Fingerprint: store.FingerprintOf([]byte(key)), Source: fmt.Sprintf("t-%d@%d", partition, offset),
-				DeadLetters: idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { s.letter(key); return nil }),
+				Key: key, Fingerprint: store.FingerprintOf([]byte(key)),
+				Source: fmt.Sprintf("t-%d@%d", partition, offset),
+				DeadLetters: idem.DeadLetterFunc(
+					func(context.Context, idem.DeadLetter) error { s.letter(key); return nil }),
 				Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 					a, _ := idem.AttemptFrom(ctx)
 					s.ran(fmt.Sprintf("%s attempt %d", key, a.Number))
@@ -132,7 +136,8 @@ func TestStreamHoldsTheLeaseOfItsPartition(t *testing.T) {
 			t.Errorf("the lease is %+v, its range %+v", lease, lease.Range)
 		}
 		s.requests.mu.Lock()
-		claims := slices.DeleteFunc(s.requests.asked, func(what string) bool { return !strings.HasPrefix(what, "claim") })
+		claims := slices.DeleteFunc(s.requests.asked,
+			func(what string) bool { return !strings.HasPrefix(what, "claim") })
 		s.requests.mu.Unlock()
 		if !slices.Equal(claims, []string{"claim 1"}) {
 			t.Errorf("claims: %q; want that of the lease", claims)
@@ -187,7 +192,8 @@ func TestStreamReservesPositions(t *testing.T) {
 	})
 }
 
-// The records that a dead process may have begun are claimed by key, and their attempts are counted. Those above are not.
+// The records that a dead process may have begun are claimed by key, and their attempts are counted. Those
+// above are not.
 func TestStreamAfterADeadOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		topic := make([]string, 3000)
@@ -234,7 +240,8 @@ func TestStreamAfterADeadOwner(t *testing.T) {
 	})
 }
 
-// A settlement without an answer: the next try claims the key with another token, and finds the entry if there is one. The lease is released.
+// A settlement without an answer: the next try claims the key with another token, and finds the entry if
+// there is one. The lease is released.
 func TestStreamClaimsAKeyWhoseSettlementHasNoAnswer(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		t.Run(fmt.Sprint("applied ", applied), func(t *testing.T) {
@@ -248,8 +255,14 @@ func TestStreamClaimsAKeyWhoseSettlementHasNoAnswer(t *testing.T) {
 				}
 				s := m.byPartition()
 				end := time.Now().Add(2 * rangeLease)
-				s.requests.lose = func(op string) bool { return op == "complete" && applied && time.Now().Before(end) }
-				s.requests.drop = func(op string) bool { return op == "complete" && !applied && time.Now().Before(end) }
+				s.requests.lose = func(op string) bool {
+					return op == "complete" && applied &&
+						time.Now().Before(end)
+				}
+				s.requests.drop = func(op string) bool {
+					return op == "complete" && !applied &&
+						time.Now().Before(end)
+				}
 				s.add(0, 0, 1)
 				pass(time.Minute)
 				if applied {
@@ -257,7 +270,8 @@ func TestStreamClaimsAKeyWhoseSettlementHasNoAnswer(t *testing.T) {
 					equal(t, "runs", len(tokens), 1)
 				} else {
 					s.wantEnd("a Executed")
-					if len(tokens) < 2 || !slices.IsSorted(tokens) || len(slices.Compact(slices.Clone(tokens))) != len(tokens) {
+					if len(tokens) < 2 || !slices.IsSorted(tokens) ||
+						len(slices.Compact(slices.Clone(tokens))) != len(tokens) {
 						t.Errorf("tokens %v; want one that grows", tokens)
 					}
 				}
@@ -270,7 +284,8 @@ func TestStreamClaimsAKeyWhoseSettlementHasNoAnswer(t *testing.T) {
 	}
 }
 
-// A partition that is revoked while a settlement has no answer: its lease is not released, and the next owner claims the keys.
+// A partition that is revoked while a settlement has no answer: its lease is not released, and the next owner
+// claims the keys.
 func TestStreamKeepsTheLeaseOfAKeyThatMayHaveNoEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "b"})
@@ -297,7 +312,8 @@ func TestStreamKeepsTheLeaseOfAKeyThatMayHaveNoEntry(t *testing.T) {
 	})
 }
 
-// A rebalance while a handler runs: the next owner waits until the handler has returned and the lease is released.
+// A rebalance while a handler runs: the next owner waits until the handler has returned and the lease is
+// released.
 func TestStreamReleasesTheLeaseWhenItsHandlersHaveReturned(t *testing.T) {
 	for _, drain := range []time.Duration{time.Second, time.Minute} {
 		t.Run(drain.String(), func(t *testing.T) {
@@ -318,7 +334,8 @@ func TestStreamReleasesTheLeaseWhenItsHandlersHaveReturned(t *testing.T) {
 				equal(t, "handlers that still run", len(running), map[bool]int{true: 1}[drain < rangeLease])
 				two.add(0, 0, 3)
 				pass(2 * rangeLease)
-				m.wantRuns(map[bool][]string{true: {"a attempt 1"}, false: {"a attempt 1", "b attempt 1", "c attempt 1"}}[drain < rangeLease]...)
+				m.wantRuns(map[bool][]string{true: {"a attempt 1"},
+					false: {"a attempt 1", "b attempt 1", "c attempt 1"}}[drain < rangeLease]...)
 				pass(2 * rangeLease)
 				m.wantRuns("a attempt 1", "b attempt 1", "c attempt 1")
 				two.wantEnd("a Replayed", "b Executed", "c Executed")
@@ -327,7 +344,8 @@ func TestStreamReleasesTheLeaseWhenItsHandlersHaveReturned(t *testing.T) {
 	}
 }
 
-// A process that stands still beyond its lease: its late completion finds the entry of the next owner, and it claims the lease again.
+// A process that stands still beyond its lease: its late completion finds the entry of the next owner, and it
+// claims the lease again.
 func TestStreamThatLosesItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "b"})

@@ -21,7 +21,8 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
 
-// The requests to DynamoDB for an item of a stream, with 2,000 items in progress, in 12 lanes and in 1,000. Requests take 5 ms of virtual time.
+// The requests to DynamoDB for an item of a stream, with 2,000 items in progress, in 12 lanes and in 1,000.
+// Requests take 5 ms of virtual time.
 func TestRequestsOfAStream(t *testing.T) {
 	for _, lanes := range []int{12, 1000} {
 		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
@@ -33,7 +34,8 @@ func TestRequestsOfAStream(t *testing.T) {
 				}{{"fresh", 0.09}, {"duplicates", 0.06}} {
 					db.ResetUsage()
 					const items = 5_000
-					streamAll(scheduler, items, func(i int) *batch.Item { return &batch.Item{Lane: fmt.Sprint(i % lanes)} })
+					streamAll(scheduler, items,
+						func(i int) *batch.Item { return &batch.Item{Lane: fmt.Sprint(i % lanes)} })
 					requests := 0
 					for _, n := range db.Usage().Requests {
 						requests += n
@@ -41,7 +43,8 @@ func TestRequestsOfAStream(t *testing.T) {
 					each := float64(requests) / items
 					t.Logf("%s: %.4f requests an item", round.name, each)
 					if each > round.limit {
-						t.Errorf("%s: %.4f requests an item; want at most %v: %v", round.name, each, round.limit, db.Usage().Requests)
+						t.Errorf("%s: %.4f requests an item; want at most %v: %v", round.name, each,
+							round.limit, db.Usage().Requests)
 					}
 				}
 			})
@@ -84,7 +87,8 @@ func dynamo(t *testing.T, cfg idem.Config) (*dynamofake.Server, *batch.Scheduler
 		t.Fatal(err)
 	}
 	client := dynamostore.NewClient(aws.Config{
-		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: called{db},
+		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient: called{db},
 	}, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String("http://dynamodb.test") })
 	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
 		t.Fatal(err)
@@ -104,19 +108,27 @@ func dynamo(t *testing.T, cfg idem.Config) (*dynamofake.Server, *batch.Scheduler
 	return db, scheduler
 }
 
-// Other processes take over the keys of one that dies one at a time. So a stream claims few keys ahead of its handlers: as many as keep them
-// busy, in requests of as many claims as there are handlers.
+// Other processes take over the keys of one that dies one at a time. So a stream claims few keys ahead of its
+// handlers: as many as keep them busy, in requests of as many claims as there are handlers.
 func TestStreamClaimsFewKeysAheadOfItsHandlers(t *testing.T) {
 	const slots, rounds, items = 8, 200, 4000
 	for _, size := range []int{25, 100} {
 		for _, took := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, time.Second} {
 			t.Run(fmt.Sprintf("handlers of %v, %d claims in a request", took, size), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := &streaming{TB: t, store: &spyStore{Store: memstore.New(memstore.Config{BatchSize: size}), latency: 5 * time.Millisecond}}
+					s := &streaming{TB: t,
+						store: &spyStore{Store: memstore.New(memstore.Config{BatchSize: size}),
+							latency: 5 * time.Millisecond}}
 					s.start(t.Context(), idem.Config{}, batch.Config{Concurrency: slots})
 					for i := range items {
 						source := fmt.Sprint("k", i)
-						s.stream.Add(in(source, s.item(source, source, func(context.Context) error { pass(took - time.Millisecond); return nil }))...)
+						s.stream.Add(in(source,
+							s.item(source, source,
+								func(context.Context) error {
+									pass(
+										took - time.Millisecond)
+									return nil
+								}))...)
 					}
 					most := 0
 					for began := time.Now(); time.Since(began) < rounds*took; pass(took / 3) {
@@ -150,7 +162,8 @@ func TestStreamClaimsBehindHandlersThatHangHoldUpNoOtherLane(t *testing.T) {
 		pass(time.Second)
 		for i := range slots - 1 {
 			lane := fmt.Sprint("hangs", i)
-			s.stream.Add(in(lane, s.item("", lane, func(context.Context) error { pass(time.Hour); return nil }))...)
+			s.stream.Add(in(lane, s.item("", lane,
+				func(context.Context) error { pass(time.Hour); return nil }))...)
 			for n := range 50 {
 				s.add(lane, fmt.Sprint(lane, "-", n))
 			}

@@ -8,15 +8,18 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// A stream has at most Config.Concurrency workers, which are started when they are needed and end with the stream. A worker handles one
-// item of each ready lane in turn, and waits when there is none. A worker takes many items because its stack has already grown to the
-// size that a handler needs. If each claim is a request of its own, a worker also sends claims, because no claim is sent then for which
-// there would be no worker when it is answered.
+// A stream has at most Config.Concurrency workers, which are started when they are needed and end with the
+// stream. A worker handles one item of each ready lane in turn, and waits when there is none. A worker takes
+// many items because its stack has already grown to the size that a handler needs. If each claim is a request
+// of its own, a worker also sends claims, because no claim is sent then for which there would be no worker
+// when it is answered.
 //
-// A key whose owner's lease is over is taken over as in isolate.go: while it is the next of its lane, no other handler begins, no
-// claim is sent, and all claims are released. When nothing is in progress any more, a worker claims the key and handles the item.
+// A key whose owner's lease is over is taken over as in isolate.go: while it is the next of its lane, no
+// other handler begins, no claim is sent, and all claims are released. When nothing is in progress any more,
+// a worker claims the key and handles the item.
 
-// startWorker wakes or starts a worker if there is work for it. Only one is being started at a time; it starts the next one.
+// startWorker wakes or starts a worker if there is work for it. Only one is being started at a time; it
+// starts the next one.
 func (st *Stream) startWorker() {
 	if st.starting || st.idle == 0 && st.workers == st.scheduler.cfg.Concurrency || !st.hasWork() {
 		return
@@ -40,7 +43,8 @@ func (st *Stream) runnable() bool {
 		return false
 	case st.isolating():
 		claims := &st.claims
-		return !st.alone && st.running == 0 && claims.calls == 0 && claims.relCalls == 0 && len(claims.releases) == 0
+		return !st.alone && st.running == 0 && claims.calls == 0 && claims.relCalls == 0 &&
+			len(claims.releases) == 0
 	}
 	return st.ready.len() > 0
 }
@@ -126,7 +130,8 @@ func (l *streamLane) headIsSuspect() bool {
 }
 
 func (l *streamLane) headIsReady() bool {
-	return len(l.queue) > 0 && (l.queue[0].phase == claimed || l.queue[0].Unprotected && !l.queue[0].unreported)
+	return len(l.queue) > 0 && (l.queue[0].phase == claimed || l.queue[0].Unprotected &&
+		!l.queue[0].unreported)
 }
 
 // handle handles an item. st.mu is held, but not while the handler runs.
@@ -172,7 +177,8 @@ func (st *Stream) handleAlone(it *streamItem) {
 	}
 	out := st.session.Run(&it.claim)
 	if errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) {
-		// The key may have been taken over. Sent again, the claim would recognise itself, and the item would not be alone.
+		// The key may have been taken over. Sent again, the claim would recognise itself, and the item would
+		// not be alone.
 		it.claim = idem.Claim{Task: it.claim.Task}
 	}
 	st.tried(it, out)

@@ -30,7 +30,8 @@ func TestStopRemovesItemsThatHaveNotBegun(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
 		s.add("warm up", "w1", "w2")
 		pass(time.Second)
-		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error { pass(time.Second); return nil }))...)
+		s.stream.Add(in("a", s.item("a1", "a1",
+			func(context.Context) error { pass(time.Second); return nil }))...)
 		s.add("a", "a2", "a3")
 		s.add("b", "b1")
 		pass(500 * time.Millisecond)
@@ -58,7 +59,8 @@ func TestStopOfALaneThatWaitsToBeAlone(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
 		s.hold("b1", time.Second)
 		pass(2 * time.Second)
-		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error { pass(time.Second); return nil }))...)
+		s.stream.Add(in("a", s.item("a1", "a1",
+			func(context.Context) error { pass(time.Second); return nil }))...)
 		pass(100 * time.Millisecond)
 		s.add("b", "b1")
 		pass(100 * time.Millisecond)
@@ -76,7 +78,8 @@ func TestStopOfALaneThatWaitsToBeAlone(t *testing.T) {
 func TestStopReturnsTheItemsThatStillRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
-		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error { pass(time.Minute); return nil }))...)
+		s.stream.Add(in("a", s.item("a1", "a1",
+			func(context.Context) error { pass(time.Minute); return nil }))...)
 		pass(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -104,7 +107,8 @@ func TestStopWaitsForClaimsInProgress(t *testing.T) {
 		began := time.Now()
 		s.stream.Stop(t.Context(), isLane("a"))
 		equal(t, "time to stop", time.Since(began), 9*time.Second)
-		if entry, err := s.store.Get(context.Background(), "a1"); err != nil || !entry.Released() || entry.Attempts != 0 {
+		if entry, err := s.store.Get(context.Background(), "a1"); err != nil || !entry.Released() ||
+			entry.Attempts != 0 {
 			t.Errorf("%+v, %v", entry, err)
 		}
 		s.want("calls", &s.calls)
@@ -112,7 +116,8 @@ func TestStopWaitsForClaimsInProgress(t *testing.T) {
 	})
 }
 
-// Stop does not wait for claims in progress longer than its context, and they are released when they are answered.
+// Stop does not wait for claims in progress longer than its context, and they are released when they are
+// answered.
 func TestStopReleasesClaimsInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
@@ -128,7 +133,8 @@ func TestStopReleasesClaimsInProgress(t *testing.T) {
 		}
 		pass(10 * time.Minute)
 		s.want("settled", &s.ended, executed("b1")...)
-		if entry, err := s.store.Get(context.Background(), "a1"); err != nil || !entry.Released() || entry.Attempts != 0 {
+		if entry, err := s.store.Get(context.Background(), "a1"); err != nil || !entry.Released() ||
+			entry.Attempts != 0 {
 			t.Errorf("%+v, %v", entry, err)
 		}
 		s.close()
@@ -139,7 +145,8 @@ func TestStopReleasesClaimsInProgress(t *testing.T) {
 func TestStopDoesNotRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
-		s.stream.Add(in("a", s.item("a1", "a1", func(context.Context) error { pass(time.Second); return errBoom }))...)
+		s.stream.Add(in("a", s.item("a1", "a1",
+			func(context.Context) error { pass(time.Second); return errBoom }))...)
 		pass(500 * time.Millisecond)
 		if running := s.stream.Stop(t.Context(), isLane("a")); len(running) > 0 {
 			t.Errorf("%v still run", sources(running))
@@ -156,7 +163,8 @@ func TestCloseEndsAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{Concurrency: 1})
 		var cause error
-		s.stream.Add(in("a", s.item("a1", "a1", func(ctx context.Context) error { <-ctx.Done(); cause = ctx.Err(); return cause }))...)
+		s.stream.Add(in("a", s.item("a1", "a1",
+			func(ctx context.Context) error { <-ctx.Done(); cause = ctx.Err(); return cause }))...)
 		s.add("b", "b1")
 		pass(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -181,7 +189,8 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		s.start(ctx, idem.Config{}, batch.Config{Concurrency: 1})
-		s.stream.Add(in("a", s.item("a1", "a1", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))...)
+		s.stream.Add(in("a", s.item("a1", "a1",
+			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))...)
 		s.add("a", "a2")
 		s.add("b", "b1")
 		pass(time.Second)
@@ -193,7 +202,8 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Items are added while lanes are stopped and the stream is closed. After Close nothing is called and nothing is kept.
+// Items are added while lanes are stopped and the stream is closed. After Close nothing is called and nothing
+// is kept.
 func TestStreamIsSafeForConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreaming(t, idem.Config{}, batch.Config{Backoff: time.Millisecond})

@@ -23,14 +23,21 @@ const brokenLanes = 4
 func TestTracesOfBrokenLanesContradictTheModel(t *testing.T) {
 	dir := t.TempDir()
 	broken := map[string]func(context.Context, invocationStore, []store.Settlement) []error{
-		"claims that are not used stay": func(context.Context, invocationStore, []store.Settlement) []error { return nil },
-		"attempts of claims that are not used stay": func(ctx context.Context, s invocationStore, ss []store.Settlement) []error {
+		"claims that are not used stay": func(context.Context, invocationStore,
+			[]store.Settlement) []error {
+			return nil
+		},
+		"attempts of claims that are not used stay": func(ctx context.Context, s invocationStore,
+			ss []store.Settlement) []error {
 			for i := range ss {
 				ss[i].Refund = false
 			}
 			return s.Settle(ctx, ss)
 		},
-		"nothing": func(ctx context.Context, s invocationStore, ss []store.Settlement) []error { return s.Settle(ctx, ss) },
+		"nothing": func(ctx context.Context, s invocationStore,
+			ss []store.Settlement) []error {
+			return s.Settle(ctx, ss)
+		},
 	}
 	for name, release := range broken {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
@@ -39,7 +46,8 @@ func TestTracesOfBrokenLanesContradictTheModel(t *testing.T) {
 		for seed := range uint64(brokenLanes) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newLaneRecorder(seed)
-				r.lanes = map[string][]string{"p": {"A", "B", "C", "D", "E"}, "q": {"B", "C", "D", "E", "A"}, "r": {"C", "B", "A", "E", "D"}}
+				r.lanes = map[string][]string{"p": {"A", "B", "C", "D", "E"}, "q": {"B", "C", "D", "E", "A"},
+					"r": {"C", "B", "A", "E", "D"}}
 				r.run(t, func(s invocationStore) store.Store { return brokenStore{s, release} })
 				r.write(t, filepath.Join(dir, name))
 			})
@@ -51,7 +59,8 @@ func TestTracesOfBrokenLanesContradictTheModel(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	for name := range broken {
-		contradicted := strings.Count(string(out), fmt.Sprintf("%c%s%c", filepath.Separator, name, filepath.Separator))
+		contradicted := strings.Count(string(out),
+			fmt.Sprintf("%c%s%c", filepath.Separator, name, filepath.Separator))
 		if (contradicted > 0) != (name != "nothing") {
 			t.Errorf("%s: %d of %d traces contradict the model", name, contradicted, brokenLanes)
 		}

@@ -23,9 +23,10 @@ const (
 	tracedAttempts = 3 // MaxAttempts of docs/spec/tracelanes.cfg
 )
 
-// Invocations of several processes have lanes with the same keys in different orders, and are delivered again until all keys are settled. Each
-// attempt that is counted is a call of a handler: the claims that were not used are given back. If IDEMSK_TRACE_DIR names a folder, what the lanes did is
-// written there, and scripts/trace.sh compares it with docs/spec/batch.tla.
+// Invocations of several processes have lanes with the same keys in different orders, and are delivered again
+// until all keys are settled. Each attempt that is counted is a call of a handler: the claims that were not
+// used are given back. If IDEMSK_TRACE_DIR names a folder, what the lanes did is written there, and
+// scripts/trace.sh compares it with docs/spec/batch.tla.
 func TestLanesCountTheAttemptsThatTheyUse(t *testing.T) {
 	for seed := range uint64(tracedLanes) {
 		synctest.Test(t, func(t *testing.T) {
@@ -33,7 +34,8 @@ func TestLanesCountTheAttemptsThatTheyUse(t *testing.T) {
 			r.run(t, func(s invocationStore) store.Store { return s })
 			for e := range r.List(context.Background(), store.ListQuery{}) {
 				if calls := r.calls[e.Key]; e.Attempts != calls {
-					t.Errorf("seed %d: %s is %s after %d attempts, and its handler was called %d times", seed, e.Key, e.Status, e.Attempts, calls)
+					t.Errorf("seed %d: %s is %s after %d attempts, and its handler was called %d times", seed,
+						e.Key, e.Status, e.Attempts, calls)
 				}
 			}
 			r.write(t, os.Getenv("IDEMSK_TRACE_DIR"))
@@ -41,7 +43,8 @@ func TestLanesCountTheAttemptsThatTheyUse(t *testing.T) {
 	}
 }
 
-// laneEvent is a line of a trace: what a store did for an invocation, or the end of a handler or of an invocation.
+// laneEvent is a line of a trace: what a store did for an invocation, or the end of a handler or of an
+// invocation.
 type laneEvent struct {
 	Op    string `json:"op"`
 	Inv   string `json:"inv"`
@@ -70,7 +73,8 @@ type laneRecorder struct {
 // newLaneRecorder returns a store with random lanes.
 func newLaneRecorder(seed uint64) *laneRecorder {
 	r := &laneRecorder{
-		Store: memstore.New(memstore.Config{BatchSize: 25}), lanes: make(map[string][]string), rand: rand.New(rand.NewPCG(seed, 0)),
+		Store: memstore.New(memstore.Config{BatchSize: 25}), lanes: make(map[string][]string),
+		rand:  rand.New(rand.NewPCG(seed, 0)),
 		calls: make(map[string]int),
 	}
 	for _, inv := range []string{"p", "q", "r"} {
@@ -92,10 +96,12 @@ func (r *laneRecorder) run(t *testing.T, seen func(invocationStore) store.Store)
 	processes.Wait()
 }
 
-func (r *laneRecorder) process(t *testing.T, inv string, seen func(invocationStore) store.Store) *batch.Scheduler {
+func (r *laneRecorder) process(t *testing.T, inv string,
+	seen func(invocationStore) store.Store) *batch.Scheduler {
 	t.Helper()
 	// The model has no time: a released key can be claimed at once.
-	cfg := idem.Config{MaxAttempts: tracedAttempts, Wait: r.between(1, 400), RetryDelay: -1, OutageFailures: -1}
+	cfg := idem.Config{MaxAttempts: tracedAttempts, Wait: r.between(1, 400), RetryDelay: -1,
+		OutageFailures: -1}
 	engine, err := idem.New(seen(invocationStore{r, inv}), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +116,8 @@ func (r *laneRecorder) process(t *testing.T, inv string, seen func(invocationSto
 // deliveryLimit is the deadline of an invocation, which ends long before it.
 const deliveryLimit = 10 * time.Second
 
-// deliver delivers a lane until all of its records are settled, or for a number of times after which the lane is stuck.
+// deliver delivers a lane until all of its records are settled, or for a number of times after which the lane
+// is stuck.
 func (r *laneRecorder) deliver(scheduler *batch.Scheduler, inv string) {
 	for range 100 {
 		items := make([]*batch.Item, len(r.lanes[inv]))
@@ -129,7 +136,8 @@ func (r *laneRecorder) deliver(scheduler *batch.Scheduler, inv string) {
 }
 
 func (r *laneRecorder) item(inv, key string) *batch.Item {
-	return &batch.Item{Lane: inv, Task: idem.Task{Key: key, Source: inv, Fingerprint: idem.FingerprintOf([]byte(key)),
+	return &batch.Item{Lane: inv, Task: idem.Task{Key: key, Source: inv,
+		Fingerprint: idem.FingerprintOf([]byte(key)),
 		DeadLetters: idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { return nil }),
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			pass(r.between(8, 40)) //nolint:mnd // longer than a request, so that the completions are stored in the order of the lane
@@ -172,7 +180,8 @@ func (s invocationStore) Claim(ctx context.Context, reqs []store.ClaimRequest) [
 	results := s.Store.Claim(ctx, reqs)
 	for i := range results {
 		op := map[store.ClaimState]string{
-			store.Claimed: "claimed", store.ClaimInFlight: "inFlight", store.ClaimCompleted: "settled", store.ClaimFailed: "settled",
+			store.Claimed: "claimed", store.ClaimInFlight: "inFlight", store.ClaimCompleted: "settled",
+			store.ClaimFailed: "settled",
 		}[results[i].State]
 		s.observed(op, reqs[i].Key).request = request
 	}
@@ -240,7 +249,8 @@ func (r *laneRecorder) write(t *testing.T, dir string) {
 	}
 }
 
-// withWaits returns the events, and after the answers to a claim one for each key in flight that was not claimed again in the moment of the answer.
+// withWaits returns the events, and after the answers to a claim one for each key in flight that was not
+// claimed again in the moment of the answer.
 func (r *laneRecorder) withWaits() (all []*laneEvent) {
 	var waits []*laneEvent
 	for i, e := range r.events {
@@ -255,7 +265,8 @@ func (r *laneRecorder) withWaits() (all []*laneEvent) {
 	return all
 }
 
-// claimedAtOnce reports whether an invocation claimed a key again in the moment in which it was told that the key is in flight.
+// claimedAtOnce reports whether an invocation claimed a key again in the moment in which it was told that the
+// key is in flight.
 func claimedAtOnce(e *laneEvent, after []*laneEvent) bool {
 	for _, next := range after {
 		if next.Inv == e.Inv && next.Key == e.Key && next.request != nil {

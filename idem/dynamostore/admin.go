@@ -14,12 +14,14 @@ import (
 
 // Get implements store.Admin with one consistent read.
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
-	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: keyOf(key), ConsistentRead: aws.Bool(true)})
+	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: keyOf(key),
+		ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return store.Entry{}, s.explain("get", key, err)
 	}
 	if out.Item == nil {
-		return store.Entry{}, fmt.Errorf("dynamostore: get from table %s: %w: %q", s.table, store.ErrNotFound, key)
+		return store.Entry{}, fmt.Errorf("dynamostore: get from table %s: %w: %q", s.table, store.ErrNotFound,
+			key)
 	}
 	entry, err := decode(out.Item)
 	if err != nil {
@@ -28,8 +30,8 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	return entry, nil
 }
 
-// List implements store.Admin with an eventually consistent scan. The scan reads the whole table, at 1 read unit for 8 KB, even
-// if few entries match. It stops when the caller stops.
+// List implements store.Admin with an eventually consistent scan. The scan reads the whole table, at 1 read
+// unit for 8 KB, even if few entries match. It stops when the caller stops.
 func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		in := &dynamodb.ScanInput{TableName: &s.table}
@@ -52,7 +54,8 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Ent
 	}
 }
 
-func (s *Store) yieldPage(items []map[string]types.AttributeValue, q store.ListQuery, yield func(store.Entry, error) bool) bool {
+func (s *Store) yieldPage(items []map[string]types.AttributeValue, q store.ListQuery,
+	yield func(store.Entry, error) bool) bool {
 	now := s.clock.Now()
 	for _, av := range items {
 		entry, err := decode(av)

@@ -30,12 +30,13 @@ type open struct {
 	statement types.BatchStatementRequest
 }
 
-// claimBatch is claim for many keys. It inserts entries for absent keys. If a key exists, it applies the rules to the existing
-// entry and takes the key if they allow it. It repeats this until each claim is decided.
+// claimBatch is claim for many keys. It inserts entries for absent keys. If a key exists, it applies the
+// rules to the existing entry and takes the key if they allow it. It repeats this until each claim is
+// decided.
 //
-// An insert also finds out whether the item exists, so a new key costs no read. Kafka redelivers whole batches: if most keys of
-// the previous batch existed, claimBatch reads the next batch first and saves the refused writes. The leases of ranges are neither
-// read first nor counted.
+// An insert also finds out whether the item exists, so a new key costs no read. Kafka redelivers whole
+// batches: if most keys of the previous batch existed, claimBatch reads the next batch first and saves the
+// refused writes. The leases of ranges are neither read first nor counted.
 func (s *Store) claimBatch(ctx context.Context, reqs []store.ClaimRequest, results []store.ClaimResult) {
 	var claims, unread []open
 	readFirst := s.readFirst.Load()
@@ -87,7 +88,8 @@ func (s *Store) decide(reqs []store.ClaimRequest, claims []open, results []store
 				continue
 			}
 		}
-		s.prepare(&c, req, s.clock.Now()) // after judge: a take-over is not written at a time at which the lease was not over
+		// after judge: a take-over is not written at a time at which the lease was not over
+		s.prepare(&c, req, s.clock.Now())
 		left = append(left, c)
 	}
 	return left
@@ -104,7 +106,8 @@ func (s *Store) prepare(c *open, req *store.ClaimRequest, now time.Time) {
 }
 
 // write sends the prepared statements. It returns the refused claims, each with the entry that refused it.
-func (s *Store) write(ctx context.Context, reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
+func (s *Store) write(ctx context.Context, reqs []store.ClaimRequest, claims []open,
+	results []store.ClaimResult) []open {
 	statements := make([]types.BatchStatementRequest, len(claims))
 	for i := range claims {
 		statements[i] = claims[i].statement
@@ -117,7 +120,8 @@ func (s *Store) write(ctx context.Context, reqs []store.ClaimRequest, claims []o
 		case err != nil:
 			results[i] = s.unclaimed(&reqs[i], err)
 		case !answer.refused:
-			results[i] = store.ClaimResult{State: store.Claimed, Entry: claims[n].next, Stolen: before != nil && store.Stolen(before)}
+			results[i] = store.ClaimResult{State: store.Claimed, Entry: claims[n].next,
+				Stolen: before != nil && store.Stolen(before)}
 		case before == nil && seen == nil:
 			unseen = append(unseen, open{i: i})
 		default:
@@ -156,7 +160,8 @@ func (s *Store) settleBatch(ctx context.Context, ss []store.Settlement, errs []e
 	s.readRefused(ctx, ss, unseen, errs)
 }
 
-// readRefused answers the insertions that were refused: DynamoDB does not return the item that refused an INSERT.
+// readRefused answers the insertions that were refused: DynamoDB does not return the item that refused an
+// INSERT.
 func (s *Store) readRefused(ctx context.Context, ss []store.Settlement, refused []int, errs []error) {
 	keys := make([]string, len(refused))
 	for n, i := range refused {
@@ -179,7 +184,8 @@ type answer struct {
 	err     error
 }
 
-// entry returns the entry that refused a statement. It returns nil if the entry was not returned or does not exist.
+// entry returns the entry that refused a statement. It returns nil if the entry was not returned or does not
+// exist.
 func (a *answer) entry() (*store.Entry, error) {
 	if a.err != nil || len(a.item) == 0 {
 		return nil, a.err
@@ -192,7 +198,8 @@ func (a *answer) entry() (*store.Entry, error) {
 func (s *Store) execute(ctx context.Context, statements []types.BatchStatementRequest) []answer {
 	answers := make([]answer, len(statements))
 	var bounds [][2]int
-	for from, to := range chunks.Of(len(statements), MaxBatchSize, func(i int) int { return sizeOfStatement(&statements[i]) }) {
+	for from, to := range chunks.Of(len(statements), MaxBatchSize,
+		func(i int) int { return sizeOfStatement(&statements[i]) }) {
 		bounds = append(bounds, [2]int{from, to})
 	}
 	chunks.Each(len(bounds), s.limit, func(n int) {
@@ -209,9 +216,10 @@ func sizeOfStatement(statement *types.BatchStatementRequest) (n int) {
 	return n
 }
 
-// executeChunk sends statements in one request. It retries the statements that failed because of contention or throttling,
-// because the SDK retries requests but not statements.
-func (s *Store) executeChunk(ctx context.Context, statements []types.BatchStatementRequest, answers []answer) {
+// executeChunk sends statements in one request. It retries the statements that failed because of contention
+// or throttling, because the SDK retries requests but not statements.
+func (s *Store) executeChunk(ctx context.Context, statements []types.BatchStatementRequest,
+	answers []answer) {
 	left := make([]int, len(statements))
 	for i := range left {
 		left[i] = i
@@ -221,7 +229,8 @@ func (s *Store) executeChunk(ctx context.Context, statements []types.BatchStatem
 		for n, i := range left {
 			batch[n] = statements[i]
 		}
-		out, err := s.client.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: batch})
+		out, err := s.client.BatchExecuteStatement(ctx,
+			&dynamodb.BatchExecuteStatementInput{Statements: batch})
 		if err == nil && len(out.Responses) != len(batch) {
 			err = fmt.Errorf("the service answered %d of %d statements", len(out.Responses), len(batch))
 		}
@@ -246,14 +255,17 @@ func answerOf(r *types.BatchStatementResponse) answer {
 		return answer{}
 	}
 	switch r.Error.Code { //nolint:exhaustive // every other code is an error
-	case types.BatchStatementErrorCodeEnumDuplicateItem, types.BatchStatementErrorCodeEnumConditionalCheckFailed:
+	case types.BatchStatementErrorCodeEnumDuplicateItem,
+		types.BatchStatementErrorCodeEnumConditionalCheckFailed:
 		return answer{refused: true, item: r.Error.Item}
 	}
-	return answer{err: &smithy.GenericAPIError{Code: string(r.Error.Code), Message: aws.ToString(r.Error.Message)}}
+	return answer{err: &smithy.GenericAPIError{Code: string(r.Error.Code),
+		Message: aws.ToString(r.Error.Message)}}
 }
 
 // read reads the entries of the claims' keys and returns the claims whose keys could be read.
-func (s *Store) read(ctx context.Context, reqs []store.ClaimRequest, claims []open, results []store.ClaimResult) []open {
+func (s *Store) read(ctx context.Context, reqs []store.ClaimRequest, claims []open,
+	results []store.ClaimResult) []open {
 	keys := make([]string, len(claims))
 	for n, c := range claims {
 		keys[n] = reqs[c.i].Key
@@ -271,7 +283,8 @@ func (s *Store) read(ctx context.Context, reqs []store.ClaimRequest, claims []op
 	return left
 }
 
-// found is the result of reading one item, nil if there is none. An item that can't be decoded does not affect the others.
+// found is the result of reading one item, nil if there is none. An item that can't be decoded does not
+// affect the others.
 type found struct {
 	entry *store.Entry
 	err   error
@@ -319,7 +332,8 @@ func (s *Store) get(ctx context.Context, keys []string) (map[string]found, error
 			for _, unread := range request {
 				left += len(unread.Keys)
 			}
-			return nil, fmt.Errorf("%d of %d keys were left unread after %d requests: the table is throttled", left, len(keys), attempt+1)
+			return nil, fmt.Errorf("%d of %d keys were left unread after %d requests: the table is throttled",
+				left, len(keys), attempt+1)
 		}
 	}
 }

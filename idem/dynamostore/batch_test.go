@@ -24,8 +24,9 @@ type meddler struct {
 
 	mu         sync.Mutex
 	statements func(n int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput)
-	read       func(n int, in *dynamodb.BatchGetItemInput) *dynamodb.BatchGetItemInput // the request sent instead
-	calls      map[string]int
+	// the request sent instead
+	read  func(n int, in *dynamodb.BatchGetItemInput) *dynamodb.BatchGetItemInput
+	calls map[string]int
 }
 
 func (m *meddler) count(op string) int {
@@ -36,7 +37,8 @@ func (m *meddler) count(op string) int {
 }
 
 // BatchExecuteStatement implements dynamostore.Client.
-func (m *meddler) BatchExecuteStatement(ctx context.Context, in *dynamodb.BatchExecuteStatementInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchExecuteStatementOutput, error) {
+func (m *meddler) BatchExecuteStatement(ctx context.Context, in *dynamodb.BatchExecuteStatementInput,
+	opts ...func(*dynamodb.Options)) (*dynamodb.BatchExecuteStatementOutput, error) {
 	n := m.count("BatchExecuteStatement")
 	out, err := m.Client.BatchExecuteStatement(ctx, in, opts...)
 	if err == nil && m.statements != nil {
@@ -46,7 +48,8 @@ func (m *meddler) BatchExecuteStatement(ctx context.Context, in *dynamodb.BatchE
 }
 
 // BatchGetItem implements dynamostore.Client. Keys that are not asked for are returned as unprocessed.
-func (m *meddler) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+func (m *meddler) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
+	opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	n := m.count("BatchGetItem")
 	if m.read == nil {
 		return m.Client.BatchGetItem(ctx, in, opts...)
@@ -65,7 +68,8 @@ func (m *meddler) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInp
 			left = left[len(asked.RequestItems[table].Keys):]
 		}
 		if len(left) > 0 {
-			out.UnprocessedKeys = map[string]types.KeysAndAttributes{table: {Keys: left, ConsistentRead: all.ConsistentRead}}
+			out.UnprocessedKeys = map[string]types.KeysAndAttributes{table: {Keys: left,
+				ConsistentRead: all.ConsistentRead}}
 		}
 	}
 	return out, nil
@@ -88,18 +92,21 @@ func claimsFor(n, round int) []store.ClaimRequest {
 	reqs := make([]store.ClaimRequest, n)
 	for i := range reqs {
 		reqs[i] = store.ClaimRequest{
-			Key: fmt.Sprint("key-", i), Owner: fmt.Sprint("owner-", round, "-", i), Lease: time.Minute, Retention: time.Hour,
+			Key: fmt.Sprint("key-", i), Owner: fmt.Sprint("owner-", round, "-", i), Lease: time.Minute,
+			Retention: time.Hour,
 		}
 	}
 	return reqs
 }
 
-func mustClaim(t *testing.T, s store.Store, reqs []store.ClaimRequest, want store.ClaimState) []store.ClaimResult {
+func mustClaim(t *testing.T, s store.Store, reqs []store.ClaimRequest,
+	want store.ClaimState) []store.ClaimResult {
 	t.Helper()
 	results := s.Claim(t.Context(), reqs)
 	for i := range results {
 		if results[i].State != want || results[i].Err != nil {
-			t.Fatalf("%s: state %v, error %v; want state %v", reqs[i].Key, results[i].State, results[i].Err, want)
+			t.Fatalf("%s: state %v, error %v; want state %v", reqs[i].Key, results[i].State, results[i].Err,
+				want)
 		}
 	}
 	return results
@@ -109,13 +116,14 @@ func completions(results []store.ClaimResult) []store.Settlement {
 	ss := make([]store.Settlement, len(results))
 	for i := range results {
 		entry := &results[i].Entry
-		ss[i] = store.Settlement{Op: store.OpComplete, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour}
+		ss[i] = store.Settlement{Op: store.OpComplete, Key: entry.Key, Token: entry.Token, Owner: entry.Owner,
+			Retention: time.Hour}
 	}
 	return ss
 }
 
-// A thousand new keys, claimed 250 at a time, cost 0.08 requests each. As duplicates they cost 0.05 in the first batch and 0.01
-// in the next ones.
+// A thousand new keys, claimed 250 at a time, cost 0.08 requests each. As duplicates they cost 0.05 in the
+// first batch and 0.01 in the next ones.
 func TestRequestsOfABatch(t *testing.T) {
 	w := newWire(t)
 	s := newStore(t, client(w, fake(t).URL()), dynamostore.Config{})
@@ -140,7 +148,8 @@ func TestRequestsOfABatch(t *testing.T) {
 		want   map[string]int
 	}{
 		{"fresh", store.Claimed, true, map[string]int{"BatchExecuteStatement": 80}},
-		{"duplicates", store.ClaimCompleted, false, map[string]int{"BatchExecuteStatement": 10, "BatchGetItem": 3 + 3*3}},
+		{"duplicates", store.ClaimCompleted, false,
+			map[string]int{"BatchExecuteStatement": 10, "BatchGetItem": 3 + 3*3}},
 		{"duplicates again", store.ClaimCompleted, false, map[string]int{"BatchGetItem": 4 * 3}},
 	} {
 		if got := round(n, tc.state, tc.settle); !maps.Equal(got, tc.want) {
@@ -169,17 +178,21 @@ func TestBatchThatIsReadFirstIsStillConditional(t *testing.T) {
 	}
 }
 
-// A statement that is throttled, or fails with an internal error of the service, is retried without the others of its request.
+// A statement that is throttled, or fails with an internal error of the service, is retried without the
+// others of its request.
 func TestThrottledStatementIsRetried(t *testing.T) {
 	for _, code := range []types.BatchStatementErrorCodeEnum{
-		types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded,
-		types.BatchStatementErrorCodeEnumRequestLimitExceeded, types.BatchStatementErrorCodeEnumInternalServerError,
+		types.BatchStatementErrorCodeEnumThrottlingError,
+		types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded,
+		types.BatchStatementErrorCodeEnumRequestLimitExceeded,
+		types.BatchStatementErrorCodeEnumInternalServerError,
 		types.BatchStatementErrorCodeEnumTransactionConflict,
 	} {
 		t.Run(string(code), func(t *testing.T) {
 			s, m := meddledStore(t)
 			var sizes []int
-			m.statements = func(n int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
+			m.statements = func(n int, in *dynamodb.BatchExecuteStatementInput,
+				out *dynamodb.BatchExecuteStatementOutput) {
 				sizes = append(sizes, len(in.Statements))
 				if n <= 2 { // it took effect; the client can't know
 					out.Responses[0] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: code}}
@@ -190,7 +203,8 @@ func TestThrottledStatementIsRetried(t *testing.T) {
 				t.Errorf("requests of %s statements; want %s", got, want)
 			}
 			sizes = nil
-			m.statements = func(_ int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
+			m.statements = func(_ int, in *dynamodb.BatchExecuteStatementInput,
+				out *dynamodb.BatchExecuteStatementOutput) {
 				sizes = append(sizes, len(in.Statements))
 				if len(sizes) == 1 {
 					out.Responses[1] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: code}}
@@ -209,7 +223,8 @@ func TestThrottledStatementIsRetried(t *testing.T) {
 // Throttling beyond the last attempt is an error of the affected keys and names a remedy.
 func TestLastingThrottlingIsAnError(t *testing.T) {
 	s, m := meddledStore(t)
-	m.statements = func(_ int, in *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
+	m.statements = func(_ int, in *dynamodb.BatchExecuteStatementInput,
+		out *dynamodb.BatchExecuteStatementOutput) {
 		for i := range in.Statements {
 			if out.Responses[i].Error == nil {
 				continue
@@ -217,7 +232,8 @@ func TestLastingThrottlingIsAnError(t *testing.T) {
 			out.Responses[i].Error.Item = nil
 		}
 		out.Responses[0] = types.BatchStatementResponse{Error: &types.BatchStatementError{
-			Code: types.BatchStatementErrorCodeEnumThrottlingError, Message: aws.String("Throughput exceeds the current capacity"),
+			Code:    types.BatchStatementErrorCodeEnumThrottlingError,
+			Message: aws.String("Throughput exceeds the current capacity"),
 		}}
 	}
 	results := s.Claim(t.Context(), claimsFor(3, 0))
@@ -244,9 +260,12 @@ func TestBatchOnAMissingTable(t *testing.T) {
 	}
 	for _, err := range []error{
 		s.Claim(t.Context(), claimsFor(2, 0))[1].Err,
-		s.Settle(t.Context(), []store.Settlement{{Op: store.OpComplete, Key: "a", Retention: 1}, {Op: store.OpComplete, Key: "b", Retention: 1}})[1],
+		s.Settle(t.Context(), []store.Settlement{{Op: store.OpComplete, Key: "a", Retention: 1},
+			{Op: store.OpComplete, Key: "b", Retention: 1}})[1],
 	} {
-		if err == nil || errors.Is(err, store.ErrFenced) || !strings.Contains(err.Error(), "in table nowhere") || !strings.Contains(err.Error(), "deploy the stack") {
+		if err == nil || errors.Is(err, store.ErrFenced) ||
+			!strings.Contains(err.Error(), "in table nowhere") ||
+			!strings.Contains(err.Error(), "deploy the stack") {
 			t.Errorf("the error is %v; want one that names the table and what to do", err)
 		}
 	}
@@ -255,7 +274,8 @@ func TestBatchOnAMissingTable(t *testing.T) {
 // Unprocessed keys of a read are retried, up to MaxAttempts.
 func TestUnprocessedKeysAreRetried(t *testing.T) {
 	s, m := meddledStore(t)
-	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, claimsFor(20, 0), store.Claimed))); errs != nil {
+	if errs := s.Settle(t.Context(), completions(
+		mustClaim(t, s, claimsFor(20, 0), store.Claimed))); errs != nil {
 		t.Fatal(errors.Join(errs...))
 	}
 	table := s.Table()
@@ -279,7 +299,8 @@ func TestUnprocessedKeysAreRetried(t *testing.T) {
 }
 
 func TestTableNamedByItsARNHasNoBatches(t *testing.T) {
-	for table, want := range map[string]int{"idemsk": 25, "arn:aws:dynamodb:eu-central-1:111122223333:table/idemsk": 1} {
+	for table, want := range map[string]int{"idemsk": 25,
+		"arn:aws:dynamodb:eu-central-1:111122223333:table/idemsk": 1} {
 		s, err := dynamostore.New(client(newWire(t), "http://127.0.0.1:1"), dynamostore.Config{Table: table})
 		if err != nil {
 			t.Fatal(err)
@@ -290,19 +311,22 @@ func TestTableNamedByItsARNHasNoBatches(t *testing.T) {
 	}
 }
 
-// Each reading of the clock is a millisecond after the one before: the entry of a take-over is not older than the end of the lease that it takes.
+// Each reading of the clock is a millisecond after the one before: the entry of a take-over is not older than
+// the end of the lease that it takes.
 func TestTakeOverInABatchIsWrittenAfterTheLeaseWasOver(t *testing.T) {
 	const skew = 3 * time.Millisecond
 	now := time.UnixMilli(4_000_000_000_000)
-	s := newStore(t, client(newWire(t), fake(t).URL()), dynamostore.Config{MaxClockSkew: skew, Clock: func() time.Time {
-		now = now.Add(time.Millisecond)
-		return now
-	}})
+	s := newStore(t, client(newWire(t), fake(t).URL()),
+		dynamostore.Config{MaxClockSkew: skew, Clock: func() time.Time {
+			now = now.Add(time.Millisecond)
+			return now
+		}})
 	s.BatchSingles()
 	for lease := 5 * time.Millisecond; lease < 15*time.Millisecond; lease += time.Millisecond {
 		claim := func(owner int) store.ClaimResult {
 			return s.Claim(t.Context(), []store.ClaimRequest{{
-				Key: fmt.Sprint("k", lease), Owner: ownerName(owner), Lease: lease, Retention: time.Hour, TakeOver: true,
+				Key: fmt.Sprint("k", lease), Owner: ownerName(owner), Lease: lease, Retention: time.Hour,
+				TakeOver: true,
 			}})[0]
 		}
 		first := claim(0)

@@ -11,17 +11,19 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// TTLClient is the part of *dynamodb.Client that reads whether a table deletes expired items. A Client that has it lets Check read the TTL.
+// TTLClient is the part of *dynamodb.Client that reads whether a table deletes expired items. A Client that
+// has it lets Check read the TTL.
 type TTLClient interface {
 	DescribeTimeToLive(
 		ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, optFns ...func(*dynamodb.Options),
 	) (*dynamodb.DescribeTimeToLiveOutput, error)
 }
 
-// Check checks that the table exists, that its key is AttrKey, that its TTL attribute is AttrExpiry, and that the role may write to it. It changes
-// nothing: it sends the two kinds of write on a key of its own, under a condition that no item meets. DynamoDB bills two writes. If the
-// role has no permission for dynamodb:DescribeTimeToLive, the TTL is not checked. A finding is store.ErrMisconfigured (wrapped), with the remedy. Any
-// other error means that the table could not be checked.
+// Check checks that the table exists, that its key is AttrKey, that its TTL attribute is AttrExpiry, and that
+// the role may write to it. It changes nothing: it sends the two kinds of write on a key of its own, under a
+// condition that no item meets. DynamoDB bills two writes. If the role has no permission for
+// dynamodb:DescribeTimeToLive, the TTL is not checked. A finding is store.ErrMisconfigured (wrapped), with
+// the remedy. Any other error means that the table could not be checked.
 func (s *Store) Check(ctx context.Context) error {
 	const key = "idemsk check"
 	var impossible change
@@ -61,9 +63,11 @@ func (s *Store) checkTTL(ctx context.Context) error {
 			return nil
 		}
 		return fmt.Errorf("dynamostore: %w: the TTL attribute of table %s is %q: it must be %s, or DynamoDB deletes no expired item "+
-			"(disable TTL on the table, wait an hour, and enable it on this attribute)", store.ErrMisconfigured, s.table, name, AttrExpiry)
+			"(disable TTL on the table, wait an hour, and enable it on this attribute)",
+			store.ErrMisconfigured, s.table, name, AttrExpiry)
 	case types.TimeToLiveStatusDisabled, types.TimeToLiveStatusDisabling:
 	}
 	return fmt.Errorf("dynamostore: %w: table %s has no TTL, so that DynamoDB deletes no expired item (aws dynamodb update-time-to-live "+
-		"--table-name %s --time-to-live-specification AttributeName=%s,Enabled=true)", store.ErrMisconfigured, s.table, s.table, AttrExpiry)
+		"--table-name %s --time-to-live-specification AttributeName=%s,Enabled=true)", store.ErrMisconfigured,
+		s.table, s.table, AttrExpiry)
 }

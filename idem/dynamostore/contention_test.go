@@ -30,23 +30,26 @@ func (c *conflicts) fault(op string, _ []byte) dynamofake.Fault {
 	if op != c.op || c.left.Add(-1) < 0 {
 		return dynamofake.Fault{}
 	}
-	return dynamofake.Fault{Error: &dynamofake.Error{Code: "TransactionConflictException", Message: "Transaction is ongoing for the item"}}
+	return dynamofake.Fault{Error: &dynamofake.Error{Code: "TransactionConflictException",
+		Message: "Transaction is ongoing for the item"}}
 }
 
 const noEnd = 1 << 40
 
-// strict returns an engine that opens its circuit breaker at the first failure of the store and then fails open.
+// strict returns an engine that opens its circuit breaker at the first failure of the store and then fails
+// open.
 func strict(t *testing.T, s store.Store, wait time.Duration) *idem.Engine {
 	t.Helper()
-	e, err := idem.New(s, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1, BreakerCooldown: time.Hour, Wait: wait})
+	e, err := idem.New(s, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1,
+		BreakerCooldown: time.Hour, Wait: wait})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-// DynamoDB refuses a write on an item that a transaction is writing. A claim then finds its key in flight; the circuit breaker
-// stays closed, and no task runs without protection.
+// DynamoDB refuses a write on an item that a transaction is writing. A claim then finds its key in flight;
+// the circuit breaker stays closed, and no task runs without protection.
 func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -60,8 +63,11 @@ func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
 			}
 		}, idem.Replayed},
 		{"released", "UpdateItem", func(t *testing.T, s *dynamostore.Store, _ *idem.Engine, task idem.Task) {
-			entry := mustClaim(t, s, []store.ClaimRequest{{Key: task.Key, Owner: "another", Lease: time.Minute, Retention: time.Hour}}, store.Claimed)[0].Entry
-			if errs := s.Settle(t.Context(), []store.Settlement{{Op: store.OpRelease, Key: entry.Key, Token: entry.Token, Owner: entry.Owner}}); errs != nil {
+			entry := mustClaim(t, s, []store.ClaimRequest{{Key: task.Key, Owner: "another",
+				Lease: time.Minute, Retention: time.Hour}}, store.Claimed)[0].Entry
+			if errs := s.Settle(t.Context(),
+				[]store.Settlement{{Op: store.OpRelease, Key: entry.Key, Token: entry.Token,
+					Owner: entry.Owner}}); errs != nil {
 				t.Fatal(errs)
 			}
 		}, idem.Executed},
@@ -77,7 +83,9 @@ func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
 				}
 				e := strict(t, s, wait)
 				calls := 0
-				task := idem.Task{Key: "p#1", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { calls++; return nil, nil })}
+				task := idem.Task{Key: "p#1",
+					Handler: idem.HandlerFunc(
+						func(context.Context) ([]byte, error) { calls++; return nil, nil })}
 				tc.before(t, s, e, task)
 				called := calls
 				met.left.Store(n)
@@ -103,10 +111,12 @@ func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
 // The claims of a batch have separate answers.
 func TestBatchedClaimsDuringATransactionFindTheirKeysInFlight(t *testing.T) {
 	s, m := meddledStore(t)
-	if errs := s.Settle(t.Context(), completions(mustClaim(t, s, claimsFor(3, 0), store.Claimed))); errs != nil {
+	if errs := s.Settle(t.Context(), completions(
+		mustClaim(t, s, claimsFor(3, 0), store.Claimed))); errs != nil {
 		t.Fatal(errors.Join(errs...))
 	}
-	m.statements = func(_ int, _ *dynamodb.BatchExecuteStatementInput, out *dynamodb.BatchExecuteStatementOutput) {
+	m.statements = func(_ int, _ *dynamodb.BatchExecuteStatementInput,
+		out *dynamodb.BatchExecuteStatementOutput) {
 		for i := range out.Responses {
 			out.Responses[i] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: types.BatchStatementErrorCodeEnumTransactionConflict}}
 		}
@@ -115,10 +125,11 @@ func TestBatchedClaimsDuringATransactionFindTheirKeysInFlight(t *testing.T) {
 	defer session.Close()
 	claims := make([]*idem.Claim, 3)
 	for i := range claims {
-		claims[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
-			t.Error("the handler of a COMPLETED key was called")
-			return nil, nil
-		})}}
+		claims[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i),
+			Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+				t.Error("the handler of a COMPLETED key was called")
+				return nil, nil
+			})}}
 	}
 	for _, want := range []store.ClaimState{store.ClaimInFlight, store.ClaimCompleted} {
 		session.Claim(claims)
@@ -138,8 +149,10 @@ func TestSettlementDuringATransactionIsRetried(t *testing.T) {
 	entry := mustClaim(t, s, claimsFor(1, 0), store.Claimed)[0].Entry
 	for _, op := range []store.SettleOp{store.OpExtend, store.OpRelease, store.OpComplete, store.OpFail} {
 		met.left.Store(noEnd)
-		set := store.Settlement{Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Lease: time.Minute, Retention: time.Hour}
-		if err := s.Settle(t.Context(), []store.Settlement{set})[0]; !errors.Is(err, store.ErrContended) || !strings.Contains(err.Error(), op.String()) {
+		set := store.Settlement{Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner,
+			Lease: time.Minute, Retention: time.Hour}
+		if err := s.Settle(t.Context(), []store.Settlement{set})[0]; !errors.Is(err, store.ErrContended) ||
+			!strings.Contains(err.Error(), op.String()) {
 			t.Errorf("%v: %v; want ErrContended", op, err)
 		}
 		if sent := noEnd - met.left.Load(); sent != dynamostore.MaxAttempts {
@@ -152,7 +165,8 @@ func TestSettlementDuringATransactionIsRetried(t *testing.T) {
 	}
 }
 
-// A completion with an effect conflicts with a transaction that writes the same item. The store is available meanwhile.
+// A completion with an effect conflicts with a transaction that writes the same item. The store is available
+// meanwhile.
 func TestCompletionDuringATransactionIsNoOutage(t *testing.T) {
 	t.Parallel()
 	const ownKey, effect = 0, 1
@@ -163,11 +177,13 @@ func TestCompletionDuringATransactionIsNoOutage(t *testing.T) {
 	}{
 		{"on the key", func(b *books) { b.client.cancels("TransactionConflict", ownKey) }, false},
 		{"on the effect's item", func(b *books) { b.client.cancels("TransactionConflict", effect) }, false},
-		{"the effect's table is throttled", func(b *books) { b.client.cancels("ThrottlingError", effect) }, false},
+		{"the effect's table is throttled", func(b *books) { b.client.cancels("ThrottlingError", effect) },
+			false},
 		{"the same transaction in progress", func(b *books) {
 			b.client.say = func(int, *dynamodb.TransactWriteItemsInput) error { return &types.TransactionInProgressException{} }
 		}, false},
-		{"the keys' table is throttled", func(b *books) { b.client.cancels("ProvisionedThroughputExceeded", ownKey) }, true},
+		{"the keys' table is throttled",
+			func(b *books) { b.client.cancels("ProvisionedThroughputExceeded", ownKey) }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -187,7 +203,8 @@ func TestCompletionDuringATransactionIsNoOutage(t *testing.T) {
 func TestThrottlingIsAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{
-		"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError",
+		"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded",
+		"InternalServerError",
 	} {
 		t.Run(code, func(t *testing.T) {
 			s := newStore(t, client(newWire(t), fakeWith(t, func(op string, body []byte) dynamofake.Fault {
@@ -196,7 +213,9 @@ func TestThrottlingIsAnOutage(t *testing.T) {
 				}
 				return dynamofake.Fault{}
 			}).URL()), dynamostore.Config{})
-			out := strict(t, s, 0).Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })})
+			out := strict(t, s, 0).Do(t.Context(),
+				idem.Task{Key: "k", Handler: idem.HandlerFunc(
+					func(context.Context) ([]byte, error) { return nil, nil })})
 			if out.Kind != idem.FailedOpen || errors.Is(out.Err, store.ErrContended) {
 				t.Errorf("%v, %v; want FailedOpen", out.Kind, out.Err)
 			}
@@ -215,7 +234,8 @@ func TestDeleteDuringATransactionIsRefused(t *testing.T) {
 	s := newStore(t, client(newWire(t), fakeWith(t, met.fault).URL()), dynamostore.Config{})
 	version := aws.ToInt64(&mustClaim(t, s, claimsFor(1, 0), store.Claimed)[0].Entry.Token)
 	met.left.Store(noEnd)
-	if err := s.Delete(t.Context(), "key-0", version); !errors.Is(err, store.ErrContended) || !strings.Contains(err.Error(), "try again") {
+	if err := s.Delete(t.Context(), "key-0", version); !errors.Is(err, store.ErrContended) ||
+		!strings.Contains(err.Error(), "try again") {
 		t.Errorf("%v", err)
 	}
 	met.left.Store(1)

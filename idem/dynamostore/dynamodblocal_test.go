@@ -19,17 +19,22 @@ func TestOnDynamoDBLocal(t *testing.T) {
 	url := testkit.Run(t, serverproc.StartScript, serverproc.DynamoDBLocal).Addr()
 	t.Run("rules", func(t *testing.T) { keepsTheRules(t, url) })
 	t.Run("agrees with memory", func(t *testing.T) { agreeOnOneTable(t, url) })
-	t.Run("another key", func(t *testing.T) { wrongTableIsAConfigurationError(t, url, "another-key", attributeOf("id", "S")) })
+	t.Run("another key", func(t *testing.T) {
+		wrongTableIsAConfigurationError(t, url, "another-key",
+			attributeOf("id", "S"))
+	})
 	t.Run("a key of another type", func(t *testing.T) {
 		wrongTableIsAConfigurationError(t, url, "number-key", attributeOf(dynamostore.AttrKey, "N"))
 	})
 	t.Run("a sort key", func(t *testing.T) {
-		wrongTableIsAConfigurationError(t, url, "sort-key", attributeOf(dynamostore.AttrKey, "S"), attributeOf("sort", "S"))
+		wrongTableIsAConfigurationError(t, url, "sort-key", attributeOf(dynamostore.AttrKey, "S"),
+			attributeOf("sort", "S"))
 	})
 	t.Run("TTL", func(t *testing.T) { checkReadsTheTTL(t, url) })
 }
 
-// agreeOnOneTable is TestAgreesWithMemory with fewer histories, all on one table, because DynamoDB Local takes long to create and delete tables.
+// agreeOnOneTable is TestAgreesWithMemory with fewer histories, all on one table, because DynamoDB Local
+// takes long to create and delete tables.
 func agreeOnOneTable(t *testing.T, url string) {
 	t.Helper()
 	testkit.Histories(t, testkit.Size(t, 5, 15))
@@ -41,7 +46,8 @@ func agreeOnOneTable(t *testing.T, url string) {
 			clock.Advance(h.Now().Sub(clock.Now()))
 			mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: h.Skew})
 			return h, storetest.Harness{
-				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: h.Skew, Sweep: func(testing.TB) { mem.Sweep() }, Ranger: mem,
+				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: h.Skew,
+				Sweep: func(testing.TB) { mem.Sweep() }, Ranger: mem,
 			}
 		})
 	})

@@ -1,28 +1,32 @@
-// Package dynamostore stores idempotency keys in a DynamoDB table. It is the recommended store for production.
+// Package dynamostore stores idempotency keys in a DynamoDB table. It is the recommended store for
+// production.
 //
 //	cfg, err := config.LoadDefaultConfig(ctx) // of aws-sdk-go-v2/config
 //	keys, err := dynamostore.New(dynamostore.NewClient(cfg), dynamostore.Config{})
 //	engine, err := idem.New(keys, idem.Config{})
 //
-// The table has the partition key AttrKey of type S, and TTL on AttrExpiry (CreateTable makes it). It must not be a global table with
-// last-writer-wins replication, because two regions could win the same claim.
+// The table has the partition key AttrKey of type S, and TTL on AttrExpiry (CreateTable makes it). It must
+// not be a global table with last-writer-wins replication, because two regions could win the same claim.
 //
 // # Cost
 //
-// A new key costs two requests: PutItem and UpdateItem. A duplicate costs one: a PutItem whose condition fails and whose error
-// contains the item (ReturnValuesOnConditionCheckFailure). A steal or a re-claim costs one more UpdateItem. DynamoDB bills each
-// request as a write of one item, by size, even if its condition fails.
+// A new key costs two requests: PutItem and UpdateItem. A duplicate costs one: a PutItem whose condition
+// fails and whose error contains the item (ReturnValuesOnConditionCheckFailure). A steal or a re-claim costs
+// one more UpdateItem. DynamoDB bills each request as a write of one item, by size, even if its condition
+// fails.
 //
-// The store sends several claims or settlements as batches of 25 writes in one BatchExecuteStatement. This is not a
-// transaction: each write has its own condition, its own outcome and the price of a single write. It reads up to 100 duplicates
-// with one BatchGetItem.
+// The store sends several claims or settlements as batches of 25 writes in one BatchExecuteStatement. This is
+// not a transaction: each write has its own condition, its own outcome and the price of a single write. It
+// reads up to 100 duplicates with one BatchGetItem.
 //
-// A settlement that claims its key (store.Settlement.Claim) is one write of a new item: a PutItem, or an INSERT of a batch. If INSERTs of a
-// batch are refused, the store reads their items. Only a settlement with an effect is a transaction.
+// A settlement that claims its key (store.Settlement.Claim) is one write of a new item: a PutItem, or an
+// INSERT of a batch. If INSERTs of a batch are refused, the store reads their items. Only a settlement with
+// an effect is a transaction.
 //
-// The store implements store.Ranger. A release of the lease of a range is one write. So is its next claim, if no other process has claimed
-// it meanwhile, because the store remembers 1,000 leases as it released them. If another process has, the claim costs two writes. The first claim
-// of a store costs two writes and, in a batch, a read.
+// The store implements store.Ranger. A release of the lease of a range is one write. So is its next claim, if
+// no other process has claimed it meanwhile, because the store remembers 1,000 leases as it released them. If
+// another process has, the claim costs two writes. The first claim of a store costs two writes and, in a
+// batch, a read.
 package dynamostore
 
 import (
@@ -50,28 +54,35 @@ const DefaultTable = "idemsk"
 
 const defaultConcurrency = 16
 
-// Client is the part of *dynamodb.Client that the store uses. NewClient returns one whose timeouts fit an invocation.
+// Client is the part of *dynamodb.Client that the store uses. NewClient returns one whose timeouts fit an
+// invocation.
 type Client interface {
-	PutItem(ctx context.Context, in *dynamodb.PutItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
-	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	GetItem(ctx context.Context, in *dynamodb.GetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
-	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	PutItem(ctx context.Context, in *dynamodb.PutItemInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	GetItem(ctx context.Context, in *dynamodb.GetItemInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 	BatchExecuteStatement(
 		ctx context.Context, in *dynamodb.BatchExecuteStatementInput, optFns ...func(*dynamodb.Options),
 	) (*dynamodb.BatchExecuteStatementOutput, error)
-	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 	TransactWriteItems(
 		ctx context.Context, in *dynamodb.TransactWriteItemsInput, optFns ...func(*dynamodb.Options),
 	) (*dynamodb.TransactWriteItemsOutput, error)
-	Scan(ctx context.Context, in *dynamodb.ScanInput, optFns ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	Scan(ctx context.Context, in *dynamodb.ScanInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
 
 // Config configures a Store. The zero value of a field means its default.
 type Config struct {
 	// Table is the table's name or ARN. Default: DefaultTable.
 	Table string
-	// MaxClockSkew is the maximum difference between the clocks of two machines. It delays the end of a lease for other owners.
-	// Default: store.DefaultMaxClockSkew; -1 means 0.
+	// MaxClockSkew is the maximum difference between the clocks of two machines. It delays the end of a lease
+	// for other owners. Default: store.DefaultMaxClockSkew; -1 means 0.
 	MaxClockSkew time.Duration
 	// Concurrency is the maximum number of concurrent requests for one batch. Default: 16.
 	Concurrency int
@@ -114,8 +125,8 @@ var tableName = regexp.MustCompile(`^([a-zA-Z0-9_.-]{3,255}|arn:[a-z0-9-]+:dynam
 // ValidTable reports whether name is a valid name or ARN of a DynamoDB table.
 func ValidTable(name string) bool { return tableName.MatchString(name) }
 
-// New returns a store on a table. It sends no request. If cfg is invalid, it returns idem.ErrInvalidConfig (wrapped) and names
-// every invalid field.
+// New returns a store on a table. It sends no request. If cfg is invalid, it returns idem.ErrInvalidConfig
+// (wrapped) and names every invalid field.
 func New(client Client, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	var errs []error
@@ -125,14 +136,16 @@ func New(client Client, cfg Config) (*Store, error) {
 		}
 	}
 	bad(client != nil, "the client is nil")
-	bad(tableName.MatchString(cfg.Table), "Table is %q: want 3 to 255 letters, digits, '_', '.' or '-', or a table's ARN", cfg.Table)
+	bad(tableName.MatchString(cfg.Table),
+		"Table is %q: want 3 to 255 letters, digits, '_', '.' or '-', or a table's ARN", cfg.Table)
 	bad(cfg.MaxClockSkew >= -1, "MaxClockSkew is %v: want 0 or more, or -1 for none", cfg.MaxClockSkew)
 	bad(cfg.Concurrency >= 1, "Concurrency is %d: want 1 or more", cfg.Concurrency)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("dynamostore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}
 	cfg.MaxClockSkew = max(0, cfg.MaxClockSkew)
-	s := &Store{client: client, table: cfg.Table, skew: cfg.MaxClockSkew, limit: cfg.Concurrency, batch: 1, fewest: 2, clock: cfg.Clock}
+	s := &Store{client: client, table: cfg.Table, skew: cfg.MaxClockSkew, limit: cfg.Concurrency, batch: 1,
+		fewest: 2, clock: cfg.Clock}
 	if !strings.HasPrefix(cfg.Table, "arn:") {
 		s.batch = MaxBatchSize
 	}
@@ -191,12 +204,12 @@ func (s *Store) settlePlain(ctx context.Context, ss []store.Settlement, errs []e
 	})
 }
 
-// maxRounds is the maximum number of tries of a claim whose key changes between the read and the write. In each lost round,
-// another owner's write succeeded.
+// maxRounds is the maximum number of tries of a claim whose key changes between the read and the write. In
+// each lost round, another owner's write succeeded.
 const maxRounds = 8
 
-// claim puts a new item. If the item exists, the failed condition returns it, and claim applies the rules to it. It begins with the
-// take-over of a lease that this store knows.
+// claim puts a new item. If the item exists, the failed condition returns it, and claim applies the rules to
+// it. It begins with the take-over of a lease that this store knows.
 func (s *Store) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimResult {
 	seen := s.known(req)
 	for range maxRounds {
@@ -226,11 +239,13 @@ func (s *Store) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimR
 	return s.underWrite()
 }
 
-// judge applies the rules to a claim and the existing entry. It returns the answer, or final=false if the claim takes the key.
+// judge applies the rules to a claim and the existing entry. It returns the answer, or final=false if the
+// claim takes the key.
 func (s *Store) judge(req *store.ClaimRequest, seen *store.Entry) (res store.ClaimResult, final bool) {
 	verdict, res := store.Judge(req, seen, s.clock.Now(), s.skew)
 	if verdict == store.VerdictMismatch {
-		res.Err = fmt.Errorf("dynamostore: %w: key %q, token %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, seen.Token, seen.Source)
+		res.Err = fmt.Errorf("dynamostore: %w: key %q, token %d, first claimed from %s",
+			store.ErrFingerprintMismatch, req.Key, seen.Token, seen.Source)
 	}
 	return res, verdict != store.VerdictTake
 }
@@ -243,7 +258,8 @@ func (s *Store) unclaimed(req *store.ClaimRequest, err error) store.ClaimResult 
 	return store.ClaimResult{Err: s.explain("claim", req.Key, err)}
 }
 
-// underWrite returns the answer to a claim on a key that is being written: its owner completes it, or another claim takes it.
+// underWrite returns the answer to a claim on a key that is being written: its owner completes it, or another
+// claim takes it.
 func (s *Store) underWrite() store.ClaimResult {
 	return store.ClaimResult{State: store.ClaimInFlight, ClaimableIn: s.skew}
 }
@@ -260,8 +276,8 @@ func (s *Store) put(ctx context.Context, fresh *store.Entry) (seen *store.Entry,
 	return refusedBy(err)
 }
 
-// take replaces seen by next and returns next. If the item has changed, it returns the current entry, or nil if the item was
-// deleted.
+// take replaces seen by next and returns next. If the item has changed, it returns the current entry, or nil
+// if the item was deleted.
 func (s *Store) take(ctx context.Context, seen, next *store.Entry) (now *store.Entry, err error) {
 	ok, now, err := s.update(ctx, seen.Key, takeChange(seen, next))
 	if ok {
@@ -296,14 +312,15 @@ func (s *Store) insert(ctx context.Context, set *store.Settlement) error {
 	return s.refusal(set, seen)
 }
 
-// refusal returns the error of a refused settlement, given the current entry, nil if there is none. It returns nil if this settlement
-// was applied before.
+// refusal returns the error of a refused settlement, given the current entry, nil if there is none. It
+// returns nil if this settlement was applied before.
 func (s *Store) refusal(set *store.Settlement, seen *store.Entry) error {
 	switch {
 	case seen != nil && store.OwnSettlement(set, seen):
 		return nil
 	case set.Claim == nil:
-		return fmt.Errorf("dynamostore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: valueOf(seen)})
+		return fmt.Errorf("dynamostore: %s: %w", set.Op,
+			&store.FencedError{Key: set.Key, Token: set.Token, Current: valueOf(seen)})
 	case seen == nil:
 		return &store.ClaimRefusedError{}
 	}
@@ -311,7 +328,8 @@ func (s *Store) refusal(set *store.Settlement, seen *store.Entry) error {
 	return &store.ClaimRefusedError{Result: res}
 }
 
-// unsettled returns the error of a settlement that has no answer, or was refused by an item that can't be decoded.
+// unsettled returns the error of a settlement that has no answer, or was refused by an item that can't be
+// decoded.
 func (s *Store) unsettled(set *store.Settlement, err error) error {
 	err = s.explain(set.Op.String(), set.Key, err)
 	if set.Claim != nil && errors.Is(err, store.ErrForeignEntry) {
@@ -320,7 +338,8 @@ func (s *Store) unsettled(set *store.Settlement, err error) error {
 	return err
 }
 
-// update sends a conditional update. If the condition fails, it returns the current entry, or nil if there is no item.
+// update sends a conditional update. If the condition fails, it returns the current entry, or nil if there is
+// no item.
 func (s *Store) update(ctx context.Context, key string, c *change) (ok bool, seen *store.Entry, err error) {
 	e := c.expression()
 	_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -339,7 +358,8 @@ func (s *Store) update(ctx context.Context, key string, c *change) (ok bool, see
 	return false, seen, err
 }
 
-// refusedBy returns the entry for which a condition failed, or nil if there is no item. It returns any other error unchanged.
+// refusedBy returns the entry for which a condition failed, or nil if there is no item. It returns any other
+// error unchanged.
 func refusedBy(err error) (*store.Entry, error) {
 	var failed *types.ConditionalCheckFailedException
 	switch {

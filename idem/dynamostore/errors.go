@@ -11,10 +11,10 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// cause is the reason why DynamoDB did not perform a request or a statement. It decides whether the request is retried and
-// whether the store counts as unavailable. Both decisions are made only here. Reads meet no contention: they return the item as
-// it was before a transaction or after it. The table of the keys has no index, so ItemCollectionSizeLimitExceeded comes only
-// from effects, which are rejected.
+// cause is the reason why DynamoDB did not perform a request or a statement. It decides whether the request
+// is retried and whether the store counts as unavailable. Both decisions are made only here. Reads meet no
+// contention: they return the item as it was before a transaction or after it. The table of the keys has no
+// index, so ItemCollectionSizeLimitExceeded comes only from effects, which are rejected.
 //
 //	cause          retried                    result for the engine
 //	contention     MaxAttempts, with backoff  the store is available: a claim finds its key in flight, a settlement gets ErrContended
@@ -24,10 +24,11 @@ import (
 type cause uint8
 
 const (
-	other         cause = iota // no answer, wrong credentials, an invalid request
-	overload                   // the table, the partition or the account is throttled, or the service has an internal error
-	contention                 // a transaction, or a write in another region, is in progress on the item
-	misconfigured              // no table, no permission, or a table with another key
+	other cause = iota // no answer, wrong credentials, an invalid request
+	// the table, the partition or the account is throttled, or the service has an internal error
+	overload
+	contention    // a transaction, or a write in another region, is in progress on the item
+	misconfigured // no table, no permission, or a table with another key
 )
 
 // passes reports whether the same request may succeed a moment later.
@@ -45,14 +46,16 @@ func causeOf(err error) cause {
 	return causeOfCode(api.ErrorCode())
 }
 
-// isWrongKey reports whether a request was refused because the table's key is not AttrKey alone, a string. DynamoDB has no code of its own for this.
-// The texts are those of UpdateItem, GetItem and BatchGetItem, PutItem (two), INSERT and UPDATE, and two of DynamoDB Local.
+// isWrongKey reports whether a request was refused because the table's key is not AttrKey alone, a string.
+// DynamoDB has no code of its own for this. The texts are those of UpdateItem, GetItem and BatchGetItem,
+// PutItem (two), INSERT and UPDATE, and two of DynamoDB Local.
 func isWrongKey(api smithy.APIError) bool {
 	if code := api.ErrorCode(); code != codeInvalid && code != "ValidationError" {
 		return false
 	}
 	return slices.ContainsFunc([]string{
-		"does not match the schema", "Missing the key", "Type mismatch for key", "equality on all key attributes",
+		"does not match the schema", "Missing the key", "Type mismatch for key",
+		"equality on all key attributes",
 		"Key attribute should be present", "Key attribute's data type should match",
 		"One of the required keys was not given a value", "The number of conditions on the keys is invalid",
 	}, func(text string) bool { return strings.Contains(api.ErrorMessage(), text) })
@@ -65,14 +68,16 @@ const (
 	codeInvalid  = "ValidationException"
 )
 
-// causeOfCode returns the cause by an error code of a request, a statement or a cancellation reason. Codes of requests have a
-// suffix.
+// causeOfCode returns the cause by an error code of a request, a statement or a cancellation reason. Codes of
+// requests have a suffix.
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
 func causeOfCode(code string) cause {
 	switch code {
-	case "TransactionConflictException", "TransactionConflict", "TransactionInProgressException", "ReplicatedWriteConflictException":
+	case "TransactionConflictException", "TransactionConflict", "TransactionInProgressException",
+		"ReplicatedWriteConflictException":
 		return contention
-	case "ProvisionedThroughputExceededException", "ProvisionedThroughputExceeded", "ThrottlingException", "ThrottlingError", "RequestLimitExceeded",
+	case "ProvisionedThroughputExceededException", "ProvisionedThroughputExceeded", "ThrottlingException",
+		"ThrottlingError", "RequestLimitExceeded",
 		"InternalServerError":
 		return overload
 	case codeNotFound, "ResourceNotFound", codeDenied, "AccessDenied":
@@ -83,7 +88,8 @@ func causeOfCode(code string) cause {
 
 // explain adds the operation, the key and the table to an error, and a remedy if the cause is known.
 func (s *Store) explain(op, key string, err error) error {
-	return fmt.Errorf("dynamostore: %s %q in table %s: %w%s", op, key, s.table, classified(err, causeOf(err)), hint(err))
+	return fmt.Errorf("dynamostore: %s %q in table %s: %w%s", op, key, s.table, classified(err, causeOf(err)),
+		hint(err))
 }
 
 // classified wraps an error with the condition of package store that its cause has, if any.
@@ -102,7 +108,8 @@ const (
 	foreignItem = " (its message is not handled, and is redelivered, until the item is repaired or deleted: see `idemsk get`, and " +
 		"`aws dynamodb get-item` for the raw item)"
 	missingTable = " (the table does not exist in this account and region, or not yet: deploy the stack, or set IDEMSK_TABLE to the right one)"
-	wrongKey     = " (this is not a table of idemsk: its partition key must be " + AttrKey + " of type String, without a sort key: " +
+	wrongKey     = " (this is not a table of idemsk: its partition key must be " + AttrKey +
+		" of type String, without a sort key: " +
 		"deploy the stack, or set IDEMSK_TABLE to the right one)"
 	noPermission = " (the role needs dynamodb:PutItem, UpdateItem, PartiQLInsert, PartiQLUpdate, BatchGetItem, GetItem and DeleteItem on the table, " +
 		"and Scan to list)"

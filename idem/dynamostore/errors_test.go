@@ -26,8 +26,10 @@ func TestNewNamesEveryInvalidField(t *testing.T) {
 
 func TestTableNames(t *testing.T) {
 	for name, ok := range map[string]bool{
-		"": true, "abc": true, "my.table-1_x": true, "ab": false, "tab/le": false, strings.Repeat("t", 255): true, strings.Repeat("t", 256): false,
-		"arn:aws:dynamodb:eu-central-1:123456789012:table/idemsk": true, "arn:aws:sqs:eu-central-1:123456789012:idemsk": false,
+		"": true, "abc": true, "my.table-1_x": true, "ab": false, "tab/le": false,
+		strings.Repeat("t", 255): true, strings.Repeat("t", 256): false,
+		"arn:aws:dynamodb:eu-central-1:123456789012:table/idemsk": true,
+		"arn:aws:sqs:eu-central-1:123456789012:idemsk":            false,
 	} {
 		_, err := dynamostore.New(client(newWire(t), "http://127.0.0.1:1"), dynamostore.Config{Table: name})
 		if (err == nil) != ok {
@@ -51,10 +53,15 @@ func TestErrorsNameARemedy(t *testing.T) {
 		want  []string
 	}{
 		{"no such table", dynamofake.Fault{}, []string{"not-there", "does not exist", "IDEMSK_TABLE"}},
-		{"throttled", dynamofake.Fault{Error: dynamofake.Throttled()}, []string{"not-there", "throttled", "capacity"}},
-		{"no permission", dynamofake.Fault{Error: &dynamofake.Error{Status: 400, Code: "AccessDeniedException", Message: "no"}}, []string{"not-there", "role needs dynamodb:PutItem"}},
-		{"no credentials", dynamofake.Fault{Error: &dynamofake.Error{Status: 400, Code: "UnrecognizedClientException", Message: "no"}}, []string{"credentials"}},
-		{"broken", dynamofake.Fault{Error: dynamofake.Internal()}, []string{"not-there", "InternalServerError"}},
+		{"throttled", dynamofake.Fault{Error: dynamofake.Throttled()},
+			[]string{"not-there", "throttled", "capacity"}},
+		{"no permission", dynamofake.Fault{Error: &dynamofake.Error{Status: 400,
+			Code: "AccessDeniedException", Message: "no"}},
+			[]string{"not-there", "role needs dynamodb:PutItem"}},
+		{"no credentials", dynamofake.Fault{Error: &dynamofake.Error{Status: 400,
+			Code: "UnrecognizedClientException", Message: "no"}}, []string{"credentials"}},
+		{"broken", dynamofake.Fault{Error: dynamofake.Internal()},
+			[]string{"not-there", "InternalServerError"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fault = tc.fault
@@ -75,11 +82,13 @@ func TestErrorsNameARemedy(t *testing.T) {
 func everyOperation(t *testing.T, st *dynamostore.Store) map[string]error {
 	t.Helper()
 	errs := map[string]error{
-		"claim":  st.Claim(t.Context(), []store.ClaimRequest{{Key: "k", Owner: "o", Lease: time.Minute, Retention: time.Hour}})[0].Err,
+		"claim": st.Claim(t.Context(), []store.ClaimRequest{{Key: "k", Owner: "o", Lease: time.Minute,
+			Retention: time.Hour}})[0].Err,
 		"delete": st.Delete(t.Context(), "k", 1),
 	}
 	for _, op := range []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend} {
-		errs[op.String()] = st.Settle(t.Context(), []store.Settlement{{Op: op, Key: "k", Token: 1, Owner: "o", Failure: &store.Failure{}}})[0]
+		errs[op.String()] = st.Settle(t.Context(),
+			[]store.Settlement{{Op: op, Key: "k", Token: 1, Owner: "o", Failure: &store.Failure{}}})[0]
 	}
 	_, errs["get"] = st.Get(t.Context(), "k")
 	for _, err := range st.List(t.Context(), store.ListQuery{Status: store.StatusFailed}) {

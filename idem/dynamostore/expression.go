@@ -10,7 +10,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// change is a conditional update of an item. Its methods expression and statement render it for UpdateItem and PartiQL.
+// change is a conditional update of an item. Its methods expression and statement render it for UpdateItem
+// and PartiQL.
 type change struct {
 	conditions []term
 	sets       []term
@@ -65,7 +66,8 @@ func (c *change) setOrRemove(attr string, v types.AttributeValue, has bool) {
 	c.removes = append(c.removes, attr)
 }
 
-// takeChange replaces seen by next on condition that the entry equals seen (rule 7). Unknown attributes are kept.
+// takeChange replaces seen by next on condition that the entry equals seen (rule 7). Unknown attributes are
+// kept.
 func takeChange(seen, next *store.Entry) *change {
 	c := new(change)
 	c.is(attrStatus, text(string(seen.Status)))
@@ -102,7 +104,8 @@ func settleChange(s *store.Settlement, now time.Time) *change {
 	c.is(attrOwner, text(s.Owner))
 	c.absent(attrRetryAt)
 
-	// Package store defines what a settlement writes. The entry is not known here, so an empty one takes its place.
+	// Package store defines what a settlement writes. The entry is not known here, so an empty one takes its
+	// place.
 	next := store.Settled(s, &store.Entry{Status: store.StatusStarted}, now)
 	c.set(attrUpdatedAt, number(next.UpdatedAt.UnixMilli()))
 	c.set(AttrExpiry, number(next.Expiry.Unix()))
@@ -124,7 +127,8 @@ func settleChange(s *store.Settlement, now time.Time) *change {
 			c.set(attrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
 		}
 	case store.OpExtend:
-		c.conditions = append(c.conditions, term{attrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())}) // a delayed extend must not shorten the lease
+		// a delayed extend must not shorten the lease
+		c.conditions = append(c.conditions, term{attrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())})
 		c.set(attrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
 		if next.Range != nil {
 			c.set(attrRange, rangeValue(next.Range))
@@ -136,8 +140,8 @@ func settleChange(s *store.Settlement, now time.Time) *change {
 	return c
 }
 
-// expression is a change in the form of UpdateItem. All attributes use placeholders, because some names are reserved words of
-// DynamoDB.
+// expression is a change in the form of UpdateItem. All attributes use placeholders, because some names are
+// reserved words of DynamoDB.
 type expression struct {
 	condition string
 	update    string

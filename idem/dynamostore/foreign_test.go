@@ -36,10 +36,12 @@ func plant(t *testing.T, c *dynamodb.Client, table, key string, item map[string]
 	}
 }
 
-// wantForeign checks that the error is ErrForeignEntry, and names the key and the command that shows the item.
+// wantForeign checks that the error is ErrForeignEntry, and names the key and the command that shows the
+// item.
 func wantForeign(t *testing.T, err error, key string) {
 	t.Helper()
-	if !errors.Is(err, store.ErrForeignEntry) || !strings.Contains(err.Error(), fmt.Sprintf("%q", key)) || !strings.Contains(err.Error(), "idemsk get") {
+	if !errors.Is(err, store.ErrForeignEntry) || !strings.Contains(err.Error(), fmt.Sprintf("%q", key)) ||
+		!strings.Contains(err.Error(), "idemsk get") {
 		t.Errorf("error %v; want ErrForeignEntry that names %q, and `idemsk get`", err, key)
 	}
 }
@@ -56,7 +58,8 @@ func TestForeignItemAffectsOnlyItsOwnKey(t *testing.T) {
 				}
 				const foreign = "key-1"
 				plant(t, c, s.Table(), foreign, item)
-				for round, others := range []store.ClaimState{store.Claimed, store.ClaimInFlight, store.ClaimInFlight} {
+				for round, others := range []store.ClaimState{store.Claimed, store.ClaimInFlight,
+					store.ClaimInFlight} {
 					reqs := claimsFor(5, round)
 					for i, res := range s.Claim(t.Context(), reqs) {
 						switch {
@@ -79,7 +82,8 @@ func TestForeignItemAffectsOnlyItsOwnKey(t *testing.T) {
 					case res.Err != nil:
 						t.Error(res.Err)
 					default:
-						equalState(t, claimsFor(6, 3)[i].Key, res.State, []store.ClaimState{store.ClaimInFlight, store.ClaimUnknown}[i/5])
+						equalState(t, claimsFor(6, 3)[i].Key, res.State,
+							[]store.ClaimState{store.ClaimInFlight, store.ClaimUnknown}[i/5])
 					}
 				}
 				refusesForeign(t, s, foreign)
@@ -88,12 +92,14 @@ func TestForeignItemAffectsOnlyItsOwnKey(t *testing.T) {
 	}
 }
 
-// refusesForeign inserts entries for the keys of TestForeignItemAffectsOnlyItsOwnKey, which exist, and for another one.
+// refusesForeign inserts entries for the keys of TestForeignItemAffectsOnlyItsOwnKey, which exist, and for
+// another one.
 func refusesForeign(t *testing.T, s *dynamostore.Store, foreign string) {
 	t.Helper()
 	var ss []store.Settlement
 	for _, req := range claimsFor(6, 4) {
-		ss = append(ss, store.Settlement{Op: store.OpFail, Key: req.Key, Token: 7, Owner: req.Owner, Retention: time.Hour, Claim: &req})
+		ss = append(ss, store.Settlement{Op: store.OpFail, Key: req.Key, Token: 7, Owner: req.Owner,
+			Retention: time.Hour, Claim: &req})
 	}
 	for i, err := range s.Settle(t.Context(), ss) {
 		if refused := errors.Is(err, store.ErrClaimRefused); refused != (i < 5) || !refused && err != nil {
@@ -132,7 +138,8 @@ func TestOverwrittenClaimCannotBeSettled(t *testing.T) {
 // No effect is committed if the key has a foreign item.
 func TestEffectIsNotCommittedOverAForeignItem(t *testing.T) {
 	b := newBooks(t)
-	plant(t, client(b.wire, *b.client.Client.(*dynamodb.Client).Options().BaseEndpoint), b.Table(), "k", foreignItems()["an unknown status"])
+	plant(t, client(b.wire, *b.client.Client.(*dynamodb.Client).Options().BaseEndpoint), b.Table(), "k",
+		foreignItems()["an unknown status"])
 	b.wire.count()
 	out := b.run(t, idem.Config{}, "k", b.put("booking"))
 	if out.Kind != idem.Retry {

@@ -155,7 +155,8 @@ func newStore(tb testing.TB, c *dynamodb.Client, cfg dynamostore.Config) *dynamo
 	return s
 }
 
-// harness returns a store on a new table. The store sends a request for each element, or batches, even for single elements.
+// harness returns a store on a new table. The store sends a request for each element, or batches, even for
+// single elements.
 func harness(tb testing.TB, endpoint string, batched bool) (storetest.Harness, *wire) {
 	tb.Helper()
 	w := newWire(tb)
@@ -213,7 +214,8 @@ func counters(tb testing.TB, c *dynamodb.Client, st *dynamostore.Store) *storete
 			}})
 		},
 		Read: func(tb testing.TB, name string) int {
-			out, err := c.GetItem(tb.Context(), &dynamodb.GetItemInput{TableName: &table, Key: id(name), ConsistentRead: aws.Bool(true)})
+			out, err := c.GetItem(tb.Context(),
+				&dynamodb.GetItemInput{TableName: &table, Key: id(name), ConsistentRead: aws.Bool(true)})
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -265,7 +267,8 @@ func sweep(tb testing.TB, c *dynamodb.Client, table string, now int64) {
 			continue
 		}
 		key := map[string]types.AttributeValue{dynamostore.AttrKey: item[dynamostore.AttrKey]}
-		if _, err := c.DeleteItem(tb.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: key}); err != nil {
+		if _, err := c.DeleteItem(tb.Context(),
+			&dynamodb.DeleteItemInput{TableName: &table, Key: key}); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// The item of the smallest result, the smallest size of an omitted one, and an extension that does not move the lease.
+// The item of the smallest result, the smallest size of an omitted one, and an extension that does not move
+// the lease.
 func TestItemAfterASettlement(t *testing.T) {
 	for name, set := range map[string]store.Settlement{
 		"a result of one byte":     {Op: store.OpComplete, Result: []byte("x")},
@@ -27,13 +28,16 @@ func TestItemAfterASettlement(t *testing.T) {
 				var sets []store.Settlement
 				var want []store.Entry
 				for _, key := range []string{"a", "b"} {
-					res := s.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute, Retention: time.Hour}})[0]
+					res := s.Claim(t.Context(),
+						[]store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute,
+							Retention: time.Hour}})[0]
 					if res.State != store.Claimed {
 						t.Fatalf("%+v", res)
 					}
 					mine := set
 					mine.Key, mine.Owner, mine.Token, mine.Retention = key, "o", res.Entry.Token, 2*time.Hour
-					sets, want = append(sets, mine), append(want, store.Settled(&mine, &res.Entry, clock.Now()))
+					sets, want = append(sets, mine), append(want,
+						store.Settled(&mine, &res.Entry, clock.Now()))
 				}
 				if errs := s.Settle(t.Context(), sets); errs != nil {
 					t.Fatal(errs)
@@ -49,7 +53,8 @@ func TestItemAfterASettlement(t *testing.T) {
 	}
 }
 
-// The item of a settlement that claims its key is whole, also with the smallest result, and the smallest size of an omitted one.
+// The item of a settlement that claims its key is whole, also with the smallest result, and the smallest size
+// of an omitted one.
 func TestItemAfterAnInsertion(t *testing.T) {
 	onBothPaths(t, func(t *testing.T, batched bool) {
 		clock := storetest.NewClock()
@@ -58,13 +63,17 @@ func TestItemAfterAnInsertion(t *testing.T) {
 			s.NoBatches()
 		}
 		ss := []store.Settlement{
-			{Op: store.OpComplete, ResultOmitted: 1}, {Op: store.OpComplete, Result: []byte("x")}, {Op: store.OpFail},
-			{Op: store.OpRelease, Refund: true, Delay: time.Millisecond, Failure: &store.Failure{Code: store.CodeError}},
+			{Op: store.OpComplete, ResultOmitted: 1}, {Op: store.OpComplete, Result: []byte("x")},
+			{Op: store.OpFail},
+			{Op: store.OpRelease, Refund: true, Delay: time.Millisecond,
+				Failure: &store.Failure{Code: store.CodeError}},
 		}
 		for i := range ss {
 			set := &ss[i]
-			set.Key, set.Owner, set.Token, set.Retention = fmt.Sprint("key-", i), "o", clock.Now().UnixMilli(), time.Hour
-			set.Claim = &store.ClaimRequest{Key: set.Key, Owner: "o", Source: "payments-3@17", Lease: time.Minute, Retention: time.Hour}
+			set.Key, set.Owner, set.Token, set.Retention = fmt.Sprint("key-",
+				i), "o", clock.Now().UnixMilli(), time.Hour
+			set.Claim = &store.ClaimRequest{Key: set.Key, Owner: "o", Source: "payments-3@17",
+				Lease: time.Minute, Retention: time.Hour}
 		}
 		mustSettle(t, s, ss)
 		for i := range ss {

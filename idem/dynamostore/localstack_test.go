@@ -15,14 +15,15 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
-// TestTTLDeletesByOurAttribute runs LocalStack's TTL worker, which uses the real time: it deletes the expired item and keeps
-// the other.
+// TestTTLDeletesByOurAttribute runs LocalStack's TTL worker, which uses the real time: it deletes the expired
+// item and keeps the other.
 func TestTTLDeletesByOurAttribute(t *testing.T) {
 	url := awstest.LocalStack(t)
 	longAgo := time.Now().Add(-2 * time.Hour)
 	st := newStore(t, client(newWire(t), url), dynamostore.Config{Clock: func() time.Time { return longAgo }})
 	for key, retention := range map[string]time.Duration{"past": time.Hour, "remembered": 24 * time.Hour} {
-		res := st.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "owner", Lease: time.Minute, Retention: retention}})[0]
+		res := st.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "owner", Lease: time.Minute,
+			Retention: retention}})[0]
 		if res.Err != nil {
 			t.Fatal(res.Err)
 		}
@@ -41,8 +42,8 @@ func TestTTLDeletesByOurAttribute(t *testing.T) {
 	}
 }
 
-// runTTLWorker retries when another test creates or deletes a table meanwhile: LocalStack then fails with 500, because it
-// iterates over a changing dictionary.
+// runTTLWorker retries when another test creates or deletes a table meanwhile: LocalStack then fails with
+// 500, because it iterates over a changing dictionary.
 func runTTLWorker(t *testing.T, url string) {
 	t.Helper()
 	for range 50 {

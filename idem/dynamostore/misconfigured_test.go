@@ -33,9 +33,11 @@ func wrongTableIsAConfigurationError(t *testing.T, url, table string, key ...typ
 	}
 	misconfigured := func(op string, err error) {
 		t.Helper()
-		if !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), "idempotencyKey") || !strings.Contains(err.Error(), table) ||
+		if !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), "idempotencyKey") ||
+			!strings.Contains(err.Error(), table) ||
 			!strings.Contains(err.Error(), "IDEMSK_TABLE") {
-			t.Errorf("%s: %v; want ErrMisconfigured that names the attribute, the table and the variable", op, err)
+			t.Errorf("%s: %v; want ErrMisconfigured that names the attribute, the table and the variable", op,
+				err)
 		}
 	}
 	misconfigured("check", st.Check(t.Context()))
@@ -45,7 +47,8 @@ func wrongTableIsAConfigurationError(t *testing.T, url, table string, key ...typ
 		}
 	}
 	claims := []store.ClaimRequest{
-		{Key: "a", Owner: "o", Lease: time.Minute, Retention: time.Hour}, {Key: "b", Owner: "o", Lease: time.Minute, Retention: time.Hour},
+		{Key: "a", Owner: "o", Lease: time.Minute, Retention: time.Hour},
+		{Key: "b", Owner: "o", Lease: time.Minute, Retention: time.Hour},
 	}
 	for range 2 { // the second one may read first
 		for _, res := range st.Claim(t.Context(), claims) {
@@ -53,7 +56,8 @@ func wrongTableIsAConfigurationError(t *testing.T, url, table string, key ...typ
 		}
 	}
 	settled := st.Settle(t.Context(), []store.Settlement{
-		{Op: store.OpComplete, Key: "a", Token: 1, Owner: "o"}, {Op: store.OpRelease, Key: "b", Token: 1, Owner: "o"},
+		{Op: store.OpComplete, Key: "a", Token: 1, Owner: "o"},
+		{Op: store.OpRelease, Key: "b", Token: 1, Owner: "o"},
 	})
 	for _, err := range settled {
 		misconfigured("settlement of two", err)
@@ -69,17 +73,20 @@ func createTable(t *testing.T, db *dynamodb.Client, name string, key ...types.At
 	t.Helper()
 	schema := []types.KeySchemaElement{{AttributeName: key[0].AttributeName, KeyType: types.KeyTypeHash}}
 	if len(key) > 1 {
-		schema = append(schema, types.KeySchemaElement{AttributeName: key[1].AttributeName, KeyType: types.KeyTypeRange})
+		schema = append(schema, types.KeySchemaElement{AttributeName: key[1].AttributeName,
+			KeyType: types.KeyTypeRange})
 	}
 	_, err := db.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-		TableName: &name, BillingMode: types.BillingModePayPerRequest, AttributeDefinitions: key, KeySchema: schema,
+		TableName: &name, BillingMode: types.BillingModePayPerRequest, AttributeDefinitions: key,
+		KeySchema: schema,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// A handler is not called without protection because of a wrong configuration, also while the circuit breaker is open.
+// A handler is not called without protection because of a wrong configuration, also while the circuit breaker
+// is open.
 func TestWrongTableDoesNotFailOpen(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"ResourceNotFoundException", "AccessDeniedException"} {
@@ -94,11 +101,13 @@ func TestWrongTableDoesNotFailOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			out := engine.Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
-				t.Error("the handler was called")
-				return nil, nil
-			})})
-			if out.Kind != idem.StoreDown || !errors.Is(out.Err, store.ErrMisconfigured) || !strings.Contains(out.Err.Error(), code) {
+			out := engine.Do(t.Context(),
+				idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+					t.Error("the handler was called")
+					return nil, nil
+				})})
+			if out.Kind != idem.StoreDown || !errors.Is(out.Err, store.ErrMisconfigured) ||
+				!strings.Contains(out.Err.Error(), code) {
 				t.Errorf("%s: %v, %v; want StoreDown with the reason", code, out.Kind, out.Err)
 			}
 		}
@@ -122,7 +131,9 @@ func checkReadsTheTTL(t *testing.T, url string) {
 	ttl := func(attribute string, on bool) {
 		t.Helper()
 		if _, err := db.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
-			TableName: aws.String(table), TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &attribute, Enabled: &on},
+			TableName: aws.String(table),
+			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &attribute,
+				Enabled: &on},
 		}); err != nil {
 			t.Fatal(err)
 		}

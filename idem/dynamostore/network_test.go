@@ -27,12 +27,15 @@ const (
 )
 
 func sdkConfig(client aws.HTTPClient, at string) aws.Config {
-	return aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: client, BaseEndpoint: &at}
+	return aws.Config{Region: "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), HTTPClient: client,
+		BaseEndpoint: &at}
 }
 
-// behindProxy returns a store whose client connects through a proxy, a store without a proxy, and a function that makes the
-// client hold more idle connections than it makes attempts.
-func behindProxy(t *testing.T, client aws.HTTPClient) (st, direct *dynamostore.Store, proxy *faultproxy.Proxy, fillUp func()) {
+// behindProxy returns a store whose client connects through a proxy, a store without a proxy, and a function
+// that makes the client hold more idle connections than it makes attempts.
+func behindProxy(t *testing.T, client aws.HTTPClient) (st, direct *dynamostore.Store, proxy *faultproxy.Proxy,
+	fillUp func()) {
 	t.Helper()
 	srv := fake(t)
 	direct = newStore(t, dynamostore.NewClient(sdkConfig(nil, srv.URL())), dynamostore.Config{})
@@ -59,11 +62,12 @@ func behindProxy(t *testing.T, client aws.HTTPClient) (st, direct *dynamostore.S
 	}
 }
 
-// All connections of a client fail at once: their host has failed, or the sandbox was frozen so long that a NAT gateway dropped
-// them.
+// All connections of a client fail at once: their host has failed, or the sandbox was frozen so long that a
+// NAT gateway dropped them.
 func TestOperationSucceedsOverANewConnection(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
+	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset,
+		"silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			st, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
@@ -71,7 +75,8 @@ func TestOperationSucceedsOverANewConnection(t *testing.T) {
 			var ss []store.Settlement
 			fillUp()
 			proxy.Existing(fault)
-			faultproxy.Within(t, soon, "claims", func(context.Context) { ss = completions(mustClaim(t, st, claims, store.Claimed)) })
+			faultproxy.Within(t, soon, "claims",
+				func(context.Context) { ss = completions(mustClaim(t, st, claims, store.Claimed)) })
 			fillUp()
 			proxy.Existing(fault)
 			faultproxy.Within(t, soon, "completions", func(ctx context.Context) {
@@ -81,34 +86,40 @@ func TestOperationSucceedsOverANewConnection(t *testing.T) {
 			})
 			fillUp()
 			proxy.Existing(fault)
-			faultproxy.Within(t, soon, "duplicates", func(context.Context) { mustClaim(t, st, claimsFor(60, 2), store.ClaimCompleted) })
+			faultproxy.Within(t, soon, "duplicates",
+				func(context.Context) { mustClaim(t, st, claimsFor(60, 2), store.ClaimCompleted) })
 			fillUp()
 			proxy.Existing(fault)
 			faultproxy.Within(t, soon, "a look", func(context.Context) {
 				for i, res := range st.Look(t.Context(), claimsFor(120, 3)) {
-					if want := []store.ClaimState{store.ClaimCompleted, store.ClaimUnknown}[i/60]; res.State != want || res.Err != nil {
+					if want := []store.ClaimState{store.ClaimCompleted,
+						store.ClaimUnknown}[i/60]; res.State != want || res.Err != nil {
 						t.Errorf("%d: state %d, error %v; want state %d", i, res.State, res.Err, want)
 					}
 				}
 			})
 			fillUp()
 			proxy.Existing(fault)
-			faultproxy.Within(t, soon, "insertions", func(context.Context) { mustSettle(t, st, insertionsFor(120, 4)[60:]) })
+			faultproxy.Within(t, soon, "insertions",
+				func(context.Context) { mustSettle(t, st, insertionsFor(120, 4)[60:]) })
 			leases := leasesOf(60, 5)
 			for range 2 { // fresh, and known
 				fillUp()
 				proxy.Existing(fault)
-				faultproxy.Within(t, soon, "claims of leases", func(context.Context) { ss = releases(mustClaim(t, st, leases, store.Claimed)) })
+				faultproxy.Within(t, soon, "claims of leases",
+					func(context.Context) { ss = releases(mustClaim(t, st, leases, store.Claimed)) })
 				fillUp()
 				proxy.Existing(fault)
-				faultproxy.Within(t, soon, "releases of leases", func(context.Context) { mustSettle(t, st, ss) })
+				faultproxy.Within(t, soon, "releases of leases",
+					func(context.Context) { mustSettle(t, st, ss) })
 				leases = leasesOf(60, 6)
 			}
 		})
 	}
 }
 
-// No connection gets an answer. The error comes after the last attempt. The store works again when the network is back.
+// No connection gets an answer. The error comes after the last attempt. The store works again when the
+// network is back.
 func TestSilentDynamoDBIsAnError(t *testing.T) {
 	t.Parallel()
 	st, _, proxy, fillUp := behindProxy(t, awsclient.New(nil, shortLimit))
@@ -127,13 +138,15 @@ func TestSilentDynamoDBIsAnError(t *testing.T) {
 		"insertions":   func(ctx context.Context) error { return st.Settle(ctx, insertionsFor(2, 1))[1] },
 	} {
 		faultproxy.Within(t, soon, name, func(ctx context.Context) {
-			if err := ask(ctx); err == nil || errors.Is(err, store.ErrClaimRefused) || !strings.Contains(err.Error(), "no answer for") {
+			if err := ask(ctx); err == nil || errors.Is(err, store.ErrClaimRefused) ||
+				!strings.Contains(err.Error(), "no answer for") {
 				t.Errorf("%s: %v, want an error that no answer came", name, err)
 			}
 		})
 	}
 	proxy.New(faultproxy.None)
-	faultproxy.Within(t, soon, "a claim", func(context.Context) { mustClaim(t, st, claimsFor(1, 1), store.Claimed) })
+	faultproxy.Within(t, soon, "a claim",
+		func(context.Context) { mustClaim(t, st, claimsFor(1, 1), store.Claimed) })
 }
 
 // A heartbeat that times out leaves time for another heartbeat.
@@ -159,8 +172,8 @@ func (l *largest) Do(r *http.Request) (*http.Response, error) {
 	return l.HTTPClient.Do(r)
 }
 
-// A request fits a network of 6 Mbit/s within the time of an attempt, whatever the size of results. A response may take longer,
-// because the timeout counts only silence.
+// A request fits a network of 6 Mbit/s within the time of an attempt, whatever the size of results. A
+// response may take longer, because the timeout counts only silence.
 func TestBatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 	t.Parallel()
 	const (

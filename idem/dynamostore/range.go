@@ -8,8 +8,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Look implements store.Ranger by consistent reads of 100 keys a request. A key costs a read unit for each 4 KB of its item, and one if it
-// is absent.
+// Look implements store.Ranger by consistent reads of 100 keys a request. A key costs a read unit for each 4
+// KB of its item, and one if it is absent.
 func (s *Store) Look(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	results := make([]store.ClaimResult, len(reqs))
 	keys := make([]open, len(reqs))
@@ -26,12 +26,13 @@ func (s *Store) Look(ctx context.Context, reqs []store.ClaimRequest) []store.Cla
 	return results
 }
 
-// maxLeases is the maximum number of leases that a store remembers. A process has one lease for each partition that it handles.
+// maxLeases is the maximum number of leases that a store remembers. A process has one lease for each
+// partition that it handles.
 const maxLeases = 1000
 
-// leases are the leases of ranges that a store has claimed, as it last claimed or released them. So the claim of a lease that the store
-// has released begins with the take-over of a known entry: one write, and no read. The write is conditional on that entry. If it is outdated,
-// the refused write returns the current entry.
+// leases are the leases of ranges that a store has claimed, as it last claimed or released them. So the claim
+// of a lease that the store has released begins with the take-over of a known entry: one write, and no read.
+// The write is conditional on that entry. If it is outdated, the refused write returns the current entry.
 type leases struct {
 	mu      sync.Mutex
 	entries map[string]store.Entry
@@ -61,7 +62,8 @@ func (l *leases) claimed(reqs []store.ClaimRequest, results []store.ClaimResult)
 	}
 }
 
-// extending forgets the leases whose range is about to be written: its end may change without a change of what a take-over is conditional on.
+// extending forgets the leases whose range is about to be written: its end may change without a change of
+// what a take-over is conditional on.
 func (l *leases) extending(ss []store.Settlement) {
 	for i := range ss {
 		if ss[i].Op == store.OpExtend && ss[i].Range != nil {

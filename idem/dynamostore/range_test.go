@@ -16,21 +16,25 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// leaseOf returns a claim of the lease of a range. Its key and its source are as long as those of the longest names of a function and a topic.
+// leaseOf returns a claim of the lease of a range. Its key and its source are as long as those of the longest
+// names of a function and a topic.
 func leaseOf(partition, owner int) store.ClaimRequest {
 	const longestFunction, longestTopic = 64, 249
 	topic := strings.Repeat("t", longestTopic)
 	return store.ClaimRequest{
-		Key: fmt.Sprint(strings.Repeat("f", longestFunction), "%", topic, "-", partition), Owner: strings.Repeat(ownerName(owner), 3),
-		Source: fmt.Sprint(topic, "-", partition, "@", int64(1)<<60), Lease: time.Minute, Retention: time.Hour,
-		Range: &store.Range{End: 1<<60 + int64(owner)},
+		Key:    fmt.Sprint(strings.Repeat("f", longestFunction), "%", topic, "-", partition),
+		Owner:  strings.Repeat(ownerName(owner), 3),
+		Source: fmt.Sprint(topic, "-", partition, "@", int64(1)<<60), Lease: time.Minute,
+		Retention: time.Hour,
+		Range:     &store.Range{End: 1<<60 + int64(owner)},
 	}
 }
 
 func releaseOf(entry store.Entry) store.Settlement {
 	return store.Settlement{
-		Op: store.OpRelease, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour, Refund: true,
-		Range: &store.Range{Till: entry.Range.End},
+		Op: store.OpRelease, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour,
+		Refund: true,
+		Range:  &store.Range{Till: entry.Range.End},
 	}
 }
 
@@ -72,7 +76,8 @@ func insertionsFor(n, round int) []store.Settlement {
 	ops := []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease}
 	var ss []store.Settlement
 	for i, req := range claimsFor(n, round) {
-		ss = append(ss, store.Settlement{Op: ops[i%3], Key: req.Key, Token: 7, Owner: req.Owner, Retention: time.Hour, Claim: &req})
+		ss = append(ss, store.Settlement{Op: ops[i%3], Key: req.Key, Token: 7, Owner: req.Owner,
+			Retention: time.Hour, Claim: &req})
 	}
 	return ss
 }
@@ -117,22 +122,29 @@ func TestUnitsOfRanges(t *testing.T) {
 			{"a release", release, map[string]int{update: chunks}, units, 0},
 			{"a claim by the process that released it", claim(2), map[string]int{update: chunks}, units, 0},
 			{"its release", release, map[string]int{update: chunks}, units, 0},
-			{"a claim by another process", func(t *testing.T) { held = mustClaim(t, other, leasesOf(n, 3), store.Claimed) }, cold, 2 * units, reads},
-			{"the release by the other process", func(t *testing.T) { mustSettle(t, other, releases(held)) }, map[string]int{update: chunks}, units, 0},
-			{"a claim by the process that released it before", claim(4), map[string]int{update: 2 * chunks}, 2 * units, 0},
+			{"a claim by another process",
+				func(t *testing.T) { held = mustClaim(t, other, leasesOf(n, 3), store.Claimed) }, cold,
+				2 * units, reads},
+			{"the release by the other process", func(t *testing.T) { mustSettle(t, other, releases(held)) },
+				map[string]int{update: chunks}, units, 0},
+			{"a claim by the process that released it before", claim(4), map[string]int{update: 2 * chunks},
+				2 * units, 0},
 			{"one more release", release, map[string]int{update: chunks}, units, 0},
 			{"a claim by a new process", func(t *testing.T) {
 				s = sameTable(t, s, srv.URL())
 				mustClaim(t, s, leasesOf(n, 5), store.Claimed)
 			}, cold, 2 * units, reads},
 			{"a look at absent keys", look, map[string]int{"BatchGetItem": 1}, 0, units},
-			{"their insertion", func(t *testing.T) { mustSettle(t, s, insertionsFor(n, 0)) }, map[string]int{put: chunks}, units, 0},
-			{"an insertion whose reply was lost", func(t *testing.T) { mustSettle(t, s, insertionsFor(n, 0)) }, again, units, reads},
+			{"their insertion", func(t *testing.T) { mustSettle(t, s, insertionsFor(n, 0)) },
+				map[string]int{put: chunks}, units, 0},
+			{"an insertion whose reply was lost",
+				func(t *testing.T) { mustSettle(t, s, insertionsFor(n, 0)) }, again, units, reads},
 		} {
 			t.Run(fmt.Sprint(n, " partitions or keys: ", step.name), func(t *testing.T) {
 				srv.ResetUsage()
 				step.do(t)
-				if u := srv.Usage(); !maps.Equal(u.Requests, step.requests) || u.WriteUnits != step.writes || u.ReadUnits != step.reads {
+				if u := srv.Usage(); !maps.Equal(u.Requests, step.requests) || u.WriteUnits != step.writes ||
+					u.ReadUnits != step.reads {
 					t.Errorf("requests %v, %v write units, %v read units; want %v, %v, %v",
 						u.Requests, u.WriteUnits, u.ReadUnits, step.requests, step.writes, step.reads)
 				}
@@ -156,7 +168,9 @@ func TestRefusedInsertionWhoseItemIsGone(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Result.Err != nil {
 			t.Fatalf("%d: %v; want a ClaimRefusedError", i, err)
 		}
-		if want := []store.ClaimState{store.ClaimInFlight, store.ClaimUnknown}[i]; refused.Result.State != want || (i == 1) != (refused.Result.Entry.Key == "") {
+		if want := []store.ClaimState{store.ClaimInFlight,
+			store.ClaimUnknown}[i]; refused.Result.State != want ||
+			(i == 1) != (refused.Result.Entry.Key == "") {
 			t.Errorf("%d: %+v; want state %d", i, refused.Result, want)
 		}
 	}
@@ -177,11 +191,13 @@ func TestRefusedInsertionWithoutARead(t *testing.T) {
 	mustSettle(t, s, ss)
 }
 
-// byName sends the reads of a table that is named by its ARN to the table of that name, and returns the answer under the name.
+// byName sends the reads of a table that is named by its ARN to the table of that name, and returns the
+// answer under the name.
 type byName struct{ *dynamodb.Client }
 
 // BatchGetItem implements dynamostore.Client.
-func (c byName) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+func (c byName) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
+	opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	items := make(map[string]types.KeysAndAttributes)
 	for arn, keys := range in.RequestItems {
 		items[arn[strings.LastIndexByte(arn, '/')+1:]] = keys
@@ -189,17 +205,20 @@ func (c byName) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput
 	return c.Client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: items}, opts...)
 }
 
-// The documentation of BatchGetItem does not say whether the answer for a table that is named by its ARN is under the ARN.
+// The documentation of BatchGetItem does not say whether the answer for a table that is named by its ARN is
+// under the ARN.
 func TestLookAtATableNamedByItsARN(t *testing.T) {
 	c := client(newWire(t), fake(t).URL())
 	s := newStore(t, c, dynamostore.Config{})
 	mustClaim(t, s, claimsFor(1, 0), store.Claimed)
-	named, err := dynamostore.New(byName{c}, dynamostore.Config{Table: "arn:aws:dynamodb:eu-central-1:111122223333:table/" + s.Table()})
+	named, err := dynamostore.New(byName{c},
+		dynamostore.Config{Table: "arn:aws:dynamodb:eu-central-1:111122223333:table/" + s.Table()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, res := range named.Look(t.Context(), claimsFor(2, 1)) {
-		if want := []store.ClaimState{store.ClaimInFlight, store.ClaimUnknown}[i]; res.State != want || res.Err != nil {
+		if want := []store.ClaimState{store.ClaimInFlight, store.ClaimUnknown}[i]; res.State != want ||
+			res.Err != nil {
 			t.Errorf("%d: %+v; want state %d", i, res, want)
 		}
 	}
@@ -218,7 +237,8 @@ func TestForgottenLeases(t *testing.T) {
 	}
 }
 
-// Whether a batch of keys is read first depends on the keys of the batch before, and leases are not read first.
+// Whether a batch of keys is read first depends on the keys of the batch before, and leases are not read
+// first.
 func TestLeasesDoNotDecideWhetherKeysAreReadFirst(t *testing.T) {
 	const n = 20
 	srv := fake(t)
@@ -235,7 +255,8 @@ func TestLeasesDoNotDecideWhetherKeysAreReadFirst(t *testing.T) {
 	reads(1, func() { mustClaim(t, s, leasesOf(n, 2), store.ClaimInFlight) })
 	keys := claimsFor(n, 1)
 	reads(0, func() { mustSettle(t, s, completions(mustClaim(t, s, keys, store.Claimed))) })
-	reads(1, func() { mustClaim(t, s, claimsFor(n, 2), store.ClaimCompleted) }) // the following batches of keys are read first
+	// the following batches of keys are read first
+	reads(1, func() { mustClaim(t, s, claimsFor(n, 2), store.ClaimCompleted) })
 	reads(0, func() { mustClaim(t, s, leasesOf(2*n, 2)[n:], store.Claimed) })
 	srv.ResetUsage()
 	mustClaim(t, s, claimsFor(n, 3), store.ClaimCompleted)

@@ -22,7 +22,8 @@ func TestRequests(t *testing.T) {
 	}
 	settle := func(h storetest.Harness, entry store.Entry, op store.SettleOp) {
 		h.Store.Settle(t.Context(), []store.Settlement{{
-			Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: retention, Lease: lease,
+			Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: retention,
+			Lease: lease,
 		}})
 	}
 	for _, tc := range []struct {
@@ -52,7 +53,8 @@ func TestRequests(t *testing.T) {
 			map[string]int{"PutItem": 1, "UpdateItem": 1},
 		},
 		{
-			"a re-claim after a release", func(h storetest.Harness) { settle(h, claim(h).Entry, store.OpRelease) },
+			"a re-claim after a release",
+			func(h storetest.Harness) { settle(h, claim(h).Entry, store.OpRelease) },
 			func(h storetest.Harness) { claim(h) },
 			map[string]int{"PutItem": 1, "UpdateItem": 1},
 		},

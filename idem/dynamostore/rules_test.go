@@ -34,33 +34,38 @@ func TestAgreesWithMemory(t *testing.T) {
 			clock := storetest.NewClock()
 			mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: under.Skew})
 			return under, storetest.Harness{
-				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: under.Skew, Sweep: func(testing.TB) { mem.Sweep() }, Ranger: mem,
+				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: under.Skew,
+				Sweep: func(testing.TB) { mem.Sweep() }, Ranger: mem,
 			}
 		})
 	})
 }
 
-// Two hosts have clocks that differ by a little less than MaxClockSkew, in either direction: a live lease is not taken, and a
-// completion is replayed during its whole retention.
+// Two hosts have clocks that differ by a little less than MaxClockSkew, in either direction: a live lease is
+// not taken, and a completion is replayed during its whole retention.
 func TestClocksWithinTheSkew(t *testing.T) {
 	const lease, retention = 30 * time.Second, time.Minute
 	srv := fake(t)
 	onBothPaths(t, func(t *testing.T, batched bool) {
-		for _, off := range []time.Duration{-store.DefaultMaxClockSkew + time.Millisecond, store.DefaultMaxClockSkew - time.Millisecond} {
+		for _, off := range []time.Duration{-store.DefaultMaxClockSkew + time.Millisecond,
+			store.DefaultMaxClockSkew - time.Millisecond} {
 			h, _ := harness(t, srv.URL(), batched)
 			other, err := dynamostore.New(client(newWire(t), srv.URL()), dynamostore.Config{
-				Table: h.Store.(*dynamostore.Store).Table(), Clock: func() time.Time { return h.Now().Add(off) },
+				Table: h.Store.(*dynamostore.Store).Table(),
+				Clock: func() time.Time { return h.Now().Add(off) },
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			claim := func(s store.Store, owner string, want store.ClaimState) store.ClaimResult {
-				return mustClaim(t, s, []store.ClaimRequest{{Key: "k", Owner: owner, Lease: lease, Retention: retention, TakeOver: true}}, want)[0]
+				return mustClaim(t, s, []store.ClaimRequest{{Key: "k", Owner: owner, Lease: lease,
+					Retention: retention, TakeOver: true}}, want)[0]
 			}
 			entry := claim(h.Store, "one", store.Claimed).Entry
 			h.Advance(lease - time.Millisecond)
 			claim(other, "other", store.ClaimInFlight)
-			complete := store.Settlement{Op: store.OpComplete, Key: "k", Token: entry.Token, Owner: entry.Owner, Retention: retention}
+			complete := store.Settlement{Op: store.OpComplete, Key: "k", Token: entry.Token,
+				Owner: entry.Owner, Retention: retention}
 			if errs := h.Store.Settle(t.Context(), []store.Settlement{complete}); errs != nil {
 				t.Fatal(errs)
 			}

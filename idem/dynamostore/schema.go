@@ -11,8 +11,9 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// The attributes of an item. They are named only in this file. Code that creates the table uses AttrKey and AttrExpiry.
-// Attributes are added but never removed: later versions read every item that an earlier version wrote.
+// The attributes of an item. They are named only in this file. Code that creates the table uses AttrKey and
+// AttrExpiry. Attributes are added but never removed: later versions read every item that an earlier version
+// wrote.
 const (
 	AttrKey           = "idempotencyKey"     // S, the partition key
 	attrStatus        = "status"             // S
@@ -64,8 +65,8 @@ type rangeItem struct {
 	Till int64 `dynamodbav:"till"`
 }
 
-// attribute is the name and value of an attribute to write. Items are encoded without reflection, which would be most of the
-// CPU cost of a batch.
+// attribute is the name and value of an attribute to write. Items are encoded without reflection, which would
+// be most of the CPU cost of a batch.
 type attribute struct {
 	name  string
 	value types.AttributeValue
@@ -75,10 +76,14 @@ type attribute struct {
 func attributes(entry *store.Entry) []attribute {
 	list := make([]attribute, 0, 16)
 	list = append(list,
-		attribute{AttrKey, text(entry.Key)}, attribute{attrStatus, text(string(entry.Status))}, attribute{attrVersion, number(entry.Token)},
-		attribute{attrOwner, text(entry.Owner)}, attribute{attrLeaseUntil, number(entry.LeaseUntil.UnixMilli())},
-		attribute{attrAttempts, number(int64(entry.Attempts))}, attribute{attrCreatedAt, number(entry.CreatedAt.UnixMilli())},
-		attribute{attrUpdatedAt, number(entry.UpdatedAt.UnixMilli())}, attribute{AttrExpiry, number(entry.Expiry.Unix())})
+		attribute{AttrKey, text(entry.Key)}, attribute{attrStatus, text(string(entry.Status))},
+		attribute{attrVersion, number(entry.Token)},
+		attribute{attrOwner, text(entry.Owner)},
+		attribute{attrLeaseUntil, number(entry.LeaseUntil.UnixMilli())},
+		attribute{attrAttempts, number(int64(entry.Attempts))},
+		attribute{attrCreatedAt, number(entry.CreatedAt.UnixMilli())},
+		attribute{attrUpdatedAt, number(entry.UpdatedAt.UnixMilli())},
+		attribute{AttrExpiry, number(entry.Expiry.Unix())})
 	add := func(has bool, name string, value types.AttributeValue) {
 		if has {
 			list = append(list, attribute{name, value})
@@ -162,10 +167,13 @@ func entryOf(av map[string]types.AttributeValue) (store.Entry, error) {
 		Key: it.Key, Status: status, Token: it.Version, Owner: it.Owner,
 		LeaseUntil: time.UnixMilli(it.LeaseUntil), RetryAt: fromMillis(it.RetryAt), Attempts: it.Attempts,
 		Result: it.Result, ResultOmitted: it.ResultOmitted, Source: it.Source,
-		CreatedAt: time.UnixMilli(it.CreatedAt), UpdatedAt: time.UnixMilli(it.UpdatedAt), Expiry: time.Unix(it.Expiry, 0),
+		CreatedAt: time.UnixMilli(it.CreatedAt), UpdatedAt: time.UnixMilli(it.UpdatedAt),
+		Expiry: time.Unix(it.Expiry, 0),
 	}
-	if n := copy(entry.Fingerprint[:], it.Fingerprint); n != len(it.Fingerprint) || (n != 0 && n != len(entry.Fingerprint)) {
-		return store.Entry{}, fmt.Errorf("the fingerprint has %d bytes; want %d", len(it.Fingerprint), len(entry.Fingerprint))
+	if n := copy(entry.Fingerprint[:], it.Fingerprint); n != len(it.Fingerprint) ||
+		(n != 0 && n != len(entry.Fingerprint)) {
+		return store.Entry{}, fmt.Errorf("the fingerprint has %d bytes; want %d", len(it.Fingerprint),
+			len(entry.Fingerprint))
 	}
 	if f := it.Failure; f != nil {
 		entry.Failure = &store.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}

@@ -19,11 +19,13 @@ import (
 
 func ms(n int64) time.Time { return time.UnixMilli(n) }
 
-// goldenEntries are the entries of testdata/items: with every attribute, and without every optional attribute.
+// goldenEntries are the entries of testdata/items: with every attribute, and without every optional
+// attribute.
 func goldenEntries() map[string]store.Entry {
 	base := store.Entry{
-		Key: "payments#p-1", Status: store.StatusStarted, Token: 1790000000123, Owner: "owner-1", LeaseUntil: ms(1790000030123),
-		Attempts: 1, Fingerprint: store.FingerprintOf([]byte("value")), Source: "payments-3@17",
+		Key: "payments#p-1", Status: store.StatusStarted, Token: 1790000000123, Owner: "owner-1",
+		LeaseUntil: ms(1790000030123),
+		Attempts:   1, Fingerprint: store.FingerprintOf([]byte("value")), Source: "payments-3@17",
 		CreatedAt: ms(1790000000123), UpdatedAt: ms(1790000000123), Expiry: time.Unix(1790604831, 0),
 	}
 	variant := func(change func(r *store.Entry)) store.Entry {
@@ -56,7 +58,8 @@ func goldenEntries() map[string]store.Entry {
 			r.Key, r.Fingerprint, r.Range = "ledger%payments-3", store.Fingerprint{}, &store.Range{End: 18}
 		}),
 		"v1-lease-released": variant(func(r *store.Entry) {
-			r.Key, r.Fingerprint, r.RetryAt, r.LeaseUntil, r.UpdatedAt = "ledger%payments-3", store.Fingerprint{}, ms(1790000001123), ms(1790000001123), ms(1790000001123)
+			r.Key, r.Fingerprint, r.RetryAt, r.LeaseUntil, r.UpdatedAt = "ledger%payments-3",
+				store.Fingerprint{}, ms(1790000001123), ms(1790000001123), ms(1790000001123)
 			r.Range = &store.Range{Till: 20}
 		}),
 		"v1-lease-bare": variant(func(r *store.Entry) {
@@ -65,8 +68,8 @@ func goldenEntries() map[string]store.Entry {
 	}
 }
 
-// TestGoldenItems checks the format of the first release. Every later version reads these files and writes the same items. The
-// files never change; new attributes get new files.
+// TestGoldenItems checks the format of the first release. Every later version reads these files and writes
+// the same items. The files never change; new attributes get new files.
 func TestGoldenItems(t *testing.T) {
 	for name, want := range goldenEntries() {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +153,8 @@ func TestForeignItemsAreRefused(t *testing.T) {
 // TestTagsAreTheConstants compares the struct tags with the constants.
 func TestTagsAreTheConstants(t *testing.T) {
 	want := []string{
-		AttrKey, attrStatus, attrVersion, attrOwner, attrLeaseUntil, attrRetryAt, attrAttempts, attrFingerprint, attrResult,
+		AttrKey, attrStatus, attrVersion, attrOwner, attrLeaseUntil, attrRetryAt, attrAttempts,
+		attrFingerprint, attrResult,
 		attrResultOmitted, attrFailure, attrSource, attrCreatedAt, attrUpdatedAt, AttrExpiry, attrRange,
 	}
 	typ := reflect.TypeFor[item]()
@@ -165,7 +169,8 @@ func TestTagsAreTheConstants(t *testing.T) {
 	}
 }
 
-// A key that changed in any way after it was read is not taken (rule 7). Each condition alone would mostly do, so no history shows that one is missing.
+// A key that changed in any way after it was read is not taken (rule 7). Each condition alone would mostly
+// do, so no history shows that one is missing.
 func TestTakeIsConditionalOnAllThatWasRead(t *testing.T) {
 	at := time.UnixMilli(1_790_000_000_123)
 	seen := store.Entry{Key: "k", Status: store.StatusStarted, Token: 7, Owner: "o", LeaseUntil: at}
@@ -254,12 +259,16 @@ func fromJSON(t *testing.T, text []byte) map[string]types.AttributeValue {
 func FuzzItem(f *testing.F) {
 	f.Add("STARTED", "7", "o", "1790000000123", "", "1", []byte(nil), []byte(nil), "t-0@1", "1790000000")
 	f.Add("FAILED", "9223372036854775807", "", "-1", "5", "0", make([]byte, 32), []byte("result"), "", "0")
-	f.Add("STARTED", "1e3", "", "9223372036854775807", "1.5", " 1", []byte("short"), []byte{}, "", "-9223372036854775808")
-	f.Fuzz(func(t *testing.T, status, version, owner, lease, retry, attempts string, fingerprint, result []byte, source, expiry string) {
+	f.Add("STARTED", "1e3", "", "9223372036854775807", "1.5", " 1", []byte("short"), []byte{}, "",
+		"-9223372036854775808")
+	f.Fuzz(func(t *testing.T, status, version, owner, lease, retry, attempts string, fingerprint,
+		result []byte, source, expiry string) {
 		av := map[string]types.AttributeValue{
-			AttrKey: text("k"), attrStatus: text(status), attrOwner: text(owner), attrSource: text(source), attrFingerprint: binary(fingerprint), attrResult: binary(result),
+			AttrKey: text("k"), attrStatus: text(status), attrOwner: text(owner), attrSource: text(source),
+			attrFingerprint: binary(fingerprint), attrResult: binary(result),
 		}
-		for name, n := range map[string]string{attrVersion: version, attrLeaseUntil: lease, attrRetryAt: retry, attrAttempts: attempts, AttrExpiry: expiry} {
+		for name, n := range map[string]string{attrVersion: version, attrLeaseUntil: lease,
+			attrRetryAt: retry, attrAttempts: attempts, AttrExpiry: expiry} {
 			if n != "" {
 				av[name] = &types.AttributeValueMemberN{Value: n}
 			}

@@ -2,8 +2,8 @@ package dynamostore
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-// sizeOf returns the size of an item in bytes, as DynamoDB counts it. Numbers count one byte per digit, which is slightly too
-// much.
+// sizeOf returns the size of an item in bytes, as DynamoDB counts it. Numbers count one byte per digit, which
+// is slightly too much.
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 func sizeOf(item map[string]types.AttributeValue) int {
 	n := 0

@@ -9,7 +9,8 @@ import (
 )
 
 // The PartiQL of BatchExecuteStatement is specified at
-// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.insert.html and ql-reference.update.html
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.insert.html and
+// ql-reference.update.html
 
 // insertStatement returns the statement that writes an entry if its key does not exist.
 func insertStatement(table string, entry *store.Entry) types.BatchStatementRequest {
@@ -32,7 +33,8 @@ func insertStatement(table string, entry *store.Entry) types.BatchStatementReque
 	return types.BatchStatementRequest{Statement: &statement, Parameters: parameters}
 }
 
-// statement returns the change as an UPDATE of the item with this key. Names are quoted, because some are reserved words.
+// statement returns the change as an UPDATE of the item with this key. Names are quoted, because some are
+// reserved words.
 func (c *change) statement(table, key string) types.BatchStatementRequest {
 	var b strings.Builder
 	b.Grow(512)
@@ -71,6 +73,7 @@ func (c *change) statement(table, key string) types.BatchStatementRequest {
 	}
 	statement := b.String()
 	return types.BatchStatementRequest{
-		Statement: &statement, Parameters: parameters, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		Statement: &statement, Parameters: parameters,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
 }

@@ -25,8 +25,9 @@ const (
 	MaxItemSize = 400 << 10
 )
 
-// Tx is the effect of a handler: writes that commit in one transaction (TransactWriteItems) with the completion of the
-// handler's key. It is safe for concurrent use. It accepts writes until the handler has returned.
+// Tx is the effect of a handler: writes that commit in one transaction (TransactWriteItems) with the
+// completion of the handler's key. It is safe for concurrent use. It accepts writes until the handler has
+// returned.
 //
 // Each write, and the completion, costs twice the write units of a plain write.
 type Tx struct {
@@ -44,14 +45,15 @@ type Tx struct {
 // Write is a write to one item. Exactly one of Put, Update, Delete and Check is set.
 type Write struct {
 	Put *types.Put
-	// PutKey are the names of the key attributes of Put's table. Enlist uses them to refuse a second write to the same item.
+	// PutKey are the names of the key attributes of Put's table. Enlist uses them to refuse a second write to
+	// the same item.
 	PutKey []string
 	Update *types.Update
 	Delete *types.Delete
 	Check  *types.ConditionCheck
 
-	// OrElse is the handler's error if the condition of the write fails. With nil it is a *ConditionError, and the task is
-	// retried. An error marked by idem.Permanent sends the task to the dead letters at once.
+	// OrElse is the handler's error if the condition of the write fails. With nil it is a *ConditionError,
+	// and the task is retried. An error marked by idem.Permanent sends the task to the dead letters at once.
 	OrElse error
 }
 
@@ -83,8 +85,8 @@ var (
 	errOver = errors.New("dynamostore: the handler has returned: nothing can be enlisted any more")
 )
 
-// TxFrom returns the transaction of the task from a handler's context. If there is none, because the engine failed open or uses
-// another store, it returns an error marked by idem.Unavailable.
+// TxFrom returns the transaction of the task from a handler's context. If there is none, because the engine
+// failed open or uses another store, it returns an error marked by idem.Unavailable.
 func TxFrom(ctx context.Context) (*Tx, error) {
 	e, _ := store.EffectFrom(ctx)
 	if tx, ok := e.(*Tx); ok {
@@ -93,9 +95,9 @@ func TxFrom(ctx context.Context) (*Tx, error) {
 	return nil, idem.Unavailable(errNoTx)
 }
 
-// Enlist adds writes to the transaction. It sends no request. It returns ErrInvalidWrite (wrapped) if a write can't be part of
-// the transaction. This error also becomes the handler's error, even if the handler ignores it, so that a transaction is never
-// committed in part.
+// Enlist adds writes to the transaction. It sends no request. It returns ErrInvalidWrite (wrapped) if a write
+// can't be part of the transaction. This error also becomes the handler's error, even if the handler ignores
+// it, so that a transaction is never committed in part.
 func (tx *Tx) Enlist(writes ...Write) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -114,7 +116,8 @@ func (tx *Tx) Enlist(writes ...Write) error {
 func (tx *Tx) enlist(w *Write) error {
 	one, err := prepare(w)
 	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("%w: write %d, on item %s of table %s: %s", ErrInvalidWrite, len(tx.writes)+1, one.key, one.table, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: write %d, on item %s of table %s: %s", ErrInvalidWrite, len(tx.writes)+1,
+			one.key, one.table, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case err != nil:
@@ -173,7 +176,8 @@ type write struct {
 func (w *write) id() string { return w.table + " " + w.key }
 
 func prepare(w *Write) (write, error) {
-	one := write{item: types.TransactWriteItem{Put: w.Put, Update: w.Update, Delete: w.Delete, ConditionCheck: w.Check}, orElse: w.OrElse}
+	one := write{item: types.TransactWriteItem{Put: w.Put, Update: w.Update, Delete: w.Delete,
+		ConditionCheck: w.Check}, orElse: w.OrElse}
 	var table *string
 	var key map[string]types.AttributeValue
 	ops := 0

@@ -30,7 +30,8 @@ type canceller struct {
 }
 
 // TransactWriteItems implements dynamostore.Client.
-func (c *canceller) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+func (c *canceller) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput,
+	opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	c.mu.Lock()
 	c.sent, c.items = append(c.sent, in), append(c.items, len(in.TransactItems))
 	n := len(c.sent)
@@ -88,17 +89,19 @@ func (b *books) run(t *testing.T, cfg idem.Config, key string, writes ...dynamos
 
 // task returns a task whose handler enlists writes.
 func (*books) task(key string, writes ...dynamostore.Write) idem.Task {
-	return idem.Task{Key: key, Source: "payments-1@2", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-		tx, err := dynamostore.TxFrom(ctx)
-		if err != nil {
-			return nil, err
-		}
-		_ = tx.Enlist(writes...) // the transaction keeps the error
-		return nil, nil
-	})}
+	return idem.Task{Key: key, Source: "payments-1@2",
+		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			tx, err := dynamostore.TxFrom(ctx)
+			if err != nil {
+				return nil, err
+			}
+			_ = tx.Enlist(writes...) // the transaction keeps the error
+			return nil, nil
+		})}
 }
 
-// A write that can't be part of a transaction is the handler's error, which names the write and the reason. No request is sent.
+// A write that can't be part of a transaction is the handler's error, which names the write and the reason.
+// No request is sent.
 func TestWritesThatCantBeEnlisted(t *testing.T) {
 	b := newBooks(t)
 	many := make([]dynamostore.Write, dynamostore.MaxTxItems)
@@ -119,23 +122,33 @@ func TestWritesThatCantBeEnlisted(t *testing.T) {
 		writes []dynamostore.Write
 		want   string
 	}{
-		"too many":        {many, "write 100, on item {id: \"item-99\"} of table books: a transaction has at most 100 items, one of which is the key's"},
-		"an item twice":   {[]dynamostore.Write{b.put("a"), b.put("b"), b.put("a")}, "write 3, on item {id: \"a\"} of table books: it is enlisted already"},
-		"too large":       {[]dynamostore.Write{big("huge", 401<<10)}, "write 1, on item {id: \"huge\"} of table books: it has 410"},
-		"together":        {large, "makes the transaction too large"},
-		"our own table":   {[]dynamostore.Write{{Delete: &types.Delete{TableName: &keys, Key: b.id("a")}}}, "holds the idempotency keys"},
-		"no operation":    {[]dynamostore.Write{{}}, "write 1: it has 0 operations"},
-		"two operations":  {[]dynamostore.Write{{Put: b.put("a").Put, PutKey: []string{"id"}, Delete: &types.Delete{TableName: &b.table, Key: b.id("a")}}}, "it has 2 operations"},
-		"no table":        {[]dynamostore.Write{{Update: &types.Update{Key: b.id("a")}}}, "its TableName is missing"},
-		"no key":          {[]dynamostore.Write{{Check: &types.ConditionCheck{TableName: &b.table}}}, "its Key is missing"},
-		"no PutKey":       {[]dynamostore.Write{{Put: b.put("a").Put}}, "PutKey is []"},
-		"another PutKey":  {[]dynamostore.Write{{Put: b.put("a").Put, PutKey: []string{"pk"}}}, `PutKey is ["pk"]`},
-		"a boolean a key": {[]dynamostore.Write{{Delete: &types.Delete{TableName: &b.table, Key: map[string]types.AttributeValue{"id": &types.AttributeValueMemberBOOL{}}}}}, "key attribute id"},
+		"too many": {many, "write 100, on item {id: \"item-99\"} of table books: a transaction has at most 100 items, one of which is the key's"},
+		"an item twice": {[]dynamostore.Write{b.put("a"), b.put("b"), b.put("a")},
+			"write 3, on item {id: \"a\"} of table books: it is enlisted already"},
+		"too large": {[]dynamostore.Write{big("huge", 401<<10)},
+			"write 1, on item {id: \"huge\"} of table books: it has 410"},
+		"together": {large, "makes the transaction too large"},
+		"our own table": {[]dynamostore.Write{{Delete: &types.Delete{TableName: &keys, Key: b.id("a")}}},
+			"holds the idempotency keys"},
+		"no operation": {[]dynamostore.Write{{}}, "write 1: it has 0 operations"},
+		"two operations": {[]dynamostore.Write{{Put: b.put("a").Put, PutKey: []string{"id"},
+			Delete: &types.Delete{TableName: &b.table, Key: b.id("a")}}}, "it has 2 operations"},
+		"no table": {[]dynamostore.Write{{Update: &types.Update{Key: b.id("a")}}},
+			"its TableName is missing"},
+		"no key": {[]dynamostore.Write{{Check: &types.ConditionCheck{TableName: &b.table}}},
+			"its Key is missing"},
+		"no PutKey": {[]dynamostore.Write{{Put: b.put("a").Put}}, "PutKey is []"},
+		"another PutKey": {[]dynamostore.Write{{Put: b.put("a").Put, PutKey: []string{"pk"}}},
+			`PutKey is ["pk"]`},
+		"a boolean a key": {[]dynamostore.Write{{Delete: &types.Delete{TableName: &b.table,
+			Key: map[string]types.AttributeValue{"id": &types.AttributeValueMemberBOOL{}}}}},
+			"key attribute id"},
 	}
 	for name, tc := range bad {
 		t.Run(name, func(t *testing.T) {
 			out := b.run(t, idem.Config{}, name, tc.writes...)
-			if out.Kind != idem.Retry || !errors.Is(out.Err, dynamostore.ErrInvalidWrite) || !strings.Contains(out.Err.Error(), tc.want) {
+			if out.Kind != idem.Retry || !errors.Is(out.Err, dynamostore.ErrInvalidWrite) ||
+				!strings.Contains(out.Err.Error(), tc.want) {
 				t.Errorf("%v, %v; want %q", out.Kind, out.Err, tc.want)
 			}
 		})
@@ -149,7 +162,8 @@ func TestRefusedTransactionIsTheHandlersError(t *testing.T) {
 	missing := "no-such-table"
 	b := newBooks(t)
 	absent := dynamostore.Write{Put: &types.Put{TableName: &missing, Item: b.id("a")}, PutKey: []string{"id"}}
-	nonsense := dynamostore.Write{Update: &types.Update{TableName: &b.table, Key: b.id("a"), UpdateExpression: aws.String("SET nothing")}}
+	nonsense := dynamostore.Write{Update: &types.Update{TableName: &b.table, Key: b.id("a"),
+		UpdateExpression: aws.String("SET nothing")}}
 	for _, tc := range []struct {
 		name  string
 		write dynamostore.Write
@@ -193,12 +207,14 @@ func TestFailedConditionIsTheHandlersError(t *testing.T) {
 	}
 	out := b.run(t, idem.Config{}, "plain", b.put("booking"), check)
 	var failed *dynamostore.ConditionError
-	if out.Kind != idem.Retry || !errors.As(out.Err, &failed) || failed.Table != b.table || failed.Key != `{id: "account"}` || failed.Item["balance"] == nil {
+	if out.Kind != idem.Retry || !errors.As(out.Err, &failed) || failed.Table != b.table ||
+		failed.Key != `{id: "account"}` || failed.Item["balance"] == nil {
 		t.Errorf("%v, %v (%+v)", out.Kind, out.Err, failed)
 	}
 	check.OrElse = idem.Unavailable(errNoFunds)
 	out = b.run(t, idem.Config{}, "marked", b.put("booking"), check)
-	if out.Kind != idem.DependencyDown || !errors.Is(out.Err, errNoFunds) || !strings.HasPrefix(out.Err.Error(), "no funds (dynamostore: the condition on item") {
+	if out.Kind != idem.DependencyDown || !errors.Is(out.Err, errNoFunds) ||
+		!strings.HasPrefix(out.Err.Error(), "no funds (dynamostore: the condition on item") {
 		t.Errorf("%v, %v", out.Kind, out.Err)
 	}
 }
@@ -233,7 +249,8 @@ func TestConflictIsRetried(t *testing.T) {
 			if out := b.run(t, idem.Config{}, "k", b.put("a")); out.Kind != idem.Executed {
 				t.Errorf("%s: %v, %v", code, out.Kind, out.Err)
 			}
-			if n := len(b.client.sent); n != 3 || *b.client.sent[0].ClientRequestToken != *b.client.sent[2].ClientRequestToken {
+			if n := len(b.client.sent); n != 3 ||
+				*b.client.sent[0].ClientRequestToken != *b.client.sent[2].ClientRequestToken {
 				t.Errorf("%s: %d transactions: want 3 with one token", code, n)
 			}
 		}
@@ -247,7 +264,9 @@ func TestLastingConflictsAreErrContended(t *testing.T) {
 		return cancelled(in, "TransactionConflict", 1)
 	}
 	out := b.run(t, idem.Config{DeadlineMargin: 4 * time.Second}, "k", b.put("a"))
-	if out.Kind != idem.CompletionFailed || !strings.Contains(out.Err.Error(), "TransactionCanceledException") || !strings.Contains(out.Err.Error(), b.table) {
+	if out.Kind != idem.CompletionFailed ||
+		!strings.Contains(out.Err.Error(), "TransactionCanceledException") ||
+		!strings.Contains(out.Err.Error(), b.table) {
 		t.Errorf("%v, %v", out.Kind, out.Err)
 	}
 	if n := len(b.client.sent); n < 2*dynamostore.MaxAttempts {
@@ -268,7 +287,8 @@ func TestMissingPermissionIsUnavailable(t *testing.T) {
 }
 
 // batchOf runs keys concurrently, each with an effect, as the lanes of a batch do, and returns the outcomes.
-func (b *books) batchOf(t *testing.T, cfg idem.Config, keys int, write func(i int) dynamostore.Write) map[idem.Kind]int {
+func (b *books) batchOf(t *testing.T, cfg idem.Config, keys int,
+	write func(i int) dynamostore.Write) map[idem.Kind]int {
 	t.Helper()
 	e, err := idem.New(b, cfg)
 	if err != nil {
@@ -278,13 +298,14 @@ func (b *books) batchOf(t *testing.T, cfg idem.Config, keys int, write func(i in
 	defer s.Close()
 	claims := make([]*idem.Claim, keys)
 	for i := range claims {
-		claims[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i), Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-			tx, err := dynamostore.TxFrom(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return nil, tx.Enlist(write(i))
-		})}}
+		claims[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i),
+			Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+				tx, err := dynamostore.TxFrom(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return nil, tx.Enlist(write(i))
+			})}}
 	}
 	s.Claim(claims)
 	var mu sync.Mutex
@@ -353,8 +374,10 @@ func TestEffectsOnOneItem(t *testing.T) {
 			t.Errorf("transaction %d has %d items", i+1, items)
 		}
 	}
-	out, err := b.client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &b.table, Key: b.id("account")})
-	if n, ok := out.Item["n"].(*types.AttributeValueMemberN); err != nil || !ok || n.Value != fmt.Sprint(keys) {
+	out, err := b.client.GetItem(t.Context(),
+		&dynamodb.GetItemInput{TableName: &b.table, Key: b.id("account")})
+	if n, ok := out.Item["n"].(*types.AttributeValueMemberN); err != nil || !ok ||
+		n.Value != fmt.Sprint(keys) {
 		t.Errorf("the account is %v, %v; want %d", out.Item, err, keys)
 	}
 }
@@ -380,7 +403,8 @@ func TestRefusedCompletionLeavesTheTransaction(t *testing.T) {
 
 // There is no transaction without a handler, and none after it.
 func TestNoTransactionOutsideAHandler(t *testing.T) {
-	if _, err := dynamostore.TxFrom(t.Context()); !idem.IsUnavailable(err) || !strings.Contains(err.Error(), "no transaction") {
+	if _, err := dynamostore.TxFrom(t.Context()); !idem.IsUnavailable(err) ||
+		!strings.Contains(err.Error(), "no transaction") {
 		t.Errorf("%v", err)
 	}
 	b := newBooks(t)
@@ -389,10 +413,11 @@ func TestNoTransactionOutsideAHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kept *dynamostore.Tx
-	out := e.Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(ctx context.Context) (_ []byte, err error) {
-		kept, err = dynamostore.TxFrom(ctx)
-		return nil, err
-	})})
+	out := e.Do(t.Context(), idem.Task{Key: "k",
+		Handler: idem.HandlerFunc(func(ctx context.Context) (_ []byte, err error) {
+			kept, err = dynamostore.TxFrom(ctx)
+			return nil, err
+		})})
 	if out.Kind != idem.Executed {
 		t.Fatal(out.Kind, out.Err)
 	}

@@ -28,7 +28,8 @@ type completion struct {
 }
 
 // settleTransactions settles the settlements that have an effect, and returns the others.
-func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, errs []error) (others []store.Settlement, which []int) {
+func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement,
+	errs []error) (others []store.Settlement, which []int) {
 	var completions []completion
 	now := s.clock.Now()
 	for i := range ss {
@@ -39,7 +40,8 @@ func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, e
 		}
 		tx, ok := set.Effect.(*Tx)
 		if !ok {
-			errs[i] = &store.RejectedError{Err: fmt.Errorf("dynamostore: the effect is a %T: want the store's own", set.Effect)}
+			errs[i] = &store.RejectedError{Err: fmt.Errorf(
+				"dynamostore: the effect is a %T: want the store's own", set.Effect)}
 			continue
 		}
 		completions = append(completions, completion{set: set, err: &errs[i], tx: tx, at: tx.settledAt(now)})
@@ -55,8 +57,9 @@ func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, e
 	return others, which
 }
 
-// group distributes completions over transactions. A transaction writes no item twice, keeps the limits of DynamoDB and, if it
-// has several completions, the size limit of a batch request. disjoint reports that no two transactions write the same item.
+// group distributes completions over transactions. A transaction writes no item twice, keeps the limits of
+// DynamoDB and, if it has several completions, the size limit of a batch request. disjoint reports that no
+// two transactions write the same item.
 func group(completions []completion) (groups [][]completion, disjoint bool) {
 	type transaction struct {
 		items, size int
@@ -67,7 +70,8 @@ func group(completions []completion) (groups [][]completion, disjoint bool) {
 	for _, c := range completions {
 		items, size := c.extent()
 		fits := slices.IndexFunc(txs, func(t transaction) bool {
-			apart := !slices.ContainsFunc(c.tx.writes, func(w write) bool { _, there := t.ids[w.id()]; return there })
+			apart := !slices.ContainsFunc(c.tx.writes,
+				func(w write) bool { _, there := t.ids[w.id()]; return there })
 			disjoint = disjoint && apart
 			return apart && len(t.ids) > 0 && t.items+items <= MaxTxItems && t.size+size <= chunks.MaxBytes
 		})
@@ -94,8 +98,8 @@ func (c *completion) extent() (items, size int) {
 	return len(c.tx.writes) + 1, size + c.tx.size
 }
 
-// ownSize is the maximum size of a COMPLETED item without its key and result. It includes a source of up to 300 bytes and
-// attributes that existed before.
+// ownSize is the maximum size of a COMPLETED item without its key and result. It includes a source of up to
+// 300 bytes and attributes that existed before.
 const ownSize = 4 << 10
 
 // own returns the write of the completion's own key.
@@ -111,14 +115,15 @@ func (s *Store) own(c *completion) types.TransactWriteItem {
 	}
 	e := settleChange(c.set, c.at).expression()
 	return types.TransactWriteItem{Update: &types.Update{
-		TableName: &s.table, Key: keyOf(c.set.Key), ConditionExpression: &e.condition, UpdateExpression: &e.update,
+		TableName: &s.table, Key: keyOf(c.set.Key), ConditionExpression: &e.condition,
+		UpdateExpression:         &e.update,
 		ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}}
 }
 
-// commit commits completions in one transaction. Refused completions leave the transaction, which is then retried without them.
-// It is also retried after a conflict with another transaction.
+// commit commits completions in one transaction. Refused completions leave the transaction, which is then
+// retried without them. It is also retried after a conflict with another transaction.
 func (s *Store) commit(ctx context.Context, group []completion) {
 	for attempt := 0; len(group) > 0; {
 		err := s.transact(ctx, group)
@@ -164,8 +169,9 @@ func (s *Store) transact(ctx context.Context, group []completion) error {
 	return err
 }
 
-// tokenOf returns the client request token. It makes a transaction idempotent for ten minutes in its account and region, so
-// that a retry after a lost reply succeeds. After ten minutes the conditions of the transaction decide.
+// tokenOf returns the client request token. It makes a transaction idempotent for ten minutes in its account
+// and region, so that a retry after a lost reply succeeds. After ten minutes the conditions of the
+// transaction decide.
 func tokenOf(group []completion) *string {
 	h := sha256.New()
 	for _, c := range group {
@@ -183,7 +189,8 @@ const (
 	reasonValidation = "ValidationError"
 )
 
-// answer settles the completions that caused a cancellation, by the reasons of their items, and returns the others.
+// answer settles the completions that caused a cancellation, by the reasons of their items, and returns the
+// others.
 func (s *Store) answer(group []completion, reasons []types.CancellationReason) []completion {
 	var left []completion
 	for i := range group {
@@ -202,8 +209,8 @@ func (s *Store) answer(group []completion, reasons []types.CancellationReason) [
 	return left
 }
 
-// verdict returns the answer to a completion. It is not final if other completions, contention or overload caused the
-// cancellation.
+// verdict returns the answer to a completion. It is not final if other completions, contention or overload
+// caused the cancellation.
 func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err error, final bool) {
 	if aws.ToString(reasons[0].Code) == reasonCondition {
 		return s.refused(c, reasons[0].Item), true
@@ -212,9 +219,11 @@ func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err 
 		reason := &reasons[i+1]
 		switch code := aws.ToString(reason.Code); code {
 		case reasonCondition:
-			return &store.RejectedError{Err: &ConditionError{Table: w.table, Key: w.key, Item: reason.Item, OrElse: w.orElse}}, true
+			return &store.RejectedError{Err: &ConditionError{Table: w.table, Key: w.key, Item: reason.Item,
+				OrElse: w.orElse}}, true
 		case reasonCollection, reasonValidation:
-			err := fmt.Errorf("dynamostore: the write on item %s of table %s: %s: %s", w.key, w.table, code, aws.ToString(reason.Message))
+			err := fmt.Errorf("dynamostore: the write on item %s of table %s: %s: %s", w.key, w.table, code,
+				aws.ToString(reason.Message))
 			return &store.RejectedError{Err: err}, true
 		}
 	}
@@ -250,8 +259,8 @@ func (s *Store) fail(group []completion, err error) {
 	}
 }
 
-// causeOfCancellation returns the cause for a completion whose own conditions hold, by the reasons of its items. Only the
-// reason of the key's item can show that the store is overloaded.
+// causeOfCancellation returns the cause for a completion whose own conditions hold, by the reasons of its
+// items. Only the reason of the key's item can show that the store is overloaded.
 func causeOfCancellation(reasons []types.CancellationReason) cause {
 	if causeOfCode(aws.ToString(reasons[0].Code)) == overload {
 		return overload
@@ -269,7 +278,8 @@ func (s *Store) explainTx(group []completion, err error) error {
 			}
 		}
 	}
-	return fmt.Errorf("dynamostore: complete %q with its effect, in tables %q: %w%s", group[0].set.Key, tables, err, txHint(err))
+	return fmt.Errorf("dynamostore: complete %q with its effect, in tables %q: %w%s", group[0].set.Key,
+		tables, err, txHint(err))
 }
 
 func txHint(err error) string {
@@ -288,8 +298,8 @@ func txHint(err error) string {
 	return hint(err)
 }
 
-// refusesRequest reports whether DynamoDB refused a transaction because of its contents, a missing table or a missing
-// permission.
+// refusesRequest reports whether DynamoDB refused a transaction because of its contents, a missing table or a
+// missing permission.
 func refusesRequest(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -302,8 +312,8 @@ func refusesRequest(err error) bool {
 	return false
 }
 
-// blame returns the error of a refused transaction: the handler's error, or idem.Unavailable if a table or a permission is
-// missing.
+// blame returns the error of a refused transaction: the handler's error, or idem.Unavailable if a table or a
+// permission is missing.
 func (s *Store) blame(group []completion, err error) error {
 	var api smithy.APIError
 	if errors.As(err, &api) && (api.ErrorCode() == codeNotFound || api.ErrorCode() == codeDenied) {

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// DynamoDB has no clock that a condition can use, so the clocks of the processes decide. As long as they differ by less than
-// MaxClockSkew, no lease is taken before it is over by the owner's clock, in either direction. If they differ by more, a lease can be
-// taken while its owner works, so that two handlers run at the same time; one of them completes, and the other is fenced.
+// DynamoDB has no clock that a condition can use, so the clocks of the processes decide. As long as they
+// differ by less than MaxClockSkew, no lease is taken before it is over by the owner's clock, in either
+// direction. If they differ by more, a lease can be taken while its owner works, so that two handlers run at
+// the same time; one of them completes, and the other is fenced.
 func clocks(t *testing.T, kind, url string) {
 	t.Helper()
 	if kinds[kind].server != onDynamoDB {
@@ -23,7 +24,8 @@ func clocks(t *testing.T, kind, url string) {
 	}
 	owner := process("owner", 0)
 	peers := map[string]*peer{
-		kind + ": ahead": process("ahead", skew-time.Millisecond), kind + ": behind": process("behind", -skew+time.Millisecond),
+		kind + ": ahead":  process("ahead", skew-time.Millisecond),
+		kind + ": behind": process("behind", -skew+time.Millisecond),
 	}
 	keys := make([]string, 0, len(peers))
 	for key := range peers {

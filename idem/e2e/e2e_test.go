@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 		os.Exit(work(text))
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "12"); err != nil { // all of them: they wait for leases and timeouts, not for processors
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		// all of them: they wait for leases and timeouts, not for processors
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

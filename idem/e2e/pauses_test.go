@@ -15,9 +15,10 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// A process is stopped until its leases are over, and continued. Of a key that another process has taken, it can neither extend the
-// lease nor write the result, and an effect that commits with the completion happens once. A key that no other process has taken is still its own:
-// its completion counts, and an error releases the key.
+// A process is stopped until its leases are over, and continued. Of a key that another process has taken, it
+// can neither extend the lease nor write the result, and an effect that commits with the completion happens
+// once. A key that no other process has taken is still its own: its completion counts, and an error releases
+// the key.
 func pausedProcesses(t *testing.T, kind, url string) {
 	t.Helper()
 	const lease, skew = 5 * time.Second, 100 * time.Millisecond
@@ -81,7 +82,8 @@ func pausedProcesses(t *testing.T, kind, url string) {
 			t.Errorf("%s: the former owner changed the entry to\n%+v; want\n%+v", key, got, want)
 		}
 	}
-	if got := b.entry(ctx, t, taken); got.Status != store.StatusStarted || got.Token != held.Token || got.Owner != held.Owner || got.Attempts != 2 {
+	if got := b.entry(ctx, t, taken); got.Status != store.StatusStarted || got.Token != held.Token ||
+		got.Owner != held.Owner || got.Attempts != 2 {
 		t.Errorf("%s: the former owner changed the entry to\n%+v; want\n%+v", taken, got, held)
 	}
 	two.wantEnd(finish, taken, "Executed by two")
@@ -109,7 +111,8 @@ func pausedProcesses(t *testing.T, kind, url string) {
 func (b *books) waitForTheEndOfTheLease(ctx context.Context, t *testing.T, key string) {
 	t.Helper()
 	for {
-		res := b.store.Claim(ctx, []store.ClaimRequest{{Key: key, Owner: "the test", Lease: time.Minute, Retention: time.Hour}})[0]
+		res := b.store.Claim(ctx, []store.ClaimRequest{{Key: key, Owner: "the test", Lease: time.Minute,
+			Retention: time.Hour}})[0]
 		switch {
 		case res.State == store.ClaimLeaseOver:
 			return

@@ -36,14 +36,15 @@ func start(t *testing.T, s setup, env ...string) *peer {
 	defer in.Close()
 	const many = 1000 // more than a process writes
 	p := &peer{t: t, name: s.Name, orders: json.NewEncoder(orders), events: make(chan event, many)}
-	p.Process, err = subprocess.StartWithInput([]string{os.Args[0]}, append(append(os.Environ(), processVariable+"="+string(text)), env...), in, func(line []byte) {
-		var e event
-		if json.Unmarshal(line, &e) != nil {
-			t.Logf("process %s: %s", s.Name, line)
-			return
-		}
-		p.events <- e
-	})
+	p.Process, err = subprocess.StartWithInput([]string{os.Args[0]},
+		append(append(os.Environ(), processVariable+"="+string(text)), env...), in, func(line []byte) {
+			var e event
+			if json.Unmarshal(line, &e) != nil {
+				t.Logf("process %s: %s", s.Name, line)
+				return
+			}
+			p.events <- e
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,8 @@ func (w *worker) run(text string) (err error) {
 	if w.books.store, err = storetest.TracedProcess(w.books.store); err != nil {
 		return err
 	}
-	if w.engine, err = idem.New(w.books.store, idem.Config{Lease: w.Lease, Unbatched: kind.unbatched}); err != nil {
+	if w.engine, err = idem.New(w.books.store,
+		idem.Config{Lease: w.Lease, Unbatched: kind.unbatched}); err != nil {
 		return err
 	}
 	session := w.engine.Session(context.Background())
@@ -135,34 +136,37 @@ func (w *worker) run(text string) (err error) {
 }
 
 func (w *worker) task(key string) idem.Task {
-	return idem.Task{Key: key, Fingerprint: idem.FingerprintOf([]byte(key)), Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-		at := time.Now()
-		entry, err := w.books.store.Get(context.WithoutCancel(ctx), key) // a busy machine can lose the lease
-		if err != nil {
-			return nil, err
-		}
-		h := &handler{entry, make(chan string)}
-		w.mu.Lock()
-		w.held[key] = h
-		w.mu.Unlock()
-		w.say(event{Key: key, What: begun, At: at})
-		for over := ctx.Done(); ; {
-			select {
-			case <-over:
-				over = nil // it goes on, as a handler does that does not observe its context
-				w.say(event{Key: key, What: lost, Text: context.Cause(ctx).Error()})
-			case o := <-h.orders:
-				switch o {
-				case effect:
-					w.say(event{Key: key, What: effected, Text: textOf(w.books.effect(context.WithoutCancel(ctx), key))})
-				case fail:
-					return nil, errors.New("ordered to fail")
-				case finish:
-					return []byte(w.Name), nil
+	return idem.Task{Key: key, Fingerprint: idem.FingerprintOf([]byte(key)),
+		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			at := time.Now()
+			// a busy machine can lose the lease
+			entry, err := w.books.store.Get(context.WithoutCancel(ctx), key)
+			if err != nil {
+				return nil, err
+			}
+			h := &handler{entry, make(chan string)}
+			w.mu.Lock()
+			w.held[key] = h
+			w.mu.Unlock()
+			w.say(event{Key: key, What: begun, At: at})
+			for over := ctx.Done(); ; {
+				select {
+				case <-over:
+					over = nil // it goes on, as a handler does that does not observe its context
+					w.say(event{Key: key, What: lost, Text: context.Cause(ctx).Error()})
+				case o := <-h.orders:
+					switch o {
+					case effect:
+						w.say(event{Key: key, What: effected,
+							Text: textOf(w.books.effect(context.WithoutCancel(ctx), key))})
+					case fail:
+						return nil, errors.New("ordered to fail")
+					case finish:
+						return []byte(w.Name), nil
+					}
 				}
 			}
-		}
-	})}
+		})}
 }
 
 func (w *worker) holding(key string) *handler {
@@ -171,11 +175,13 @@ func (w *worker) holding(key string) *handler {
 	return w.held[key]
 }
 
-// extend sends the extension of a claim without the engine, which does not send one if the lease is over by the local clock.
+// extend sends the extension of a claim without the engine, which does not send one if the lease is over by
+// the local clock.
 func (w *worker) extend(key string) {
 	held := w.holding(key).entry
 	errs := w.books.store.Settle(context.Background(), []store.Settlement{{
-		Op: store.OpExtend, Key: held.Key, Token: held.Token, Owner: held.Owner, Lease: w.Lease, Retention: time.Hour,
+		Op: store.OpExtend, Key: held.Key, Token: held.Token, Owner: held.Owner, Lease: w.Lease,
+		Retention: time.Hour,
 	}})
 	w.say(event{Key: key, What: extended, Text: textOf(errors.Join(errs...))})
 }

@@ -64,21 +64,29 @@ func openRedis(url string, s setup) (*books, error) {
 	}
 	st, err := redisstore.New(client, redisstore.Config{MaxClockSkew: s.Skew})
 	return &books{
-		store:   st,
-		effect:  func(ctx context.Context, key string) error { return client.Incr(ctx, "effects:"+key).Err() },
-		effects: func(ctx context.Context, key string) (int, error) { return client.Get(ctx, "effects:"+key).Int() },
-		close:   func() { _ = client.Close() },
+		store: st,
+		effect: func(ctx context.Context,
+			key string) error {
+			return client.Incr(ctx, "effects:"+key).Err()
+		},
+		effects: func(ctx context.Context, key string) (int,
+			error) {
+			return client.Get(ctx, "effects:"+key).Int()
+		},
+		close: func() { _ = client.Close() },
 	}, err
 }
 
 func openPostgres(atomic bool) func(url string, s setup) (*books, error) {
 	const insert = `INSERT INTO effects VALUES ($1)`
 	return func(url string, s setup) (*books, error) {
-		pool, err := pgstore.NewPool(url, func(c *pgxpool.Config) { c.MaxConns = 10 }) // more than a process has handlers
+		// more than a process has handlers
+		pool, err := pgstore.NewPool(url, func(c *pgxpool.Config) { c.MaxConns = 10 })
 		if err != nil {
 			return nil, err
 		}
-		st, err := pgstore.New(pool, pgstore.Config{MaxClockSkew: s.Skew, RoundTripTimeout: s.silence(), IdleLimit: 2 * patience})
+		st, err := pgstore.New(pool, pgstore.Config{MaxClockSkew: s.Skew, RoundTripTimeout: s.silence(),
+			IdleLimit: 2 * patience})
 		return &books{
 			store: st,
 			effect: func(ctx context.Context, key string) error {
@@ -105,14 +113,16 @@ const effectsTable = "effects"
 
 func dynamoClient(url string, s setup) *dynamodb.Client {
 	return dynamostore.NewClient(aws.Config{
-		Region: "us-east-1", HTTPClient: awsclient.New(nil, s.silence()), BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("e2e", "none", ""),
+		Region: "us-east-1", HTTPClient: awsclient.New(nil, s.silence()), BaseEndpoint: &url,
+		Credentials: credentials.NewStaticCredentialsProvider("e2e", "none", ""),
 	})
 }
 
 func openDynamoDB(atomic bool) func(url string, s setup) (*books, error) {
 	return func(url string, s setup) (*books, error) {
 		db := dynamoClient(url, s)
-		st, err := dynamostore.New(db, dynamostore.Config{MaxClockSkew: s.Skew, Clock: func() time.Time { return time.Now().Add(s.Ahead) }})
+		st, err := dynamostore.New(db, dynamostore.Config{MaxClockSkew: s.Skew,
+			Clock: func() time.Time { return time.Now().Add(s.Ahead) }})
 		one := map[string]types.AttributeValue{":one": &types.AttributeValueMemberN{Value: "1"}}
 		id := func(key string) map[string]types.AttributeValue {
 			return map[string]types.AttributeValue{"key": &types.AttributeValueMemberS{Value: key}}
@@ -122,17 +132,22 @@ func openDynamoDB(atomic bool) func(url string, s setup) (*books, error) {
 			effect: func(ctx context.Context, key string) error {
 				table, add := aws.String(effectsTable), aws.String("ADD times :one")
 				if !atomic {
-					_, err := db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: table, Key: id(key), UpdateExpression: add, ExpressionAttributeValues: one})
+					_, err := db.UpdateItem(ctx,
+						&dynamodb.UpdateItemInput{TableName: table, Key: id(key), UpdateExpression: add,
+							ExpressionAttributeValues: one})
 					return err
 				}
 				tx, err := dynamostore.TxFrom(ctx)
 				if err == nil {
-					err = tx.Enlist(dynamostore.Write{Update: &types.Update{TableName: table, Key: id(key), UpdateExpression: add, ExpressionAttributeValues: one}})
+					err = tx.Enlist(dynamostore.Write{Update: &types.Update{TableName: table, Key: id(key),
+						UpdateExpression: add, ExpressionAttributeValues: one}})
 				}
 				return err
 			},
 			effects: func(ctx context.Context, key string) (int, error) {
-				out, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(effectsTable), Key: id(key), ConsistentRead: aws.Bool(true)})
+				out, err := db.GetItem(ctx,
+					&dynamodb.GetItemInput{TableName: aws.String(effectsTable), Key: id(key),
+						ConsistentRead: aws.Bool(true)})
 				if err != nil {
 					return 0, err
 				}

@@ -1,6 +1,6 @@
-// Package memstore stores idempotency keys in memory. It applies the rules of package store under one lock. It is the reference
-// for the other stores, the oracle of their tests, and a store for local runs. It gives no protection across processes or
-// restarts.
+// Package memstore stores idempotency keys in memory. It applies the rules of package store under one lock.
+// It is the reference for the other stores, the oracle of their tests, and a store for local runs. It gives
+// no protection across processes or restarts.
 package memstore
 
 import (
@@ -21,10 +21,11 @@ import (
 type Config struct {
 	// Clock is the clock of the store. Default: time.Now.
 	Clock store.Clock
-	// MaxClockSkew delays the end of leases and expiries for other owners. Default: 0, because there is only one clock.
+	// MaxClockSkew delays the end of leases and expiries for other owners. Default: 0, because there is only
+	// one clock.
 	MaxClockSkew time.Duration
-	// BatchSize is the store's BatchSize as a store.Batcher. With more than 1 the engine groups claims and completions as it
-	// does for a remote store. Default: 1.
+	// BatchSize is the store's BatchSize as a store.Batcher. With more than 1 the engine groups claims and
+	// completions as it does for a remote store. Default: 1.
 	BatchSize int
 }
 
@@ -48,7 +49,8 @@ var (
 
 // New returns an empty store.
 func New(cfg Config) *Store {
-	return &Store{clock: cfg.Clock, skew: max(0, cfg.MaxClockSkew), batch: max(1, cfg.BatchSize), recs: make(map[string]*store.Entry)}
+	return &Store{clock: cfg.Clock, skew: max(0, cfg.MaxClockSkew), batch: max(1, cfg.BatchSize),
+		recs: make(map[string]*store.Entry)}
 }
 
 // BatchSize implements store.Batcher.
@@ -194,7 +196,8 @@ func (s *Store) Delete(_ context.Context, key string, token int64) error {
 	case !ok:
 		return fmt.Errorf("memstore: delete: %w: %q", store.ErrNotFound, key)
 	case entry.Token != token:
-		return fmt.Errorf("memstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: clone(entry)})
+		return fmt.Errorf("memstore: delete: %w",
+			&store.FencedError{Key: key, Token: token, Current: clone(entry)})
 	}
 	delete(s.recs, key)
 	return nil

@@ -54,9 +54,15 @@ func counters(st *memstore.Store) *storetest.Effects {
 	}
 	return &storetest.Effects{
 		Transactor: st,
-		Count:      func(t testing.TB, e store.Effect, name string) { enlist(t, e).Do(func() { counts[name]++ }) },
-		Refuse:     func(t testing.TB, e store.Effect) { enlist(t, e).Check(func() error { return errors.New("no") }) },
-		Read:       func(_ testing.TB, name string) int { return counts[name] },
+		Count: func(t testing.TB, e store.Effect,
+			name string) {
+			enlist(t, e).Do(func() { counts[name]++ })
+		},
+		Refuse: func(t testing.TB, e store.Effect) {
+			enlist(t,
+				e).Check(func() error { return errors.New("no") })
+		},
+		Read: func(_ testing.TB, name string) int { return counts[name] },
 	}
 }
 

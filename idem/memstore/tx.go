@@ -20,8 +20,8 @@ type Tx struct {
 
 var errNoTx = errors.New("memstore: there is no transaction: the handler's task was not claimed through a memstore.Store, or runs unprotected")
 
-// TxFrom returns the effect of the task from a handler's context. If there is none, it returns an error marked by
-// idem.Unavailable.
+// TxFrom returns the effect of the task from a handler's context. If there is none, it returns an error
+// marked by idem.Unavailable.
 func TxFrom(ctx context.Context) (*Tx, error) {
 	e, _ := store.EffectFrom(ctx)
 	if tx, ok := e.(*Tx); ok {
@@ -30,8 +30,8 @@ func TxFrom(ctx context.Context) (*Tx, error) {
 	return nil, idem.Unavailable(errNoTx)
 }
 
-// Check enlists a condition. If check returns an error, no write takes place, and the error becomes the handler's error. check
-// must not use the store.
+// Check enlists a condition. If check returns an error, no write takes place, and the error becomes the
+// handler's error. check must not use the store.
 func (tx *Tx) Check(check func() error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -70,7 +70,8 @@ func commit(effect store.Effect) error {
 	}
 	tx, ok := effect.(*Tx)
 	if !ok {
-		return &store.RejectedError{Err: fmt.Errorf("memstore: the effect is a %T: want the store's own", effect)}
+		return &store.RejectedError{Err: fmt.Errorf("memstore: the effect is a %T: want the store's own",
+			effect)}
 	}
 	for _, check := range tx.checks {
 		if err := check(); err != nil {

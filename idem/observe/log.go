@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// LogHandler returns a slog.Handler that adds to each line that is logged with a handler's context what is handled: "source", "key" as it is
-// stored (see idem.Config.HashKeys), "attempt" and "token". Without a claim there is no attempt and no token. It then adds what the functions of
-// more return for the context of any line. The attributes are outside of the groups of a logger.
+// LogHandler returns a slog.Handler that adds to each line that is logged with a handler's context what is
+// handled: "source", "key" as it is stored (see idem.Config.HashKeys), "attempt" and "token". Without a claim
+// there is no attempt and no token. It then adds what the functions of more return for the context of any
+// line. The attributes are outside of the groups of a logger.
 func LogHandler(next slog.Handler, more ...func(ctx context.Context) []slog.Attr) slog.Handler {
 	return &logHandler{base: next, full: next, more: more}
 }

@@ -1,5 +1,5 @@
-// Package observe has what observers of tasks use beside package idem: the steps of which an idem.Observer is told, and a slog.Handler that
-// names the task in each line of a handler.
+// Package observe has what observers of tasks use beside package idem: the steps of which an idem.Observer is
+// told, and a slog.Handler that names the task in each line of a handler.
 package observe
 
 // Step says what happened to a task.
@@ -7,20 +7,24 @@ type Step uint8
 
 // The steps. A step may occur several times, also after End if the task is tried again.
 const (
-	Unknown    Step = iota
-	Claim           // the claim was answered. Took is the time of the request, 0 if none was sent because the circuit breaker is open
-	Wait            // the key is in flight elsewhere, and is claimed again after Took
-	Release         // a claim that was sent ahead and is not used is being released
-	Handle          // the handler has returned. Took is its time
-	LeaseLost       // the claim was lost while the handler ran or its key was being settled
-	DeadLetter      // the dead-letter sink has returned. Took is its time
-	Settle          // the settlement was answered, or was given up. Took is the time since it was handed over
-	// End is the end of a try, with its outcome. It is told by idem.Engine.Do and package kafka. Other callers of an idem.Session have the outcome.
+	Unknown Step = iota
+	// the claim was answered. Took is the time of the request, 0 if none was sent because the circuit breaker
+	// is open
+	Claim
+	Wait       // the key is in flight elsewhere, and is claimed again after Took
+	Release    // a claim that was sent ahead and is not used is being released
+	Handle     // the handler has returned. Took is its time
+	LeaseLost  // the claim was lost while the handler ran or its key was being settled
+	DeadLetter // the dead-letter sink has returned. Took is its time
+	Settle     // the settlement was answered, or was given up. Took is the time since it was handed over
+	// End is the end of a try, with its outcome. It is told by idem.Engine.Do and package kafka. Other
+	// callers of an idem.Session have the outcome.
 	End
 	Overrun // instead of End: the handler had not returned when its time ended
 )
 
-var stepNames = [...]string{"Unknown", "Claim", "Wait", "Release", "Handle", "LeaseLost", "DeadLetter", "Settle", "End", "Overrun"}
+var stepNames = [...]string{"Unknown", "Claim", "Wait", "Release", "Handle", "LeaseLost", "DeadLetter",
+	"Settle", "End", "Overrun"}
 
 // String returns the step's name.
 func (s Step) String() string {

@@ -27,13 +27,15 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 		return store.Entry{}, s.explain("get", key, err)
 	}
 	if !there {
-		return store.Entry{}, fmt.Errorf("pgstore: get from table %s: %w: %q", s.table, store.ErrNotFound, key)
+		return store.Entry{}, fmt.Errorf("pgstore: get from table %s: %w: %q", s.table, store.ErrNotFound,
+			key)
 	}
 	return found.entry, nil
 }
 
-// List implements store.Admin. It yields the entries in the order of their keys. It reads the whole table in pages of
-// 1,000 rows, unless the caller stops. Each page is a short transaction, so that List does not delay VACUUM.
+// List implements store.Admin. It yields the entries in the order of their keys. It reads the whole table in
+// pages of 1,000 rows, unless the caller stops. Each page is a short transaction, so that List does not delay
+// VACUUM.
 func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		for last, more := "", true; more; {
@@ -77,8 +79,9 @@ func (s *Store) page(ctx context.Context, q store.ListQuery, last string) (page 
 	return slices.Clip(page), err
 }
 
-// Delete implements store.Admin with one conditional delete, and one read if that deletes nothing. If the reply is lost,
-// the delete is retried. The first attempt may have deleted the entry: Delete then returns ErrNotFound.
+// Delete implements store.Admin with one conditional delete, and one read if that deletes nothing. If the
+// reply is lost, the delete is retried. The first attempt may have deleted the entry: Delete then returns
+// ErrNotFound.
 func (s *Store) Delete(ctx context.Context, key string, token int64) error {
 	removed, err := s.execute(ctx, s.limit, s.sql.remove, escape(key), token)
 	if err != nil {
@@ -97,12 +100,13 @@ func (s *Store) Delete(ctx context.Context, key string, token int64) error {
 	return fmt.Errorf("pgstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: found.entry})
 }
 
-// Prune deletes up to limit expired entries, the oldest first, and returns their number. It is one short transaction that
-// locks the deleted rows only and skips rows that are locked. Call it again until it returns less than limit. 1,000 is a
-// good limit.
+// Prune deletes up to limit expired entries, the oldest first, and returns their number. It is one short
+// transaction that locks the deleted rows only and skips rows that are locked. Call it again until it returns
+// less than limit. 1,000 is a good limit.
 func (s *Store) Prune(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
-		return 0, fmt.Errorf("pgstore: prune: %w: the limit is %d: want 1 or more", idem.ErrInvalidConfig, limit)
+		return 0, fmt.Errorf("pgstore: prune: %w: the limit is %d: want 1 or more", idem.ErrInvalidConfig,
+			limit)
 	}
 	n, err := s.execute(ctx, adminTimeout, s.sql.prune, limit)
 	if err != nil {
@@ -111,7 +115,8 @@ func (s *Store) Prune(ctx context.Context, limit int) (int, error) {
 	return int(n), nil
 }
 
-// PruneAll calls Prune until no expired entry is left, and returns the number of deleted entries, also with an error.
+// PruneAll calls Prune until no expired entry is left, and returns the number of deleted entries, also with
+// an error.
 func (s *Store) PruneAll(ctx context.Context, limit int) (total int, err error) {
 	for n := limit; err == nil && n == limit; total += n {
 		n, err = s.Prune(ctx, limit)
@@ -120,7 +125,8 @@ func (s *Store) PruneAll(ctx context.Context, limit int) (total int, err error) 
 }
 
 // execute executes a statement with retries, and returns the number of rows that its last execution affected.
-func (s *Store) execute(ctx context.Context, limit time.Duration, sql string, args ...any) (rows int64, err error) {
+func (s *Store) execute(ctx context.Context, limit time.Duration, sql string, args ...any) (rows int64,
+	err error) {
 	err = s.send(ctx, limit, func(w *silence.Watch, conn *pgx.Conn) error {
 		tag, err := conn.Exec(w.Context(), sql, args...)
 		rows = tag.RowsAffected()

@@ -114,7 +114,8 @@ func BenchmarkTransactions(b *testing.B) {
 			b.Fatal(held.Err)
 		}
 		for b.Loop() {
-			if res := st.Claim(b.Context(), []store.ClaimRequest{request("contended", 2)})[0]; res.State != store.ClaimInFlight {
+			if res := st.Claim(b.Context(),
+				[]store.ClaimRequest{request("contended", 2)})[0]; res.State != store.ClaimInFlight {
 				b.Fatalf("state %d, error %v", res.State, res.Err)
 			}
 		}

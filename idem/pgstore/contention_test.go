@@ -24,8 +24,8 @@ type conflicts struct {
 	sequence string // its next value is the number of the next write
 }
 
-// newConflicts adds the trigger. Every write of the table counts, also one that is rolled back, since a sequence is not part of a
-// transaction.
+// newConflicts adds the trigger. Every write of the table counts, also one that is rolled back, since a
+// sequence is not part of a transaction.
 func newConflicts(t *testing.T, pool *pgxpool.Pool, table, state string) *conflicts {
 	t.Helper()
 	c := &conflicts{T: t, pool: pool, sequence: table + "_writes"}
@@ -34,7 +34,8 @@ func newConflicts(t *testing.T, pool *pgxpool.Pool, table, state string) *confli
 		IF nextval('`+c.sequence+`') <= 0 THEN RAISE EXCEPTION 'injected' USING ERRCODE = '`+state+`'; END IF;
 		RETURN coalesce(NEW, OLD);
 	END $$`)
-	execute(t, pool, `CREATE TRIGGER conflict BEFORE INSERT OR UPDATE OR DELETE ON `+table+` FOR EACH ROW EXECUTE FUNCTION `+table+`_conflict()`)
+	execute(t, pool, `CREATE TRIGGER conflict BEFORE INSERT OR UPDATE OR DELETE ON `+table+
+		` FOR EACH ROW EXECUTE FUNCTION `+table+`_conflict()`)
 	return c
 }
 
@@ -54,7 +55,8 @@ const many = 100_000
 
 // eachConflict runs a test with each error of a transaction that the server ended because of another one.
 func eachConflict(t *testing.T, f func(t *testing.T, st *pgstore.Store, met *conflicts)) {
-	for name, state := range map[string]string{"serialization failure": "40001", "deadlock": "40P01", "lock timeout": "55P03"} {
+	for name, state := range map[string]string{"serialization failure": "40001", "deadlock": "40P01",
+		"lock timeout": "55P03"} {
 		t.Run(name, func(t *testing.T) {
 			pool := newPool(t, server.URL())
 			st := newStore(t, pool, pgstore.Config{})
@@ -68,7 +70,8 @@ func TestConflictIsRetried(t *testing.T) {
 		met.next(pgstore.MaxTries - 1)
 		entry := claimOne(t, st, request("k", 1), store.Claimed).Entry
 		met.next(pgstore.MaxTries - 1)
-		if errs := st.Settle(t.Context(), []store.Settlement{settlement(entry, store.OpComplete)}); errs != nil {
+		if errs := st.Settle(t.Context(),
+			[]store.Settlement{settlement(entry, store.OpComplete)}); errs != nil {
 			t.Error(errs[0])
 		}
 		if left := met.left(); left > 0 {
@@ -77,14 +80,17 @@ func TestConflictIsRetried(t *testing.T) {
 	})
 }
 
-// A claim that conflicts in all tries finds its key in flight, with a pause before the next claim. A batch fails together.
+// A claim that conflicts in all tries finds its key in flight, with a pause before the next claim. A batch
+// fails together.
 func TestLastingConflictOfAClaimIsAKeyInFlight(t *testing.T) {
 	eachConflict(t, func(t *testing.T, st *pgstore.Store, met *conflicts) {
 		met.next(many)
 		reqs := []store.ClaimRequest{request("a", 1), request("b", 1)}
 		for _, res := range st.Claim(t.Context(), reqs) {
-			if res.State != store.ClaimInFlight || res.Err != nil || res.ClaimableIn <= 0 || res.ClaimableIn > time.Second {
-				t.Errorf("state %d, error %v, claimable in %v; want in flight, for up to a second", res.State, res.Err, res.ClaimableIn)
+			if res.State != store.ClaimInFlight || res.Err != nil || res.ClaimableIn <= 0 ||
+				res.ClaimableIn > time.Second {
+				t.Errorf("state %d, error %v, claimable in %v; want in flight, for up to a second", res.State,
+					res.Err, res.ClaimableIn)
 			}
 		}
 		if tries := many - met.left(); tries != pgstore.MaxTries {
@@ -93,7 +99,8 @@ func TestLastingConflictOfAClaimIsAKeyInFlight(t *testing.T) {
 		met.next(0)
 		for _, res := range st.Claim(t.Context(), reqs) {
 			if res.State != store.Claimed || res.Entry.Attempts != 1 {
-				t.Errorf("then state %d, error %v, %d attempts; want claimed, 1", res.State, res.Err, res.Entry.Attempts)
+				t.Errorf("then state %d, error %v, %d attempts; want claimed, 1", res.State, res.Err,
+					res.Entry.Attempts)
 			}
 		}
 	})
@@ -110,7 +117,8 @@ func TestLockTimeoutIsErrContended(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), `SELECT FROM `+st.Table()+` FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.Settle(t.Context(), []store.Settlement{settlement(entry, store.OpRelease)})[0]; !errors.Is(err, store.ErrContended) {
+	if err := st.Settle(t.Context(), []store.Settlement{settlement(entry, store.OpRelease)})[0]; !errors.Is(
+		err, store.ErrContended) {
 		t.Errorf("a settlement: %v; want ErrContended", err)
 	}
 	if err := holder.Rollback(t.Context()); err != nil {
@@ -132,7 +140,8 @@ func TestTakeOverSeesTheOneBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.Exec(t.Context(), `UPDATE `+st.Table()+` SET version = version + 1, owner = 'first', attempts = 2, lease_until = now() + '1 hour'`); err != nil {
+	if _, err := first.Exec(t.Context(),
+		`UPDATE `+st.Table()+` SET version = version + 1, owner = 'first', attempts = 2, lease_until = now() + '1 hour'`); err != nil {
 		t.Fatal(err)
 	}
 	req.Owner, req.TakeOver = "second", true
@@ -147,8 +156,10 @@ func TestTakeOverSeesTheOneBefore(t *testing.T) {
 	if err := first.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if res := <-second; res.State != store.ClaimInFlight || res.Entry.Owner != "first" || res.Entry.Attempts != 2 {
-		t.Errorf("state %d, error %v, %+v; want the key in flight, of the first", res.State, res.Err, res.Entry)
+	if res := <-second; res.State != store.ClaimInFlight || res.Entry.Owner != "first" ||
+		res.Entry.Attempts != 2 {
+		t.Errorf("state %d, error %v, %+v; want the key in flight, of the first", res.State, res.Err,
+			res.Entry)
 	}
 }
 
@@ -156,7 +167,8 @@ func TestLastingConflictOfASettlementIsErrContended(t *testing.T) {
 	eachConflict(t, func(t *testing.T, st *pgstore.Store, met *conflicts) {
 		contended := func(op string, err error) {
 			t.Helper()
-			if !errors.Is(err, store.ErrContended) || !strings.Contains(err.Error(), op) || !strings.Contains(err.Error(), "try again") {
+			if !errors.Is(err, store.ErrContended) || !strings.Contains(err.Error(), op) ||
+				!strings.Contains(err.Error(), "try again") {
 				t.Errorf("%s: %v; want ErrContended", op, err)
 			}
 		}
@@ -167,19 +179,23 @@ func TestLastingConflictOfASettlementIsErrContended(t *testing.T) {
 		}
 		contended("delete", st.Delete(t.Context(), "k", entry.Token))
 		met.next(0)
-		if now, err := st.Get(t.Context(), "k"); err != nil || now.Status != store.StatusStarted || now.Token != entry.Token {
+		if now, err := st.Get(t.Context(), "k"); err != nil || now.Status != store.StatusStarted ||
+			now.Token != entry.Token {
 			t.Errorf("%v, %+v; want it unchanged", err, now)
 		}
-		if errs := st.Settle(t.Context(), []store.Settlement{settlement(entry, store.OpComplete)}); errs != nil {
+		if errs := st.Settle(t.Context(),
+			[]store.Settlement{settlement(entry, store.OpComplete)}); errs != nil {
 			t.Errorf("then %v", errs)
 		}
 	})
 }
 
-// Conflicts neither open the circuit breaker nor make an engine that fails open call the handler without protection.
+// Conflicts neither open the circuit breaker nor make an engine that fails open call the handler without
+// protection.
 func TestConflictsAreNoOutage(t *testing.T) {
 	eachConflict(t, func(t *testing.T, st *pgstore.Store, met *conflicts) {
-		e, err := idem.New(st, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1, BreakerCooldown: time.Hour})
+		e, err := idem.New(st, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1,
+			BreakerCooldown: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,20 +203,22 @@ func TestConflictsAreNoOutage(t *testing.T) {
 		do := func(key string, limit time.Duration) idem.Outcome {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			return e.Do(ctx, idem.Task{Key: key, Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
-				runs++
-				if key == "completion" {
-					met.next(many)
-				}
-				return nil, nil
-			})})
+			return e.Do(ctx, idem.Task{Key: key,
+				Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+					runs++
+					if key == "completion" {
+						met.next(many)
+					}
+					return nil, nil
+				})})
 		}
 		met.next(2 * pgstore.MaxTries)
 		if out := do("claim", time.Minute); out.Kind != idem.Executed || runs != 1 { // the claim waits
 			t.Errorf("a conflict of claims: %v, %v, %d runs", out.Kind, out.Err, runs)
 		}
 		// The deadline may end a try, instead of the pause between two.
-		if out := do("completion", 4*time.Second); out.Kind != idem.CompletionFailed || !errors.Is(out.Err, store.ErrContended) && !errors.Is(out.Err, context.DeadlineExceeded) {
+		if out := do("completion", 4*time.Second); out.Kind != idem.CompletionFailed ||
+			!errors.Is(out.Err, store.ErrContended) && !errors.Is(out.Err, context.DeadlineExceeded) {
 			t.Errorf("a conflict of a completion: %v, %v", out.Kind, out.Err)
 		}
 		met.next(0)

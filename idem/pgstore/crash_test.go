@@ -30,12 +30,13 @@ const (
 	partitions            = 4
 	batchSize             = 25
 	serverKills           = 3
-	killsOfACut           = 10              // the maximum of kills for one that interrupts an attempt; about two are
-	crashLimit            = 3 * time.Minute // more than a busy machine needs
+	// the maximum of kills for one that interrupts an attempt; about two are
+	killsOfACut = 10
+	crashLimit  = 3 * time.Minute // more than a busy machine needs
 )
 
-// run is a run of the crash test. Each partition is delivered in batches to its own worker process. If the process dies, the
-// batch is redelivered to a new one.
+// run is a run of the crash test. Each partition is delivered in batches to its own worker process. If the
+// process dies, the batch is redelivered to a new one.
 type run struct {
 	*testing.T
 	server   *pgserver.Server
@@ -128,7 +129,8 @@ func (r *run) perhapsKill(w *worker) {
 		return
 	}
 	// A worker that has just settled one payment is processing the next one a moment later.
-	moment := time.NewTimer(time.Duration(r.seed.Rand(fmt.Sprint("kill ", k)).Int64N(int64(3 * time.Millisecond))))
+	moment := time.NewTimer(time.Duration(
+		r.seed.Rand(fmt.Sprint("kill ", k)).Int64N(int64(3 * time.Millisecond))))
 	defer moment.Stop()
 	<-moment.C
 	w.killed = true
@@ -152,13 +154,15 @@ func (r *run) crashServer() (times int) {
 func newRun(t *testing.T, kills int) (*run, *pgxpool.Pool) {
 	t.Helper()
 	r := &run{
-		T: t, server: ownServer(t, nil), seed: tally.NewSeed(t), payments: kills * paymentsOfAKill, due: make([]int64, kills),
+		T: t, server: ownServer(t, nil), seed: tally.NewSeed(t), payments: kills * paymentsOfAKill,
+		due:   make([]int64, kills),
 		crash: make(chan struct{}, serverKills),
 	}
 	pool := newPool(t, r.server.URL())
 	r.table = newTable(t, pool)
 	r.trace = storetest.TraceProcesses(t, newStore(t, pool, pgstore.Config{Table: r.table}).MaxClockSkew())
-	execute(t, pool, `CREATE TABLE `+r.table+`_accounts AS SELECT n AS id, 0::bigint AS balance FROM generate_series(0, $1) n`, accounts-1)
+	execute(t, pool, `CREATE TABLE `+r.table+
+		`_accounts AS SELECT n AS id, 0::bigint AS balance FROM generate_series(0, $1) n`, accounts-1)
 	execute(t, pool, `ALTER TABLE `+r.table+`_accounts ADD PRIMARY KEY (id)`)
 	execute(t, pool, `CREATE TABLE `+r.table+`_dead (failure text)`)
 	random := r.seed.Rand("when to kill")
@@ -169,8 +173,8 @@ func newRun(t *testing.T, kills int) (*run, *pgxpool.Pool) {
 	return r, pool
 }
 
-// TestBalancesAreExactAfterProcessCrashes makes payments in transactions, while worker processes are killed at random moments and the
-// server crashes three times. Every balance is exact afterwards.
+// TestBalancesAreExactAfterProcessCrashes makes payments in transactions, while worker processes are killed
+// at random moments and the server crashes three times. Every balance is exact afterwards.
 func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	kills := testkit.Size(t, usualKills, longKills)
 	r, pool := newRun(t, kills)
@@ -186,18 +190,21 @@ func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	took := time.Since(began)
 
 	if n := <-crashed; n != serverKills || r.killed.Load() != int64(kills) {
-		t.Errorf("the server was crashed %d times, workers killed %d times; want %d and %d", n, r.killed.Load(), serverKills, kills)
+		t.Errorf("the server was crashed %d times, workers killed %d times; want %d and %d", n,
+			r.killed.Load(), serverKills, kills)
 	}
 	want := make([]int64, accounts)
 	for n := range r.payments {
 		want[n%accounts] += amount(n)
 	}
 	for id := range want {
-		if got := ask[int64](t, pool, `SELECT balance FROM `+r.table+`_accounts WHERE id = $1`, id); got != want[id] {
+		if got := ask[int64](t, pool, `SELECT balance FROM `+r.table+`_accounts WHERE id = $1`,
+			id); got != want[id] {
 			t.Errorf("account %d: balance %d; want %d", id, got, want[id])
 		}
 	}
-	if n := ask[int](t, pool, `SELECT count(*) FROM `+r.table+` WHERE status = 'COMPLETED'`); n != r.payments {
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+r.table+
+		` WHERE status = 'COMPLETED'`); n != r.payments {
 		t.Errorf("%d keys completed; want %d", n, r.payments)
 	}
 	again := ask[int](t, pool, `SELECT count(*) FROM `+r.table+` WHERE attempts > 1`)
@@ -211,8 +218,8 @@ func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 		r.payments, took.Round(time.Millisecond), r.killed.Load(), serverKills, again, r.replays.Load())
 }
 
-// TestPaymentThatKillsItsProcessExhaustsItsAttempts delivers a message that always kills the process. Each claim counts an
-// attempt, so the redeliveries end.
+// TestPaymentThatKillsItsProcessExhaustsItsAttempts delivers a message that always kills the process. Each
+// claim counts an attempt, so the redeliveries end.
 func TestPaymentThatKillsItsProcessExhaustsItsAttempts(t *testing.T) {
 	r, pool := newRun(t, 0)
 	deaths := 0
@@ -236,7 +243,8 @@ func TestPaymentThatKillsItsProcessExhaustsItsAttempts(t *testing.T) {
 	if deaths != maxAttempts {
 		t.Errorf("it killed %d processes; want %d", deaths, maxAttempts)
 	}
-	if f := ask[string](t, pool, `SELECT string_agg(failure, '; ') FROM `+r.table+`_dead`); !strings.HasPrefix(f, "exhausted: ") {
+	if f := ask[string](t, pool, `SELECT string_agg(failure, '; ') FROM `+r.table+
+		`_dead`); !strings.HasPrefix(f, "exhausted: ") {
 		t.Errorf("dead letters: %q; want one, of exhausted attempts", f)
 	}
 	if n := ask[int64](t, pool, `SELECT sum(balance)::bigint FROM `+r.table+`_accounts`); n != 0 {

@@ -22,7 +22,8 @@ type sighting struct {
 	foreign error // why the row can't be read: another program wrote it
 }
 
-// readSightings reads rows of columns and the server's time, and closes them. A foreign row affects only its own key.
+// readSightings reads rows of columns and the server's time, and closes them. A foreign row affects only its
+// own key.
 func readSightings(rows pgx.Rows, w *silence.Watch, into map[string]sighting) error {
 	defer rows.Close()
 	for rows.Next() {
@@ -48,8 +49,10 @@ func readSighting(row pgx.Row) (s sighting, err error) {
 		retryAt, failureAt  *time.Time
 		failCode, failureIs *string
 	)
-	err = row.Scan(&entry.Key, &status, &entry.Token, &entry.Owner, &entry.LeaseUntil, &retryAt, &entry.Attempts, &fingerprint,
-		&entry.Result, &omitted, &failCode, &failureIs, &failureAt, &entry.Source, &entry.CreatedAt, &entry.UpdatedAt, &entry.Expiry, &s.now)
+	err = row.Scan(&entry.Key, &status, &entry.Token, &entry.Owner, &entry.LeaseUntil, &retryAt,
+		&entry.Attempts, &fingerprint,
+		&entry.Result, &omitted, &failCode, &failureIs, &failureAt, &entry.Source, &entry.CreatedAt,
+		&entry.UpdatedAt, &entry.Expiry, &s.now)
 	if err != nil {
 		return s, err
 	}
@@ -58,14 +61,17 @@ func readSighting(row pgx.Row) (s sighting, err error) {
 	if entry.Status, err = store.ParseStatus(status); err != nil {
 		return s, fmt.Errorf("%w: key %q: %w", store.ErrForeignEntry, entry.Key, err)
 	}
-	if n := copy(entry.Fingerprint[:], fingerprint); fingerprint != nil && (n != len(fingerprint) || n != len(entry.Fingerprint)) {
-		return s, fmt.Errorf("%w: key %q: its request_fingerprint has %d bytes: want %d", store.ErrForeignEntry, entry.Key, len(fingerprint), len(entry.Fingerprint))
+	if n := copy(entry.Fingerprint[:], fingerprint); fingerprint != nil &&
+		(n != len(fingerprint) || n != len(entry.Fingerprint)) {
+		return s, fmt.Errorf("%w: key %q: its request_fingerprint has %d bytes: want %d",
+			store.ErrForeignEntry, entry.Key, len(fingerprint), len(entry.Fingerprint))
 	}
 	if retryAt != nil {
 		entry.RetryAt = *retryAt
 	}
 	if failCode != nil {
-		entry.Failure = &store.Failure{Code: unescape(*failCode), Message: unescape(valueOf(failureIs)), At: valueOf(failureAt)}
+		entry.Failure = &store.Failure{Code: unescape(*failCode), Message: unescape(valueOf(failureIs)),
+			At: valueOf(failureAt)}
 	}
 	return s, nil
 }

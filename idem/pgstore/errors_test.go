@@ -35,7 +35,8 @@ func TestTableNames(t *testing.T) {
 	defer execute(t, pool, `DROP SCHEMA "Ops" CASCADE`)
 	for name, ok := range map[string]bool{
 		"idemsk": true, "Idem-sk_2": true, "Ops.idemsk": true, strings.Repeat("t", 48): true, "select": true,
-		"1a": false, "a b": false, "a.b.c": false, `a"b`: false, "a;b": false, strings.Repeat("t", 49): false, ".a": false,
+		"1a": false, "a b": false, "a.b.c": false, `a"b`: false, "a;b": false, strings.Repeat("t", 49): false,
+		".a": false,
 	} {
 		if pgstore.ValidTable(name) != ok {
 			t.Errorf("ValidTable(%q) is %t", name, !ok)
@@ -50,7 +51,8 @@ func TestTableNames(t *testing.T) {
 		if err := st.Check(t.Context()); err != nil || st.Table() != name {
 			t.Errorf("check %q: %v", st.Table(), err)
 		}
-		if res := st.Claim(t.Context(), []store.ClaimRequest{request("k", 1)})[0]; res.State != store.Claimed {
+		if res := st.Claim(t.Context(), []store.ClaimRequest{request("k",
+			1)})[0]; res.State != store.Claimed {
 			t.Errorf("claim in %q: %v", name, res.Err)
 		}
 	}
@@ -65,7 +67,8 @@ func everyOperation(t *testing.T, st *pgstore.Store) map[string]error {
 		"check":  st.Check(t.Context()),
 	}
 	for _, op := range []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend} {
-		errs[op.String()] = st.Settle(t.Context(), []store.Settlement{settlement(store.Entry{Key: "k", Token: 1, Owner: "o"}, op)})[0]
+		errs[op.String()] = st.Settle(t.Context(),
+			[]store.Settlement{settlement(store.Entry{Key: "k", Token: 1, Owner: "o"}, op)})[0]
 	}
 	_, errs["get"] = st.Get(t.Context(), "k")
 	_, errs["prune"] = st.Prune(t.Context(), 10)
@@ -103,12 +106,18 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		name, url, table string
 		want             []string
 	}{
-		{"no server", "postgres://postgres@127.0.0.1:1/postgres", table, []string{"can't be reached", "IDEMSK_STORE_URL"}},
-		{"wrong password", server.URLOf(pgserver.User, "wrong", pgserver.Database), table, []string{"password authentication failed", "credentials are wrong"}},
-		{"no such user", server.URLOf("who", "x", pgserver.Database), table, []string{"credentials are wrong"}},
-		{"no such database", server.URLOf(pgserver.User, pgserver.Password, "elsewhere"), table, []string{"elsewhere", "does not exist", "IDEMSK_STORE_URL"}},
-		{"no such table", server.URL(), "not_there", []string{"not_there", "run idemsk migrate", "IDEMSK_TABLE"}},
-		{"no such schema", server.URL(), "nowhere.not_there", []string{"nowhere.not_there", "run idemsk migrate"}},
+		{"no server", "postgres://postgres@127.0.0.1:1/postgres", table,
+			[]string{"can't be reached", "IDEMSK_STORE_URL"}},
+		{"wrong password", server.URLOf(pgserver.User, "wrong", pgserver.Database), table,
+			[]string{"password authentication failed", "credentials are wrong"}},
+		{"no such user", server.URLOf("who", "x", pgserver.Database), table,
+			[]string{"credentials are wrong"}},
+		{"no such database", server.URLOf(pgserver.User, pgserver.Password, "elsewhere"), table,
+			[]string{"elsewhere", "does not exist", "IDEMSK_STORE_URL"}},
+		{"no such table", server.URL(), "not_there",
+			[]string{"not_there", "run idemsk migrate", "IDEMSK_TABLE"}},
+		{"no such schema", server.URL(), "nowhere.not_there",
+			[]string{"nowhere.not_there", "run idemsk migrate"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			st := newStore(t, newPool(t, tc.url), pgstore.Config{Table: tc.table})
@@ -116,7 +125,8 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		})
 	}
 	t.Run("no privilege", func(t *testing.T) {
-		st := newStore(t, newPool(t, server.URLOf(role, "secret", pgserver.Database)), pgstore.Config{Table: table})
+		st := newStore(t, newPool(t, server.URLOf(role, "secret", pgserver.Database)),
+			pgstore.Config{Table: table})
 		errs := everyOperation(t, st)
 		delete(errs, "check") // it reads no key
 		wantEach(t, errs, "permission denied", "the role needs SELECT, INSERT, UPDATE and DELETE")
@@ -137,7 +147,8 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 }
 
 func TestNewPoolRejectsInvalidURLs(t *testing.T) {
-	for _, url := range []string{"postgres://user:" + pgserver.Password + "@host:port/x", "redis://host", "postgres://h/x?sslmode=perhaps"} {
+	for _, url := range []string{"postgres://user:" + pgserver.Password + "@host:port/x", "redis://host",
+		"postgres://h/x?sslmode=perhaps"} {
 		_, err := pgstore.NewPool(url)
 		if !errors.Is(err, idem.ErrInvalidConfig) || !strings.Contains(err.Error(), "IDEMSK_STORE_URL") {
 			t.Errorf("%s: %v; want ErrInvalidConfig that names the variable", url, err)
@@ -153,7 +164,8 @@ func TestCheckReportsTheStateOfTheTable(t *testing.T) {
 	st := newStore(t, pool, pgstore.Config{Table: table})
 	check := func(want error, says string) {
 		t.Helper()
-		if err := st.Check(t.Context()); !errors.Is(err, want) || (want != nil && !strings.Contains(err.Error(), says)) {
+		if err := st.Check(t.Context()); !errors.Is(err, want) ||
+			(want != nil && !strings.Contains(err.Error(), says)) {
 			t.Errorf("%v; want %v, and %q in it", err, want, says)
 		}
 	}
@@ -168,14 +180,16 @@ func TestCheckReportsTheStateOfTheTable(t *testing.T) {
 	execute(t, pool, `DROP TABLE `+table)
 	check(pgstore.ErrNoTable, "run idemsk migrate")
 	check(store.ErrMisconfigured, "run idemsk migrate")
-	if res := st.Claim(t.Context(), []store.ClaimRequest{request("k", 1)})[0]; !errors.Is(res.Err, store.ErrMisconfigured) {
+	if res := st.Claim(t.Context(), []store.ClaimRequest{request("k", 1)})[0]; !errors.Is(res.Err,
+		store.ErrMisconfigured) {
 		t.Errorf("a claim without a table: %v; want ErrMisconfigured", res.Err)
 	}
 }
 
 func TestCheckRefusesAnOlderServer(t *testing.T) {
 	for version, ok := range map[int]bool{90624: false, 140012: false, 150000: true, 180001: true} {
-		if err := pgstore.CheckServer(version); (err == nil) != ok || (err != nil && !strings.Contains(err.Error(), "want 15 or later")) {
+		if err := pgstore.CheckServer(version); (err == nil) != ok ||
+			(err != nil && !strings.Contains(err.Error(), "want 15 or later")) {
 			t.Errorf("version %d: %v", version, err)
 		}
 	}
@@ -185,7 +199,8 @@ func TestCheckRequiresUTF8(t *testing.T) {
 	root := newPool(t, server.URL())
 	execute(t, root, `CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0`)
 	pool := newPool(t, server.URLOf(pgserver.User, pgserver.Password, "latin"))
-	if err := newStore(t, pool, pgstore.Config{}).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "encoding is LATIN1") {
+	if err := newStore(t, pool, pgstore.Config{}).Check(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "encoding is LATIN1") {
 		t.Error(err)
 	}
 	pool.Close() // so that the database can be dropped
@@ -240,7 +255,8 @@ func TestStandbyRefusesUntilPromoted(t *testing.T) {
 	}
 	for key, want := range map[string]store.ClaimState{"done": store.ClaimCompleted, "new": store.Claimed} {
 		if res := follower.Claim(t.Context(), []store.ClaimRequest{request(key, 3)})[0]; res.State != want {
-			t.Errorf("claim of %q after the promotion: state %d, error %v; want state %d", key, res.State, res.Err, want)
+			t.Errorf("claim of %q after the promotion: state %d, error %v; want state %d", key, res.State,
+				res.Err, want)
 		}
 	}
 }

@@ -98,16 +98,20 @@ func TestFailoverDuringBatchLosesNothing(t *testing.T) {
 			}
 			var ss []store.Settlement
 			if batch == "of claims" {
-				results := inMidBatch(t, p.pool, st.Table(), func() []store.ClaimResult { return st.Claim(t.Context(), hundred()) }, failOver)
+				results := inMidBatch(t, p.pool, st.Table(),
+					func() []store.ClaimResult { return st.Claim(t.Context(), hundred()) }, failOver)
 				for _, res := range results {
-					if err := res.Err; err != nil && !strings.Contains(err.Error(), "being stopped or started") && !strings.Contains(err.Error(), "takes writes") {
+					if err := res.Err; err != nil &&
+						!strings.Contains(err.Error(), "being stopped or started") &&
+						!strings.Contains(err.Error(), "takes writes") {
 						t.Fatal(err)
 					}
 				}
 				ss = claim(t, st) // retried by the same owners
 			} else {
 				ss = claim(t, st)
-				inMidBatch(t, p.pool, st.Table(), func() []error { return st.Settle(t.Context(), ss) }, failOver)
+				inMidBatch(t, p.pool, st.Table(), func() []error { return st.Settle(t.Context(), ss) },
+					failOver)
 			}
 			if errs := st.Settle(t.Context(), ss); errs != nil {
 				t.Fatal(errs)
@@ -191,8 +195,8 @@ const (
 	loadPayments = 400
 )
 
-// load is a set of payments that several workers deliver repeatedly until they are settled. The result of a payment is the
-// number of the run of its handler.
+// load is a set of payments that several workers deliver repeatedly until they are settled. The result of a
+// payment is the number of the run of its handler.
 type load struct {
 	*pair
 	engine  *idem.Engine
@@ -213,20 +217,25 @@ type load struct {
 func newLoad(t *testing.T, p *pair, inTransaction bool) *load {
 	t.Helper()
 	l := &load{
-		pair: p, table: newTable(t, p.pool), inside: make(chan struct{}, loadWorkers), crashed: make(chan struct{}),
-		told: make(map[int]string), executed: make(map[int]int),
+		pair: p, table: newTable(t, p.pool), inside: make(chan struct{}, loadWorkers),
+		crashed: make(chan struct{}),
+		told:    make(map[int]string), executed: make(map[int]int),
 	}
 	cfg := idem.Config{BreakerFailures: -1, Lease: time.Second}
 	st := newStore(t, p.pool, pgstore.Config{Table: l.table})
 	l.handler = func(n int) idem.Handler {
-		return idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return l.result(n), l.perhapsCrash(ctx) })
+		return idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			return l.result(n),
+				l.perhapsCrash(ctx)
+		})
 	}
 	if inTransaction {
 		execute(t, p.pool, `CREATE TABLE `+l.table+`_effects (run text)`)
 		l.handler = func(n int) idem.Handler {
 			return txHandler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				result := l.result(n)
-				if _, err := tx.Exec(ctx, `INSERT INTO `+l.table+`_effects VALUES ($1)`, string(result)); err != nil {
+				if _, err := tx.Exec(ctx, `INSERT INTO `+l.table+`_effects VALUES ($1)`,
+					string(result)); err != nil {
 					return nil, err
 				}
 				err := l.perhapsCrash(ctx)
@@ -278,7 +287,8 @@ func (l *load) deliver(from, to int) {
 }
 
 func (l *load) deliverOne(n int) {
-	task := idem.Task{Key: fmt.Sprint("payment-", n), Fingerprint: store.FingerprintOf(fmt.Append(nil, n)), Source: fmt.Sprint("payments-0@", n), Handler: l.handler(n)}
+	task := idem.Task{Key: fmt.Sprint("payment-", n), Fingerprint: store.FingerprintOf(fmt.Append(nil, n)),
+		Source: fmt.Sprint("payments-0@", n), Handler: l.handler(n)}
 	for limit := time.Now().Add(time.Minute); ; <-time.After(workersPause) {
 		ctx, cancel := context.WithTimeout(l.Context(), 20*time.Second)
 		out := l.engine.Do(ctx, task)
@@ -323,7 +333,8 @@ func (l *load) reach(settled int64) {
 // wantOnce checks on the server that each payment is settled once, with the result that its worker received.
 func (l *load) wantOnce(inTransaction bool) {
 	l.Helper()
-	if n := ask[int](l, l.pool, `SELECT count(*) FROM `+l.table+` WHERE status = 'COMPLETED'`); n != loadPayments {
+	if n := ask[int](l, l.pool, `SELECT count(*) FROM `+l.table+
+		` WHERE status = 'COMPLETED'`); n != loadPayments {
 		l.Errorf("%d keys are completed; want %d", n, loadPayments)
 	}
 	for n, times := range l.executed {
@@ -342,8 +353,10 @@ func (l *load) wantOnce(inTransaction bool) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	if want := slices.Sorted(maps.Values(l.told)); !slices.Equal(slices.Sorted(slices.Values(effects)), want) {
-		l.Errorf("%d effects, which are not those that the workers were told of:\n%v\n%v", len(effects), effects, want)
+	if want := slices.Sorted(maps.Values(l.told)); !slices.Equal(slices.Sorted(slices.Values(effects)),
+		want) {
+		l.Errorf("%d effects, which are not those that the workers were told of:\n%v\n%v", len(effects),
+			effects, want)
 	}
 }
 
@@ -360,7 +373,8 @@ func TestFailoverUnderLoadLosesNothing(t *testing.T) {
 			})
 			l.wantOnce(inTransaction)
 			if inTransaction && again < loadWorkers {
-				t.Errorf("%d handlers ran again; want at least the %d that were interrupted", again, loadWorkers)
+				t.Errorf("%d handlers ran again; want at least the %d that were interrupted", again,
+					loadWorkers)
 			}
 		})
 		t.Run(name+", at any moment", func(t *testing.T) {
@@ -371,8 +385,8 @@ func TestFailoverUnderLoadLosesNothing(t *testing.T) {
 	}
 }
 
-// failOver delivers the payments, fails over when a quarter of them is settled, and redelivers all of them. It returns the
-// number of additional runs of handlers.
+// failOver delivers the payments, fails over when a quarter of them is settled, and redelivers all of them.
+// It returns the number of additional runs of handlers.
 func (l *load) failOver(before func()) (again int) {
 	done := make(chan struct{})
 	go func() {
@@ -393,8 +407,8 @@ func (l *load) failOver(before func()) (again int) {
 	return again
 }
 
-// docs/stores-postgres.md names what a failover to an asynchronous standby may lose: completions, and in transactions their
-// effects with them.
+// docs/stores-postgres.md names what a failover to an asynchronous standby may lose: completions, and in
+// transactions their effects with them.
 func TestAsynchronousStandbyLosesUnreplicatedCommits(t *testing.T) {
 	for name, inTransaction := range map[string]bool{"plain": false, "in transactions": true} {
 		t.Run(name, func(t *testing.T) {
@@ -419,7 +433,8 @@ func TestAsynchronousStandbyLosesUnreplicatedCommits(t *testing.T) {
 			}
 			l.deliver(0, loadPayments)
 			if len(l.executed) != loadPayments/2 {
-				t.Errorf("%d payments are executed again; want the %d that were not replicated", len(l.executed), loadPayments/2)
+				t.Errorf("%d payments are executed again; want the %d that were not replicated",
+					len(l.executed), loadPayments/2)
 			}
 			l.wantOnce(inTransaction)
 		})

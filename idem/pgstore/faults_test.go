@@ -21,8 +21,10 @@ import (
 	"github.com/idemsk/idemsk/internal/test/pgserver"
 )
 
-// inMidBatch sends a batch of 100, injects a fault while the server processes it, and returns the batch's answers.
-func inMidBatch[R any](t *testing.T, pool *pgxpool.Pool, table string, batch func() R, fault func(pid int)) R {
+// inMidBatch sends a batch of 100, injects a fault while the server processes it, and returns the batch's
+// answers.
+func inMidBatch[R any](t *testing.T, pool *pgxpool.Pool, table string, batch func() R,
+	fault func(pid int)) R {
 	t.Helper()
 	holder, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
 	if err != nil {
@@ -35,7 +37,9 @@ func inMidBatch[R any](t *testing.T, pool *pgxpool.Pool, table string, batch fun
 	answer := make(chan R)
 	go func() { answer <- batch() }()
 	for pid := 0; ; runtime.Gosched() {
-		err := holder.QueryRow(t.Context(), `SELECT coalesce(max(pid), 0) FROM pg_locks WHERE NOT granted AND relation = $1::regclass`, table).Scan(&pid)
+		err := holder.QueryRow(t.Context(),
+			`SELECT coalesce(max(pid), 0) FROM pg_locks WHERE NOT granted AND relation = $1::regclass`,
+			table).Scan(&pid)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +68,8 @@ func TestKilledConnectionDuringBatchIsRetried(t *testing.T) {
 			t.Error("the connection was not killed")
 		}
 	}
-	results := inMidBatch(t, pool, st.Table(), func() []store.ClaimResult { return st.Claim(t.Context(), hundred()) }, kill)
+	results := inMidBatch(t, pool, st.Table(),
+		func() []store.ClaimResult { return st.Claim(t.Context(), hundred()) }, kill)
 	var ss []store.Settlement
 	for _, res := range results {
 		if res.State != store.Claimed || res.Entry.Attempts != 1 {
@@ -72,7 +77,8 @@ func TestKilledConnectionDuringBatchIsRetried(t *testing.T) {
 		}
 		ss = append(ss, settlement(res.Entry, store.OpComplete))
 	}
-	if errs := inMidBatch(t, pool, st.Table(), func() []error { return st.Settle(t.Context(), ss) }, kill); errs != nil {
+	if errs := inMidBatch(t, pool, st.Table(), func() []error { return st.Settle(t.Context(), ss) },
+		kill); errs != nil {
 		t.Fatal(errs[0])
 	}
 	for i, res := range st.Claim(t.Context(), hundred()) {
@@ -83,7 +89,8 @@ func TestKilledConnectionDuringBatchIsRetried(t *testing.T) {
 }
 
 func TestServerRestartDuringBatchLosesNothing(t *testing.T) {
-	for name, end := range map[string]func(*pgserver.Server) error{"stopped": (*pgserver.Server).Stop, "crashed": (*pgserver.Server).Crash} {
+	for name, end := range map[string]func(*pgserver.Server) error{"stopped": (*pgserver.Server).Stop,
+		"crashed": (*pgserver.Server).Crash} {
 		t.Run(name, func(t *testing.T) {
 			srv := ownServer(t, nil)
 			pool := newPool(t, srv.URL())
@@ -93,9 +100,11 @@ func TestServerRestartDuringBatchLosesNothing(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			results := inMidBatch(t, pool, st.Table(), func() []store.ClaimResult { return st.Claim(t.Context(), hundred()) }, restart)
+			results := inMidBatch(t, pool, st.Table(),
+				func() []store.ClaimResult { return st.Claim(t.Context(), hundred()) }, restart)
 			for _, res := range results {
-				if err := res.Err; err != nil && !strings.Contains(err.Error(), "being stopped or started") && !strings.Contains(err.Error(), "can't be reached") {
+				if err := res.Err; err != nil && !strings.Contains(err.Error(), "being stopped or started") &&
+					!strings.Contains(err.Error(), "can't be reached") {
 					t.Fatal(err)
 				}
 			}
@@ -121,7 +130,10 @@ func TestServerRestartDuringBatchLosesNothing(t *testing.T) {
 
 func TestKilledConnectionRollsTheTransactionBack(t *testing.T) {
 	for name, after := range map[string]func(ctx context.Context, b *bank, tx pgx.Tx) error{
-		"while its handler writes": func(ctx context.Context, b *bank, tx pgx.Tx) error { return b.write(ctx, tx, "second") },
+		"while its handler writes": func(ctx context.Context, b *bank,
+			tx pgx.Tx) error {
+			return b.write(ctx, tx, "second")
+		},
 		"when its handler is done": func(context.Context, *bank, pgx.Tx) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +169,8 @@ func TestBatchesInAnyOrderDoNotDeadlock(t *testing.T) {
 			for range 20 {
 				reqs := hundred()
 				for i := range reqs {
-					reqs[i].Owner, reqs[i].Lease = fmt.Sprint(reqs[i].Owner, " of ", w), 0 // taken over at once
+					// taken over at once
+					reqs[i].Owner, reqs[i].Lease = fmt.Sprint(reqs[i].Owner, " of ", w), 0
 				}
 				if w%2 == 1 {
 					slices.Reverse(reqs)

@@ -51,7 +51,8 @@ func ownServer(tb testing.TB, settings map[string]string) *pgserver.Server {
 func newPool(tb testing.TB, url string, options ...func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
 	pool, err := pgstore.NewPool(url, append(options, func(c *pgxpool.Config) {
-		c.MaxConns, c.ConnConfig.ConnectTimeout = 24, time.Minute // a busy machine takes long for as many logins
+		// a busy machine takes long for as many logins
+		c.MaxConns, c.ConnConfig.ConnectTimeout = 24, time.Minute
 	})...)
 	if err != nil {
 		tb.Fatal(err)
@@ -103,7 +104,8 @@ func ask[T any](tb testing.TB, pool *pgxpool.Pool, sql string, args ...any) (ans
 }
 
 // still returns a clock that only advance changes, for SQL and for the test.
-func still(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() time.Time, advance func(time.Duration)) {
+func still(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() time.Time,
+	advance func(time.Duration)) {
 	tb.Helper()
 	name := unique("clock")
 	clock := storetest.NewClock()
@@ -115,13 +117,17 @@ func still(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() tim
 }
 
 // ticking returns the server's clock, with an offset that the test can increase.
-func ticking(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() time.Time, advance func(time.Duration)) {
+func ticking(tb testing.TB, pool *pgxpool.Pool) (expression string, now func() time.Time,
+	advance func(time.Duration)) {
 	tb.Helper()
 	name := unique("clock")
 	execute(tb, pool, `CREATE TABLE `+name+` AS SELECT interval '0' AS ahead`)
 	expression = `(clock_timestamp() + (SELECT ahead FROM ` + name + `))`
 	now = func() time.Time { return ask[time.Time](tb, pool, `SELECT `+expression) }
-	return expression, now, func(d time.Duration) { execute(tb, pool, `UPDATE `+name+` SET ahead = ahead + $1`, d) }
+	return expression, now, func(d time.Duration) {
+		execute(tb, pool,
+			`UPDATE `+name+` SET ahead = ahead + $1`, d)
+	}
 }
 
 // The kinds of clocks of the suite.
@@ -178,7 +184,10 @@ func counters(tb testing.TB, pool *pgxpool.Pool, st *pgstore.Store) *storetest.E
 	}
 	return &storetest.Effects{
 		Transactor: st,
-		Count:      func(tb testing.TB, e store.Effect, name string) { in(tb, e, `INSERT INTO `+table+` VALUES ($1)`, name) },
+		Count: func(tb testing.TB, e store.Effect,
+			name string) {
+			in(tb, e, `INSERT INTO `+table+` VALUES ($1)`, name)
+		},
 		Refuse: func(tb testing.TB, e store.Effect) {
 			in(tb, e, `INSERT INTO `+table+` VALUES ('twice', 'x'), ('twice', 'x')`)
 		},
@@ -203,7 +212,8 @@ func (h txHandler) Handle(ctx context.Context) ([]byte, error) {
 // raw returns a row as JSON text. The keys that the suite passes need no escapes.
 func raw(tb testing.TB, pool *pgxpool.Pool, table, key string) []byte {
 	tb.Helper()
-	text := ask[*string](tb, pool, `SELECT (SELECT to_jsonb(t)::text FROM `+table+` t WHERE idempotency_key = $1)`, key)
+	text := ask[*string](tb, pool, `SELECT (SELECT to_jsonb(t)::text FROM `+table+
+		` t WHERE idempotency_key = $1)`, key)
 	if text == nil {
 		return nil
 	}

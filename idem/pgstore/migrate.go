@@ -16,7 +16,8 @@ import (
 	"github.com/idemsk/idemsk/internal/pg/pgmigrate"
 )
 
-// The states of a table in which Check returns an error. Each error names the remedy. The first two are store.ErrMisconfigured.
+// The states of a table in which Check returns an error. Each error names the remedy. The first two are
+// store.ErrMisconfigured.
 var (
 	// ErrNoTable means that the table does not exist.
 	ErrNoTable = fmt.Errorf("pgstore: %w: the table has not been made", store.ErrMisconfigured)
@@ -37,14 +38,15 @@ const migrationLock = 0x6964656d736b // "idemsk"
 
 func schema() *pgmigrate.Schema {
 	return &pgmigrate.Schema{
-		Files: migrationFiles, Lock: migrationLock, Command: "idemsk migrate", Rename: "set IDEMSK_TABLE to the right one", Before: checkServerOf,
+		Files: migrationFiles, Lock: migrationLock, Command: "idemsk migrate",
+		Rename: "set IDEMSK_TABLE to the right one", Before: checkServerOf,
 		NoTable: ErrNoTable, Older: ErrTableOlder, Newer: ErrTableNewer,
 	}
 }
 
-// Migrate creates a table (default DefaultTable), or migrates an existing one to the present version. It returns the names
-// of the migrations that it applied, none if the table is up to date. All migrations are applied in one transaction.
-// Concurrent calls are safe. No other function of this package changes a schema.
+// Migrate creates a table (default DefaultTable), or migrates an existing one to the present version. It
+// returns the names of the migrations that it applied, none if the table is up to date. All migrations are
+// applied in one transaction. Concurrent calls are safe. No other function of this package changes a schema.
 //
 // The role needs CREATE on the schema, and must own an existing table.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []string, err error) {
@@ -60,14 +62,16 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []st
 
 func checkServerOf(ctx context.Context, tx pgx.Tx) error {
 	var server int
-	if err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&server); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(
+		&server); err != nil {
 		return err
 	}
 	return checkServer(server)
 }
 
-// Check checks the server and the table. It returns all errors that prevent the store from working: the server is
-// unreachable, too old or read-only, the database's encoding is not UTF8, or ErrNoTable or ErrTableOlder, wrapped.
+// Check checks the server and the table. It returns all errors that prevent the store from working: the
+// server is unreachable, too old or read-only, the database's encoding is not UTF8, or ErrNoTable or
+// ErrTableOlder, wrapped.
 //
 // ErrTableNewer is a warning. Migrations only add to a table, so a program keeps working while a newer one is
 // deployed.

@@ -54,7 +54,8 @@ func TestPruneDeletesExpiredEntriesUpToItsLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := busy.Exec(t.Context(), `UPDATE `+st.Table()+` SET attempts = 2 WHERE idempotency_key = 'expired 7'`); err != nil {
+	if _, err := busy.Exec(t.Context(), `UPDATE `+st.Table()+
+		` SET attempts = 2 WHERE idempotency_key = 'expired 7'`); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []int{100, 100, 49, 0} {
@@ -106,7 +107,8 @@ func TestTextsMayHoldAnyBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Key != req.Key || got.Source != "top\x00ic\\-0@1\uFFFD" || got.Failure.Message != "nul \x00, backslash \\, broken \uFFFD" {
+	if got.Key != req.Key || got.Source != "top\x00ic\\-0@1\uFFFD" ||
+		got.Failure.Message != "nul \x00, backslash \\, broken \uFFFD" {
 		t.Errorf("%+v, failure %q", got, got.Failure.Message)
 	}
 }

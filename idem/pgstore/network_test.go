@@ -28,11 +28,13 @@ const (
 )
 
 // behindProxy returns a pool whose connections go through a proxy. It adds parameters to the URL.
-func behindProxy(t *testing.T, parameters string, open func(t *testing.T, url string) *pgxpool.Pool) (*pgxpool.Pool, *faultproxy.Proxy) {
+func behindProxy(t *testing.T, parameters string,
+	open func(t *testing.T, url string) *pgxpool.Pool) (*pgxpool.Pool, *faultproxy.Proxy) {
 	t.Helper()
 	proxy, url := faultproxy.StartURL(t, server.URL())
 	pool := open(t, url+parameters)
-	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) }) // otherwise pgx takes 15 s to close a connection that does not answer
+	// otherwise pgx takes 15 s to close a connection that does not answer
+	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) })
 	return pool, proxy
 }
 
@@ -49,7 +51,8 @@ func ourPool(n int32) func(t *testing.T, url string) *pgxpool.Pool {
 	}
 }
 
-// anotherPool returns a function that makes a pool without NewPool. It pings each connection, without a time limit.
+// anotherPool returns a function that makes a pool without NewPool. It pings each connection, without a time
+// limit.
 func anotherPool(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
@@ -90,8 +93,8 @@ func twice(t *testing.T, what string, f func(ctx context.Context, key string)) {
 	})
 }
 
-// All connections of a pool fail at once if the host is lost, or if a sandbox was frozen for so long that a firewall dropped
-// their state.
+// All connections of a pool fail at once if the host is lost, or if a sandbox was frozen for so long that a
+// firewall dropped their state.
 func TestOperationsSucceedOverANewConnection(t *testing.T) {
 	faults := map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent}
 	pools := map[string]func(t *testing.T, url string) *pgxpool.Pool{
@@ -112,7 +115,8 @@ func TestOperationsSucceedOverANewConnection(t *testing.T) {
 				claims := map[string]store.ClaimRequest{"a": request("a", 1), "b": request("b", 1)}
 				fail()
 				twice(t, "claim", func(ctx context.Context, key string) {
-					if res := st.Claim(ctx, []store.ClaimRequest{claims[key]})[0]; res.State != store.Claimed {
+					if res := st.Claim(ctx,
+						[]store.ClaimRequest{claims[key]})[0]; res.State != store.Claimed {
 						t.Errorf("claim: state %d, %v", res.State, res.Err)
 					}
 				})
@@ -123,7 +127,8 @@ func TestOperationsSucceedOverANewConnection(t *testing.T) {
 				for _, op := range []store.SettleOp{store.OpExtend, store.OpComplete} {
 					fail()
 					twice(t, op.String(), func(ctx context.Context, key string) {
-						if errs := st.Settle(ctx, []store.Settlement{settlement(held[key], op)}); errs != nil {
+						if errs := st.Settle(ctx,
+							[]store.Settlement{settlement(held[key], op)}); errs != nil {
 							t.Errorf("%s: %v", op, errs[0])
 						}
 					})
@@ -139,8 +144,8 @@ func TestOperationsSucceedOverANewConnection(t *testing.T) {
 	}
 }
 
-// If no connection is answered, the error comes within the limits of a round trip and of a connection attempt. The store works
-// again when the network does.
+// If no connection is answered, the error comes within the limits of a round trip and of a connection
+// attempt. The store works again when the network does.
 func TestErrorNamesAServerThatDoesNotAnswer(t *testing.T) {
 	pool, proxy := behindProxy(t, "&connect_timeout=1", ourPool(2))
 	st := newStore(t, pool, pgstore.Config{RoundTripTimeout: shortLimit})
@@ -149,7 +154,8 @@ func TestErrorNamesAServerThatDoesNotAnswer(t *testing.T) {
 	proxy.New(faultproxy.Silent)
 	twice(t, "claim", func(ctx context.Context, key string) {
 		err := st.Claim(ctx, []store.ClaimRequest{request(key, 1)})[0].Err
-		if err == nil || !strings.Contains(err.Error(), "can't be reached") || errors.Is(err, context.Canceled) {
+		if err == nil || !strings.Contains(err.Error(), "can't be reached") ||
+			errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want that the server can't be reached", err)
 		}
 	})
@@ -169,11 +175,12 @@ func TestCompletionSucceedsOverANewConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	faultproxy.Within(t, soon, "a task", func(ctx context.Context) {
-		out := engine.Do(ctx, idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
-			fillUp(t, pool)
-			proxy.Existing(faultproxy.Silent)
-			return nil, nil
-		})})
+		out := engine.Do(ctx, idem.Task{Key: "k",
+			Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+				fillUp(t, pool)
+				proxy.Existing(faultproxy.Silent)
+				return nil, nil
+			})})
 		if out.Kind != idem.Executed || out.Err != nil {
 			t.Errorf("%v: %v", out.Kind, out.Err)
 		}
@@ -207,12 +214,14 @@ func newBankBehind(t *testing.T, idle time.Duration) (b *bank, proxy *faultproxy
 
 // The transaction was committed, but the reply is lost. The retry on a new connection finds the completion.
 func TestCommitWithLostReplyCountsOnce(t *testing.T) {
-	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
+	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset,
+		"silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
 			b, proxy := newBankBehind(t, 0)
 			connections := 0
 			faultproxy.Within(t, soon, "a payment", func(ctx context.Context) {
-				b.want(b.engine.Do(ctx, b.task("first", b.pays("", nil))), idem.Executed) // prepares the statements
+				// prepares the statements
+				b.want(b.engine.Do(ctx, b.task("first", b.pays("", nil))), idem.Executed)
 				connections = proxy.Connections()
 				out := b.engine.Do(ctx, b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 					err := b.write(ctx, tx, "once")
@@ -222,14 +231,15 @@ func TestCommitWithLostReplyCountsOnce(t *testing.T) {
 				b.want(out, idem.Executed)
 			})
 			if n := b.effects(); n != 2 || proxy.Connections() == connections {
-				t.Errorf("%d effects, want 2; a new connection was made: %t", n, proxy.Connections() > connections)
+				t.Errorf("%d effects, want 2; a new connection was made: %t", n,
+					proxy.Connections() > connections)
 			}
 		})
 	}
 }
 
-// The COMMIT does not reach the server. The retry of the settlement on a new connection releases the key, and the server ends the
-// transaction after IdleLimit.
+// The COMMIT does not reach the server. The retry of the settlement on a new connection releases the key, and
+// the server ends the transaction after IdleLimit.
 func TestLostCommitIsRolledBack(t *testing.T) {
 	b, proxy := newBankBehind(t, time.Second)
 	silenced := func(ctx context.Context, tx pgx.Tx) ([]byte, error) {

@@ -1,12 +1,12 @@
-// Package pgstore keeps idempotency state in a table of a PostgreSQL database, version 15 or later. It holds a key by a
-// lease, like the other stores. A new key costs two round trips, a duplicate one. A batch costs as many round trips as a
-// single key.
+// Package pgstore keeps idempotency state in a table of a PostgreSQL database, version 15 or later. It holds
+// a key by a lease, like the other stores. A new key costs two round trips, a duplicate one. A batch costs as
+// many round trips as a single key.
 //
-// A handler that calls [TxFrom] writes in the transaction that completes its key, so that effect and completion are
-// committed together or not at all. This costs one more round trip.
+// A handler that calls [TxFrom] writes in the transaction that completes its key, so that effect and
+// completion are committed together or not at all. This costs one more round trip.
 //
-// All times are those of the server's clock. [Migrate] creates the table; no other function does. [Store.Check] reports
-// whether the table is up to date.
+// All times are those of the server's clock. [Migrate] creates the table; no other function does.
+// [Store.Check] reports whether the table is up to date.
 package pgstore
 
 import (
@@ -41,19 +41,20 @@ const maxBatchSize = 100
 
 // Config configures a Store. The zero value of a field selects its default.
 type Config struct {
-	// Table is the table's name, or schema.name (default DefaultTable). A name has up to 48 letters, digits, '_' and
-	// '-'. It is case-sensitive.
+	// Table is the table's name, or schema.name (default DefaultTable). A name has up to 48 letters, digits,
+	// '_' and '-'. It is case-sensitive.
 	Table string
-	// MaxClockSkew bounds the difference between the clocks of two servers (default store.DefaultMaxClockSkew; -1: no
-	// difference). It matters when a standby takes over from the primary. A lease ends for other owners this much later
-	// than for its own.
+	// MaxClockSkew bounds the difference between the clocks of two servers (default
+	// store.DefaultMaxClockSkew; -1: no difference). It matters when a standby takes over from the primary. A
+	// lease ends for other owners this much later than for its own.
 	MaxClockSkew time.Duration
-	// RoundTripTimeout bounds the time without an answer in a round trip (default DefaultRoundTripTimeout, at least 1 ms).
-	// The round trip is then retried on a new connection, up to three tries in all. The time to get a connection is not
-	// included: the pool's connect_timeout bounds it.
+	// RoundTripTimeout bounds the time without an answer in a round trip (default DefaultRoundTripTimeout, at
+	// least 1 ms). The round trip is then retried on a new connection, up to three tries in all. The time to
+	// get a connection is not included: the pool's connect_timeout bounds it.
 	RoundTripTimeout time.Duration
-	// IdleLimit bounds the time between two statements of a handler's transaction (default DefaultIdleLimit, at least
-	// 1 ms). The server ends a transaction that exceeds it. It bounds how long the locks of a failed host are held.
+	// IdleLimit bounds the time between two statements of a handler's transaction (default DefaultIdleLimit,
+	// at least 1 ms). The server ends a transaction that exceeds it. It bounds how long the locks of a failed
+	// host are held.
 	IdleLimit time.Duration
 }
 
@@ -76,10 +77,10 @@ var (
 	_ store.Admin      = (*Store)(nil)
 )
 
-// New returns a store on a table. It does not access the table. It returns idem.ErrInvalidConfig, which names every invalid
-// field. The caller closes the pool. A handler that has called TxFrom holds a connection of the pool until its key is
-// settled. One connection is reserved for claims, heartbeats and settlements: up to MaxConns-1 handlers have a transaction
-// at the same time, and others wait.
+// New returns a store on a table. It does not access the table. It returns idem.ErrInvalidConfig, which names
+// every invalid field. The caller closes the pool. A handler that has called TxFrom holds a connection of the
+// pool until its key is settled. One connection is reserved for claims, heartbeats and settlements: up to
+// MaxConns-1 handlers have a transaction at the same time, and others wait.
 func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	cfg.Table = cmp.Or(cfg.Table, DefaultTable)
 	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, store.DefaultMaxClockSkew)
@@ -94,7 +95,8 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 		errs = append(errs, err)
 	}
 	if cfg.MaxClockSkew < -1 {
-		errs = append(errs, fmt.Errorf("MaxClockSkew is %v: want 0 or more, or -1 for none", cfg.MaxClockSkew))
+		errs = append(errs, fmt.Errorf("MaxClockSkew is %v: want 0 or more, or -1 for none",
+			cfg.MaxClockSkew))
 	}
 	if cfg.RoundTripTimeout < time.Millisecond {
 		errs = append(errs, fmt.Errorf("RoundTripTimeout is %v: want 1ms or more", cfg.RoundTripTimeout))
@@ -105,7 +107,8 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("pgstore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}
-	s := &Store{pool: pgtrip.New(pool, cfg.RoundTripTimeout), table: table, skew: max(0, cfg.MaxClockSkew), limit: cfg.RoundTripTimeout}
+	s := &Store{pool: pgtrip.New(pool, cfg.RoundTripTimeout), table: table, skew: max(0, cfg.MaxClockSkew),
+		limit: cfg.RoundTripTimeout}
 	s.sql = newStatements(table, serverClock)
 	s.idle = fmt.Sprintf("%dms", cfg.IdleLimit.Milliseconds())
 	s.slots = make(chan struct{}, pool.Config().MaxConns-1)
@@ -124,8 +127,9 @@ func (s *Store) MaxClockSkew() time.Duration { return s.skew }
 // BatchSize implements store.Batcher.
 func (s *Store) BatchSize() int { return maxBatchSize }
 
-// maxRounds bounds how often a claim is retried because its key changed between the attempt and the read. In every round
-// another owner claimed or settled the key; after the last one the claim is answered as in flight.
+// maxRounds bounds how often a claim is retried because its key changed between the attempt and the read. In
+// every round another owner claimed or settled the key; after the last one the claim is answered as in
+// flight.
 const maxRounds = 8
 
 // Claim implements store.Store. Up to 100 claims are one round trip and one transaction, which fail together.
@@ -147,8 +151,8 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 	return results
 }
 
-// byKey returns the indices of n elements in the order of their keys. Transactions that lock rows in the same order do not
-// deadlock.
+// byKey returns the indices of n elements in the order of their keys. Transactions that lock rows in the same
+// order do not deadlock.
 func byKey(n int, key func(i int) string) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -158,9 +162,10 @@ func byKey(n int, key func(i int) string) []int {
 	return order
 }
 
-// claimChunk tries to take each key, reads all of them, and judges those that were not taken. It returns the keys that
-// became claimable or were deleted between the attempt and the read.
-func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk []int, results []store.ClaimResult) (again []int) {
+// claimChunk tries to take each key, reads all of them, and judges those that were not taken. It returns the
+// keys that became claimable or were deleted between the attempt and the read.
+func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk []int,
+	results []store.ClaimResult) (again []int) {
 	var taken map[int]took
 	var seen map[string]sighting
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) (err error) {
@@ -203,7 +208,8 @@ func (s *Store) unclaimed(req *store.ClaimRequest, err error) store.ClaimResult 
 }
 
 // tryClaim makes one round trip, which is one transaction.
-func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimRequest, chunk []int) (map[int]took, map[string]sighting, error) {
+func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimRequest,
+	chunk []int) (map[int]took, map[string]sighting, error) {
 	taken, seen := make(map[int]took, len(chunk)), make(map[string]sighting, len(chunk))
 	keys := make([]string, len(chunk))
 	var batch pgx.Batch
@@ -220,24 +226,29 @@ func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimReq
 	return taken, seen, err
 }
 
-// judge returns the answer to a claim by the entry that was read. The answer is not final if the key can be taken.
+// judge returns the answer to a claim by the entry that was read. The answer is not final if the key can be
+// taken.
 func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.ClaimResult, final bool) {
 	verdict, res := store.Judge(req, &found.entry, found.now, s.skew)
 	if verdict == store.VerdictMismatch {
-		res.Err = fmt.Errorf("pgstore: %w: key %q, token %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, found.entry.Token, found.entry.Source)
+		res.Err = fmt.Errorf("pgstore: %w: key %q, token %d, first claimed from %s",
+			store.ErrFingerprintMismatch, req.Key, found.entry.Token, found.entry.Source)
 	}
 	return res, verdict != store.VerdictTake
 }
 
-// Settle implements store.Store. Up to 100 settlements, with up to 1 MiB of results in all or one larger result,
-// are one round trip and one transaction. If some are refused, one more read finds out why. A completion that has a
-// handler's transaction or its own claim is a round trip and a transaction of its own. Those of one call are made concurrently.
+// Settle implements store.Store. Up to 100 settlements, with up to 1 MiB of results in all or one larger
+// result, are one round trip and one transaction. If some are refused, one more read finds out why. A
+// completion that has a handler's transaction or its own claim is a round trip and a transaction of its own.
+// Those of one call are made concurrently.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	failed := false
 	wait := s.settleTransactions(ctx, ss, errs)
-	order := slices.DeleteFunc(byKey(len(ss), func(i int) string { return ss[i].Key }), func(i int) bool { return ss[i].Effect != nil })
-	for from, to := range chunks.Of(len(order), maxBatchSize, func(n int) int { return len(ss[order[n]].Result) }) {
+	order := slices.DeleteFunc(byKey(len(ss), func(i int) string { return ss[i].Key }),
+		func(i int) bool { return ss[i].Effect != nil })
+	for from, to := range chunks.Of(len(order), maxBatchSize,
+		func(n int) int { return len(ss[order[n]].Result) }) {
 		s.settleChunk(ctx, ss, order[from:to], errs)
 	}
 	wait()
@@ -276,7 +287,8 @@ func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []
 	}
 }
 
-// whyRefused distinguishes settlements that were applied before from those whose owner no longer holds the key.
+// whyRefused distinguishes settlements that were applied before from those whose owner no longer holds the
+// key.
 func (s *Store) whyRefused(ctx context.Context, ss []store.Settlement, refused []int, errs []error) {
 	keys := make([]string, len(refused))
 	for n, i := range refused {
@@ -293,12 +305,14 @@ func (s *Store) whyRefused(ctx context.Context, ss []store.Settlement, refused [
 	}
 }
 
-// refusal returns the error of a refused settlement by the present entry, nil if the settlement was applied before.
+// refusal returns the error of a refused settlement by the present entry, nil if the settlement was applied
+// before.
 func refusal(set *store.Settlement, seen *store.Entry, there bool) error {
 	if there && store.OwnSettlement(set, seen) {
 		return nil
 	}
-	return fmt.Errorf("pgstore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: *seen})
+	return fmt.Errorf("pgstore: %s: %w", set.Op,
+		&store.FencedError{Key: set.Key, Token: set.Token, Current: *seen})
 }
 
 // lookAtOne reads the entry of a key.

@@ -18,9 +18,10 @@ const (
 	pingedAfter    = time.Second // the idle time after which a connection is pinged
 )
 
-// NewPool returns a pool of connections to the server that url names (postgres://user:password@host:port/database?…, or a
-// keyword/value string). Its timeouts are short enough for a Lambda function. It does not connect: see Store.Check. It
-// returns idem.ErrInvalidConfig if url is invalid. The caller closes the pool.
+// NewPool returns a pool of connections to the server that url names
+// (postgres://user:password@host:port/database?…, or a keyword/value string). Its timeouts are short enough
+// for a Lambda function. It does not connect: see Store.Check. It returns idem.ErrInvalidConfig if url is
+// invalid. The caller closes the pool.
 //
 // A Store accepts any other *pgxpool.Pool. Set a connect_timeout, because pgx has none by default.
 func NewPool(url string, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error) {

@@ -57,12 +57,14 @@ func (w *wire) count(f func(n int)) int64 {
 }
 
 func request(key string, owner int) store.ClaimRequest {
-	return store.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17", Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
+	return store.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17",
+		Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
 }
 
 func settlement(entry store.Entry, op store.SettleOp) store.Settlement {
 	return store.Settlement{
-		Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour, Lease: time.Minute,
+		Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour,
+		Lease:   time.Minute,
 		Failure: &store.Failure{Code: store.CodeError, Message: "boom"},
 	}
 }
@@ -123,14 +125,15 @@ func TestRoundTripsOfTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := func(key string, statements int, fails error) idem.Outcome {
-		return engine.Do(t.Context(), idem.Task{Key: key, Handler: txHandler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-			for n := range statements {
-				if _, err := tx.Exec(ctx, `INSERT INTO `+effects+` VALUES ($1)`, n); err != nil {
-					return nil, err
+		return engine.Do(t.Context(), idem.Task{Key: key,
+			Handler: txHandler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+				for n := range statements {
+					if _, err := tx.Exec(ctx, `INSERT INTO `+effects+` VALUES ($1)`, n); err != nil {
+						return nil, err
+					}
 				}
-			}
-			return nil, fails
-		})})
+				return nil, fails
+			})})
 	}
 	for _, tc := range []struct {
 		name string

@@ -34,10 +34,11 @@ const (
 	stateDeadlock             = "40P01"
 	stateDiskFull             = "53100"
 	stateTooManyConnections   = "53300"
-	stateLockTimeout          = "55P03" // a lock was not free within lock_timeout, which the role, the database or the URL sets
-	stateShutdown             = "57P01"
-	stateCrashed              = "57P02"
-	stateStarting             = "57P03"
+	// a lock was not free within lock_timeout, which the role, the database or the URL sets
+	stateLockTimeout = "55P03"
+	stateShutdown    = "57P01"
+	stateCrashed     = "57P02"
+	stateStarting    = "57P03"
 )
 
 const (
@@ -45,9 +46,9 @@ const (
 	firstWait = 25 * time.Millisecond
 )
 
-// send makes a round trip. It retries if the connection breaks, if the server does not answer for limit, or if the server
-// rolls the transaction back for a transient reason, up to three tries in all. Retries are safe even if the first try was
-// applied, because claims and settlements recognise their own entries.
+// send makes a round trip. It retries if the connection breaks, if the server does not answer for limit, or
+// if the server rolls the transaction back for a transient reason, up to three tries in all. Retries are safe
+// even if the first try was applied, because claims and settlements recognise their own entries.
 func (s *Store) send(ctx context.Context, limit time.Duration, f pgtrip.Exchange) error {
 	return again(ctx, func() error { return s.pool.RoundTrip(ctx, limit, f) })
 }
@@ -87,8 +88,8 @@ func transient(err error) bool {
 	}
 }
 
-// conflicting reports whether the server rolled a transaction back because of another one. Nothing was changed, and the store is
-// available.
+// conflicting reports whether the server rolled a transaction back because of another one. Nothing was
+// changed, and the store is available.
 func conflicting(err error) bool {
 	switch stateOf(err) {
 	case stateSerialization, stateDeadlock, stateLockTimeout:
@@ -107,7 +108,8 @@ func stateOf(err error) string {
 	return ""
 }
 
-// broken reports whether err is an error of the connection, neither the server's, the caller's nor this package's.
+// broken reports whether err is an error of the connection, neither the server's, the caller's nor this
+// package's.
 func broken(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -133,7 +135,8 @@ func classified(err error) error {
 	switch state := stateOf(err); {
 	case conflicting(err):
 		return fmt.Errorf("%w: %w", store.ErrContended, err)
-	case slices.Contains([]string{stateNoSuchTable, stateNoSuchSchema, stateNoSuchColumn, stateNoSuchDatabase, stateNoPrivilege}, state):
+	case slices.Contains([]string{stateNoSuchTable, stateNoSuchSchema, stateNoSuchColumn, stateNoSuchDatabase,
+		stateNoPrivilege}, state):
 		return fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
 	}
 	return err

@@ -14,13 +14,16 @@ import (
 // serverClock is the clock of all statements.
 const serverClock = `clock_timestamp()`
 
-// statements are the SQL of a store. They express the rules of package store as conditions and values of single statements,
-// each of which reads and writes in one step. A key that is not taken is judged by package store.
+// statements are the SQL of a store. They express the rules of package store as conditions and values of
+// single statements, each of which reads and writes in one step. A key that is not taken is judged by package
+// store.
 type statements struct {
-	take   string // args: takeArgs. A row if the key was taken: whether the previous owner had not released it
+	// args: takeArgs. A row if the key was taken: whether the previous owner had not released it
+	take   string
 	look   string // args: keys. Rows: columns, and the server's time
 	settle map[store.SettleOp]string
-	// completeTx is complete, but a refusal is an error (stateDivisionByZero), so that the following COMMIT is not executed.
+	// completeTx is complete, but a refusal is an error (stateDivisionByZero), so that the following COMMIT
+	// is not executed.
 	completeTx string
 	list       string
 	remove     string
@@ -39,7 +42,8 @@ func newStatements(t pgmigrate.Table, clock string) *statements {
 		list: fill(list), remove: fill(remove), prune: fill(prune),
 		settle: make(map[store.SettleOp]string),
 	}
-	for op, set := range map[store.SettleOp]string{store.OpComplete: complete, store.OpFail: fail, store.OpRelease: release, store.OpExtend: extend} {
+	for op, set := range map[store.SettleOp]string{store.OpComplete: complete, store.OpFail: fail,
+		store.OpRelease: release, store.OpExtend: extend} {
 		s.settle[op] = fill(clockCTE + set)
 	}
 	s.completeTx = fill(clockCTE + orError(complete))
@@ -51,19 +55,19 @@ func orError(write string) string {
 	return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done`
 }
 
-// clockCTE gives a statement one time. If a statement waits for another transaction, its time is that before the wait. Its
-// conditions then favour the present owner, and a lease that it writes ends no earlier than its owner assumes, because
-// the owner counts from before the request.
+// clockCTE gives a statement one time. If a statement waits for another transaction, its time is that before
+// the wait. Its conditions then favour the present owner, and a lease that it writes ends no earlier than its
+// owner assumes, because the owner counts from before the request.
 const clockCTE = `WITH clock AS MATERIALIZED (SELECT {now} AS now)`
 
 // lease is the end of a lease. Argument 5 is its length in ms.
 const lease = `now + $5::bigint * interval '1 millisecond'`
 
-// takeCTE is a claim. Arguments: 1 key, 2 owner, 3 fingerprint, 4 source, 5 lease in ms, 6 retention in ms, 7 redrive,
-// 8 whether to take over, 9 skew in ms.
+// takeCTE is a claim. Arguments: 1 key, 2 owner, 3 fingerprint, 4 source, 5 lease in ms, 6 retention in ms, 7
+// redrive, 8 whether to take over, 9 skew in ms.
 //
-// Its conditions are those of store.Judge, in the same order. Its values are those of store.Fresh and store.Take. An
-// existing row is locked only if it can be taken, so a duplicate writes nothing.
+// Its conditions are those of store.Judge, in the same order. Its values are those of store.Fresh and
+// store.Take. An existing row is locked only if it can be taken, so a duplicate writes nothing.
 func takeCTE() string {
 	const take = `, fresh AS (
 		INSERT INTO {table} ({columns})
@@ -104,13 +108,14 @@ func takeCTE() string {
 
 // ceilSecond implements rule 9: the sum of a time and a retention in ms, rounded up to whole seconds.
 func ceilSecond(moment, ms string) string {
-	return `date_trunc('second', ` + moment + ` + ` + ms + `::bigint * interval '1 millisecond' + interval '999 milliseconds')`
+	return `date_trunc('second', ` + moment + ` + ` + ms +
+		`::bigint * interval '1 millisecond' + interval '999 milliseconds')`
 }
 
 const look = `SELECT {columns}, {now} FROM {table} WHERE idempotency_key = ANY($1)`
 
-// The settlements. Arguments: 1 key, 2 token, 3 owner, 4 retention in ms, and further ones of each. Their condition is
-// store.Holds. Their values are those of store.Settled.
+// The settlements. Arguments: 1 key, 2 token, 3 owner, 4 retention in ms, and further ones of each. Their
+// condition is store.Holds. Their values are those of store.Settled.
 const (
 	held = ` FROM clock WHERE idempotency_key = $1 AND version = $2 AND owner = $3 AND status = 'STARTED' AND retry_at IS NULL`
 
@@ -143,7 +148,8 @@ func (s *statements) queue(batch *pgx.Batch, set *store.Settlement, done func(bo
 
 func takeArgs(req *store.ClaimRequest, skew time.Duration) []any {
 	return []any{
-		escape(req.Key), escape(req.Owner), bytesOf(req.Fingerprint), escape(req.Source), req.Lease.Milliseconds(), ceilMS(req.Retention),
+		escape(req.Key), escape(req.Owner), bytesOf(req.Fingerprint), escape(req.Source),
+		req.Lease.Milliseconds(), ceilMS(req.Retention),
 		req.RedriveToken, req.TakeOver, ceilMS(skew),
 	}
 }
@@ -186,7 +192,8 @@ func appendFailure(args []any, f *store.Failure) []any {
 func ceilMS(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
 const (
-	// Arguments: 1 the last key of the previous page, 2 status or '', 3 updated before or NULL, 4 rows of a page.
+	// Arguments: 1 the last key of the previous page, 2 status or '', 3 updated before or NULL, 4 rows of a
+	// page.
 	list = `SELECT {columns}, {now} FROM {table} WHERE idempotency_key > $1 AND ($2 = '' OR status = $2)
 		AND ($3::timestamptz IS NULL OR updated_at < $3) ORDER BY idempotency_key LIMIT $4`
 

@@ -2,8 +2,8 @@ package pgstore
 
 import "strings"
 
-// PostgreSQL's text holds any valid UTF-8 except NUL. For a unique form of every key, a backslash is doubled and a NUL is
-// written as a backslash and a zero. Other texts are made valid first.
+// PostgreSQL's text holds any valid UTF-8 except NUL. For a unique form of every key, a backslash is doubled
+// and a NUL is written as a backslash and a zero. Other texts are made valid first.
 
 var (
 	escaper   = strings.NewReplacer(`\`, `\\`, "\x00", `\0`)

@@ -38,16 +38,17 @@ const (
 	aborted       = 'E' // a statement in the transaction failed
 )
 
-// TxFrom returns the transaction of the task whose handler has the context. Each call returns the same transaction. The
-// handler's writes in it are committed together with the completion of its key, or rolled back.
+// TxFrom returns the transaction of the task whose handler has the context. Each call returns the same
+// transaction. The handler's writes in it are committed together with the completion of its key, or rolled
+// back.
 //
-// The first call begins the transaction. It waits for a connection of the pool while MaxConns-1 handlers have one. The
-// transaction is READ COMMITTED. The handler must not commit it or roll it back, but may use savepoints (tx.Begin). It is
-// not safe for concurrent use, and ends when the handler returns. If a statement fails outside of a savepoint, nothing can
-// be committed: return the error.
+// The first call begins the transaction. It waits for a connection of the pool while MaxConns-1 handlers have
+// one. The transaction is READ COMMITTED. The handler must not commit it or roll it back, but may use
+// savepoints (tx.Begin). It is not safe for concurrent use, and ends when the handler returns. If a statement
+// fails outside of a savepoint, nothing can be committed: return the error.
 //
-// If there is no transaction, because the engine fails open, uses another store, or can't reach the server, the error is
-// marked idem.Unavailable.
+// If there is no transaction, because the engine fails open, uses another store, or can't reach the server,
+// the error is marked idem.Unavailable.
 func TxFrom(ctx context.Context) (pgx.Tx, error) {
 	e, _ := store.EffectFrom(ctx)
 	own, ok := e.(*effect)
@@ -84,8 +85,9 @@ func (e *effect) begin(ctx context.Context) (pgx.Tx, error) {
 	select {
 	case e.store.slots <- struct{}{}:
 	case <-ctx.Done():
-		return nil, idem.Unavailable(fmt.Errorf("pgstore: %d handlers have a transaction, and no other connection is left: raise pool_max_conns, "+
-			"or lower the concurrency: %w", cap(e.store.slots), context.Cause(ctx)))
+		return nil, idem.Unavailable(fmt.Errorf(
+			"pgstore: %d handlers have a transaction, and no other connection is left: raise pool_max_conns, "+
+				"or lower the concurrency: %w", cap(e.store.slots), context.Cause(ctx)))
 	}
 	if err := again(ctx, func() error { return e.tryBegin(ctx) }); err != nil {
 		<-e.store.slots
@@ -149,16 +151,17 @@ func (e *effect) take() *pgxpool.Conn {
 	return conn
 }
 
-// end returns a connection from take to the pool, and rolls back what was not committed. If the rollback fails, the release
-// closes the connection, and the server rolls back.
+// end returns a connection from take to the pool, and rolls back what was not committed. If the rollback
+// fails, the release closes the connection, and the server rolls back.
 func (e *effect) end(conn *pgxpool.Conn) {
-	_ = e.store.pool.Exchange(context.Background(), e.store.limit, conn, func(w *silence.Watch, conn *pgx.Conn) error {
-		if usable := usable(conn); usable != nil && !errors.Is(usable, errAborted) {
-			return nil // there is nothing to roll back
-		}
-		_, err := conn.Exec(w.Context(), `ROLLBACK`)
-		return err
-	})
+	_ = e.store.pool.Exchange(context.Background(), e.store.limit, conn,
+		func(w *silence.Watch, conn *pgx.Conn) error {
+			if usable := usable(conn); usable != nil && !errors.Is(usable, errAborted) {
+				return nil // there is nothing to roll back
+			}
+			_, err := conn.Exec(w.Context(), `ROLLBACK`)
+			return err
+		})
 	conn.Release()
 	<-e.store.slots
 }

@@ -126,22 +126,34 @@ func TestHandlerResultDecidesTheTransaction(t *testing.T) {
 		charged int
 		effects int64
 	}{
-		{"success", func(b *bank) txHandler { return b.pays("r", nil) }, idem.Executed, "", store.StatusCompleted, 1, 1},
-		{"an error", func(b *bank) txHandler { return b.pays("r", errBoom) }, idem.Retry, "boom", store.StatusStarted, 1, 0},
-		{"a permanent one", func(b *bank) txHandler { return b.pays("r", idem.Permanent(errBoom)) }, idem.DeadLettered, "boom", store.StatusFailed, 1, 0},
-		{"an unavailable one", func(b *bank) txHandler { return b.pays("r", idem.Unavailable(errBoom)) }, idem.DependencyDown, "boom", store.StatusStarted, 0, 0},
-		{"one that may pass later", func(b *bank) txHandler { return b.pays("r", idem.RetryAfter(errBoom, time.Hour)) }, idem.Retry, "boom", store.StatusStarted, 1, 0},
-		{"a result that can't be encoded", func(b *bank) txHandler { return b.pays("r", idem.ResultUnavailable(errBoom)) }, idem.Executed, "boom", store.StatusCompleted, 1, 1},
+		{"success", func(b *bank) txHandler { return b.pays("r", nil) }, idem.Executed, "",
+			store.StatusCompleted, 1, 1},
+		{"an error", func(b *bank) txHandler { return b.pays("r", errBoom) }, idem.Retry, "boom",
+			store.StatusStarted, 1, 0},
+		{"a permanent one", func(b *bank) txHandler { return b.pays("r", idem.Permanent(errBoom)) },
+			idem.DeadLettered, "boom", store.StatusFailed, 1, 0},
+		{"an unavailable one", func(b *bank) txHandler { return b.pays("r", idem.Unavailable(errBoom)) },
+			idem.DependencyDown, "boom", store.StatusStarted, 0, 0},
+		{"one that may pass later", func(
+			b *bank) txHandler {
+			return b.pays("r", idem.RetryAfter(errBoom, time.Hour))
+		}, idem.Retry,
+			"boom", store.StatusStarted, 1, 0},
+		{"a result that can't be encoded",
+			func(b *bank) txHandler { return b.pays("r", idem.ResultUnavailable(errBoom)) }, idem.Executed,
+			"boom", store.StatusCompleted, 1, 1},
 		{"a panic", func(b *bank) txHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				_ = b.write(ctx, tx, "x")
 				panic("boom")
 			}
 		}, idem.Retry, "boom", store.StatusStarted, 1, 0},
-		{"success after a statement that failed", func(*bank) txHandler { return aborts }, idem.Retry, "a statement of the transaction failed", store.StatusStarted, 1, 0},
+		{"success after a statement that failed", func(*bank) txHandler { return aborts }, idem.Retry,
+			"a statement of the transaction failed", store.StatusStarted, 1, 0},
 		{"success after a savepoint that was rolled back", func(b *bank) txHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-				_ = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { _, err := aborts(ctx, tx); return errors.Join(err, errBoom) })
+				_ = pgx.BeginFunc(ctx, tx,
+					func(tx pgx.Tx) error { _, err := aborts(ctx, tx); return errors.Join(err, errBoom) })
 				return nil, b.write(ctx, tx, "x")
 			}
 		}, idem.Executed, "", store.StatusCompleted, 1, 1},
@@ -166,7 +178,8 @@ func TestHandlerResultDecidesTheTransaction(t *testing.T) {
 			}
 			entry := b.get("k")
 			if entry.Status != tc.status || entry.Attempts != tc.charged || b.effects() != tc.effects {
-				t.Errorf("%s, %d attempts, %d effects; want %s, %d, %d", entry.Status, entry.Attempts, b.effects(), tc.status, tc.charged, tc.effects)
+				t.Errorf("%s, %d attempts, %d effects; want %s, %d, %d", entry.Status, entry.Attempts,
+					b.effects(), tc.status, tc.charged, tc.effects)
 			}
 			if entry.Status == store.StatusStarted && (!entry.Released() || entry.Failure == nil) {
 				t.Errorf("the key was not released with its failure: %+v", entry)
@@ -179,18 +192,21 @@ func TestHandlerResultDecidesTheTransaction(t *testing.T) {
 	}
 }
 
-// A deferred constraint fails at COMMIT, after the handler has returned. This counts as an error of the handler.
+// A deferred constraint fails at COMMIT, after the handler has returned. This counts as an error of the
+// handler.
 func TestRefusedCommitIsRolledBack(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{MaxAttempts: 2})
 	execute(t, b.pool, `ALTER TABLE `+b.table+`_effects ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED`)
 	b.want(b.engine.Do(t.Context(), b.task("k1", b.pays("same", nil))), idem.Executed)
 	b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("same", nil))), idem.Retry)
 	entry := b.get("k2")
-	if b.effects() != 1 || entry.Attempts != 1 || entry.Failure == nil || !strings.Contains(entry.Failure.Message, "duplicate key") {
+	if b.effects() != 1 || entry.Attempts != 1 || entry.Failure == nil ||
+		!strings.Contains(entry.Failure.Message, "duplicate key") {
 		t.Errorf("%d effects, %+v", b.effects(), entry)
 	}
 	b.want(b.engine.Do(t.Context(), b.task("k2", b.pays("same", nil))), idem.DeadLettered)
-	if len(b.letters) != 1 || !strings.Contains(b.letters[0].Failure.Message, "duplicate key") || b.effects() != 1 {
+	if len(b.letters) != 1 || !strings.Contains(b.letters[0].Failure.Message, "duplicate key") ||
+		b.effects() != 1 {
 		t.Errorf("%d effects, dead letters %+v", b.effects(), b.letters)
 	}
 	wantGivenBack(t, b.pool)
@@ -283,7 +299,8 @@ func TestIdleTransactionIsRolledBack(t *testing.T) {
 	}
 }
 
-// The statements of a call of several items that fails as a whole are rolled back before its items are handled alone.
+// The statements of a call of several items that fails as a whole are rolled back before its items are
+// handled alone.
 func TestStatementsOfAFailedCallAreRolledBack(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	scheduler, err := batch.New(b.engine, batch.Config{})
@@ -292,22 +309,23 @@ func TestStatementsOfAFailedCallAreRolledBack(t *testing.T) {
 	}
 	items := []*batch.Item{{Task: b.task("a", nil)}, {Task: b.task("b", nil)}, {Task: b.task("c", nil)}}
 	calls := 0
-	scheduler.RunBulk(t.Context(), items, func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
-		calls++
-		for _, it := range items {
-			tx, err := pgstore.TxFrom(it.Context())
-			if err == nil {
-				err = b.write(it.Context(), tx, it.Task.Key)
+	scheduler.RunBulk(t.Context(), items,
+		func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+			calls++
+			for _, it := range items {
+				tx, err := pgstore.TxFrom(it.Context())
+				if err == nil {
+					err = b.write(it.Context(), tx, it.Task.Key)
+				}
+				if err != nil {
+					return nil, err
+				}
 			}
-			if err != nil {
-				return nil, err
+			if calls == 1 {
+				return nil, errors.New("after all statements")
 			}
-		}
-		if calls == 1 {
-			return nil, errors.New("after all statements")
-		}
-		return make([]batch.Result, len(items)), nil
-	})
+			return make([]batch.Result, len(items)), nil
+		})
 	if calls != 4 || b.effects() != 3 {
 		t.Errorf("%d calls, %d effects; want 4 and 3", calls, b.effects())
 	}

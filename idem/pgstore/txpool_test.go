@@ -64,8 +64,8 @@ func smallPool(t *testing.T, n int32) *pgxpool.Pool {
 	return pool
 }
 
-// With as many handlers in transactions as the pool allows, and others waiting for one, a connection is left for the claims,
-// heartbeats and settlements of all.
+// With as many handlers in transactions as the pool allows, and others waiting for one, a connection is left
+// for the claims, heartbeats and settlements of all.
 func TestHandlersInTransactionsLeaveAConnection(t *testing.T) {
 	const conns, handlers = 3, 8
 	pool := smallPool(t, conns)
@@ -77,18 +77,19 @@ func TestHandlersInTransactionsLeaveAConnection(t *testing.T) {
 	goOn := make(chan struct{})
 	for n := range handlers {
 		go func() {
-			done <- b.engine.Do(ctx, b.task(string(rune('a'+n)), func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-				if err := b.write(ctx, tx, "x"); err != nil {
-					return nil, err
-				}
-				inside <- struct{}{}
-				select {
-				case <-goOn:
-					return nil, nil
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				}
-			}))
+			done <- b.engine.Do(ctx, b.task(string(rune('a'+n)),
+				func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+					if err := b.write(ctx, tx, "x"); err != nil {
+						return nil, err
+					}
+					inside <- struct{}{}
+					select {
+					case <-goOn:
+						return nil, nil
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}))
 		}()
 	}
 	for range conns - 1 {
@@ -103,7 +104,8 @@ func TestHandlersInTransactionsLeaveAConnection(t *testing.T) {
 		for !extended() && ctx.Err() == nil {
 		}
 	}
-	other := idem.Task{Key: "other", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })}
+	other := idem.Task{Key: "other", Handler: idem.HandlerFunc(
+		func(context.Context) ([]byte, error) { return nil, nil })}
 	b.want(b.engine.Do(ctx, other), idem.Executed)
 	close(goOn)
 	for range handlers {
@@ -122,7 +124,8 @@ func TestPoolOfOneConnectionHasNoTransactions(t *testing.T) {
 	if !strings.Contains(out.Err.Error(), "pool_max_conns") {
 		t.Errorf("%v; want what to do", out.Err)
 	}
-	b.want(b.engine.Do(t.Context(), idem.Task{Key: "k", Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })}), idem.Executed)
+	b.want(b.engine.Do(t.Context(), idem.Task{Key: "k",
+		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })}), idem.Executed)
 }
 
 // A handler waits for a transaction until its deadline at most, and the attempt is not counted.
@@ -151,11 +154,13 @@ func TestCancelledCallerLeavesNoTransaction(t *testing.T) {
 	cancel()
 	entry := claimOne(t, b.store, request("k", 1), store.Claimed).Entry
 	set, _ := b.inTransaction(entry)
-	if errs := b.store.Settle(ctx, []store.Settlement{set}); errs == nil || errors.Is(errs[0], store.ErrFenced) {
+	if errs := b.store.Settle(ctx, []store.Settlement{set}); errs == nil ||
+		errors.Is(errs[0], store.ErrFenced) {
 		t.Errorf("%v; want an error of the caller's", errs)
 	}
 	wantGivenBack(t, pool)
-	if errs := b.store.Settle(t.Context(), []store.Settlement{set}); errs == nil || !errors.Is(errs[0], store.ErrFenced) {
+	if errs := b.store.Settle(t.Context(), []store.Settlement{set}); errs == nil ||
+		!errors.Is(errs[0], store.ErrFenced) {
 		t.Errorf("sent again: %v; want it fenced", errs)
 	}
 	if entry := b.get("k"); !entry.Released() || b.effects() != 0 {
@@ -203,7 +208,8 @@ func TestRefusedSettlementNeedsOneConnection(t *testing.T) {
 }
 
 func TestOverrunReturnsItsConnection(t *testing.T) {
-	for name, end := range map[string]func(){"it ends its goroutine": runtime.Goexit, "it panics": func() { panic("boom") }} {
+	for name, end := range map[string]func(){"it ends its goroutine": runtime.Goexit,
+		"it panics": func() { panic("boom") }} {
 		t.Run(name, func(t *testing.T) {
 			b := newBank(t, newPool(t, server.URL()), idem.Config{})
 			ended := make(chan struct{})

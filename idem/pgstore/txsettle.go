@@ -16,7 +16,8 @@ import (
 	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
-// settleTransactions starts the settlements of ss that commit an effect. wait returns when all of them are settled.
+// settleTransactions starts the settlements of ss that commit an effect. wait returns when all of them are
+// settled.
 func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, errs []error) (wait func()) {
 	var all sync.WaitGroup
 	for i := range ss {
@@ -30,7 +31,8 @@ func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, e
 func (s *Store) settleTransaction(ctx context.Context, set *store.Settlement) error {
 	e, ok := set.Effect.(*effect)
 	if !ok || e.store != s {
-		return &store.RejectedError{Err: fmt.Errorf("pgstore: the effect is a %T: want the store's own", set.Effect)}
+		return &store.RejectedError{Err: fmt.Errorf("pgstore: the effect is a %T: want the store's own",
+			set.Effect)}
 	}
 	conn := e.take()
 	if conn == nil {
@@ -52,8 +54,8 @@ func (s *Store) settleTransaction(ctx context.Context, set *store.Settlement) er
 // errNotHeld means that the owner no longer holds the key. The handler's writes are undone.
 var errNotHeld = errors.New("pgstore: the completion was refused")
 
-// commit completes the key and commits, in one round trip. The caller must end the connection. A refused completion is an
-// error of the server, so that the COMMIT after it is not executed.
+// commit completes the key and commits, in one round trip. The caller must end the connection. A refused
+// completion is an error of the server, so that the COMMIT after it is not executed.
 func (s *Store) commit(ctx context.Context, set *store.Settlement, conn *pgxpool.Conn) error {
 	if err := ctx.Err(); err != nil {
 		return s.explain("complete", set.Key, err)
@@ -82,20 +84,24 @@ func (s *Store) commit(ctx context.Context, set *store.Settlement, conn *pgxpool
 		return nil
 	case stateOf(err) == stateIdleTooLong: // the transaction had ended before the completion was sent
 		return &store.RejectedError{Err: fmt.Errorf("%w: %w", errConnection, err)}
-	case !errors.As(err, &said) || said.SeverityUnlocalized != "ERROR": // the connection broke: whether the COMMIT was executed is unknown
+	case !errors.As(err, &said) || said.SeverityUnlocalized != "ERROR":
+		// the connection broke: whether the COMMIT was executed is unknown
 		return s.explain("complete", set.Key, err)
 	case !completed && said.Code == stateDivisionByZero:
 		return errNotHeld
-	case !completed && !strings.HasPrefix(said.Code, "40"): // an error of the completion itself, not a conflict of the handler's writes
+	case !completed && !strings.HasPrefix(said.Code, "40"):
+		// an error of the completion itself, not a conflict of the handler's writes
 		return s.explain("complete", set.Key, err)
 	case strings.HasPrefix(said.Code, "53"): // the server lacks disk or memory
 		err = idem.Unavailable(err)
 	}
-	return &store.RejectedError{Err: fmt.Errorf("pgstore: the transaction was not committed, and the handler's writes were rolled back: %w", err)}
+	return &store.RejectedError{Err: fmt.Errorf(
+		"pgstore: the transaction was not committed, and the handler's writes were rolled back: %w", err)}
 }
 
-// settleAgain retries a completion whose transaction has ended, after its reply was lost. The completion was applied, or it
-// never will be: settleAgain releases the key, which waits for a COMMIT in progress and makes the server refuse a later one.
+// settleAgain retries a completion whose transaction has ended, after its reply was lost. The completion was
+// applied, or it never will be: settleAgain releases the key, which waits for a COMMIT in progress and makes
+// the server refuse a later one.
 func (s *Store) settleAgain(ctx context.Context, set *store.Settlement) error {
 	release := store.Settlement{
 		Op: store.OpRelease, Key: set.Key, Token: set.Token, Owner: set.Owner, Retention: set.Retention,

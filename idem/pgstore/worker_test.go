@@ -36,7 +36,8 @@ const (
 // amount is the amount that payment n adds to the balance of account n % accounts.
 func amount(n int) int64 { return int64(n%97 + 1) }
 
-// work reads lines "from to" from standard input, makes these payments until each is settled, and reports each on standard output.
+// work reads lines "from to" from standard input, makes these payments until each is settled, and reports
+// each on standard output.
 func work() int {
 	if err := payAll(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -60,7 +61,8 @@ func payAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := idem.New(traced, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts, Lease: workersLease})
+	engine, err := idem.New(traced, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts,
+		Lease: workersLease})
 	if err != nil {
 		return err
 	}
@@ -91,9 +93,11 @@ func payUntilSettled(ctx context.Context, engine *idem.Engine, task idem.Task) i
 
 func payment(pool *pgxpool.Pool, table string, n int) idem.Task {
 	task := idem.Task{
-		Key: fmt.Sprint("payment-", n), Fingerprint: store.FingerprintOf(fmt.Append(nil, amount(n))), Source: fmt.Sprint("payments-0@", n),
+		Key: fmt.Sprint("payment-", n), Fingerprint: store.FingerprintOf(fmt.Append(nil, amount(n))),
+		Source: fmt.Sprint("payments-0@", n),
 		Handler: txHandler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-			_, err := tx.Exec(ctx, `UPDATE `+table+`_accounts SET balance = balance + $2 WHERE id = $1`, n%accounts, amount(n))
+			_, err := tx.Exec(ctx, `UPDATE `+table+`_accounts SET balance = balance + $2 WHERE id = $1`,
+				n%accounts, amount(n))
 			if n == killer {
 				return nil, syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
@@ -102,7 +106,8 @@ func payment(pool *pgxpool.Pool, table string, n int) idem.Task {
 	}
 	if n == killer {
 		task.DeadLetters = idem.DeadLetterFunc(func(ctx context.Context, b idem.DeadLetter) error {
-			_, err := pool.Exec(ctx, `INSERT INTO `+table+`_dead VALUES ($1)`, b.Failure.Code+": "+b.Failure.Message)
+			_, err := pool.Exec(ctx, `INSERT INTO `+table+`_dead VALUES ($1)`,
+				b.Failure.Code+": "+b.Failure.Message)
 			return err
 		})
 	}

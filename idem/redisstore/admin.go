@@ -33,13 +33,15 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	return entry, nil
 }
 
-// List implements store.Admin with SCAN on each primary. It visits all names on the server, including those of other programs,
-// and reads every hash of the store. It reads in pages, so it does not block other clients. It may miss an entry that is
-// written meanwhile. It may yield an entry twice if the server resizes its tables or a slot moves.
+// List implements store.Admin with SCAN on each primary. It visits all names on the server, including those
+// of other programs, and reads every hash of the store. It reads in pages, so it does not block other
+// clients. It may miss an entry that is written meanwhile. It may yield an entry twice if the server resizes
+// its tables or a slot moves.
 func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		fail := func(err error) {
-			yield(store.Entry{}, fmt.Errorf("redisstore: list under %s: %w%s", s.prefix, withCause(ctx, err), hint(ctx, err)))
+			yield(store.Entry{}, fmt.Errorf("redisstore: list under %s: %w%s", s.prefix, withCause(ctx, err),
+				hint(ctx, err)))
 		}
 		now, err := s.now(ctx)
 		if err != nil {
@@ -69,7 +71,8 @@ func (s *Store) all(ctx context.Context) iter.Seq2[store.Entry, error] {
 		for _, primary := range primaries {
 			for cursor, more := uint64(0), true; more; more = cursor != 0 {
 				var names []string
-				if names, cursor, err = primary.ScanType(ctx, cursor, s.prefix+":{*}", pageSize, "hash").Result(); err != nil {
+				if names, cursor, err = primary.ScanType(ctx, cursor, s.prefix+":{*}", pageSize,
+					"hash").Result(); err != nil {
 					yield(store.Entry{}, err)
 					return
 				}
@@ -144,7 +147,8 @@ func (s *Store) Delete(ctx context.Context, key string, token int64) error {
 	case "absent":
 		return fmt.Errorf("redisstore: delete under %s: %w: %q", s.prefix, store.ErrNotFound, key)
 	case "fenced":
-		return fmt.Errorf("redisstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: a.entry})
+		return fmt.Errorf("redisstore: delete: %w",
+			&store.FencedError{Key: key, Token: token, Current: a.entry})
 	}
 	return s.explain(ctx, "delete", key, unknownAnswer(calls[0].answer.what))
 }

@@ -12,16 +12,21 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// everyDurability runs a benchmark on servers that write nothing to disk, and on one that has every write there before it answers.
+// everyDurability runs a benchmark on servers that write nothing to disk, and on one that has every write
+// there before it answers.
 func everyDurability(b *testing.B, run func(b *testing.B, st *redisstore.Store)) {
 	b.Helper()
 	for _, way := range []struct{ name, url string }{
 		{"Redis", server.URL()},
-		{"Redis, appendfsync always", ownServer(b, map[string]string{"appendonly": "yes", "appendfsync": "always"}).URL()},
+		{"Redis, appendfsync always", ownServer(b,
+			map[string]string{"appendonly": "yes", "appendfsync": "always"}).URL()},
 		{"Redis Cluster", cluster.URL()},
 		{"Valkey", valkey.URL()},
 	} {
-		b.Run(way.name, func(b *testing.B) { run(b, newStore(b, newClient(b, way.url), redisstore.Config{})) })
+		b.Run(way.name, func(b *testing.B) {
+			run(b,
+				newStore(b, newClient(b, way.url), redisstore.Config{}))
+		})
 	}
 }
 

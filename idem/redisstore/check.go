@@ -21,19 +21,21 @@ var (
 	ErrOldServer = fmt.Errorf("redisstore: %w: the server is too old", store.ErrMisconfigured)
 	// ErrReadOnly means that the server is a replica.
 	ErrReadOnly = errors.New("redisstore: the server is a read-only replica")
-	// ErrEvicts means that the server deletes keys when its memory is full. A task whose key was deleted runs again.
+	// ErrEvicts means that the server deletes keys when its memory is full. A task whose key was deleted runs
+	// again.
 	ErrEvicts = errors.New("redisstore: the server evicts keys")
-	// ErrNotDurable means that a crash of the server loses the latest writes. A caller that accepts this can treat it as a
-	// warning.
+	// ErrNotDurable means that a crash of the server loses the latest writes. A caller that accepts this can
+	// treat it as a warning.
 	ErrNotDurable = errors.New("redisstore: the server keeps no append-only file")
 )
 
 // checkLife is the lifetime of the test key if Check does not finish.
 const checkLife = time.Second
 
-// Check checks the version, role, eviction policy and persistence of every primary. It then runs a test key through a claim, a
-// release, a second claim, an extension and a completion, to check the user's permissions. It returns all problems with their
-// remedies: the errors above and others. The store is usable if the only problem is ErrNotDurable.
+// Check checks the version, role, eviction policy and persistence of every primary. It then runs a test key
+// through a claim, a release, a second claim, an extension and a completion, to check the user's permissions.
+// It returns all problems with their remedies: the errors above and others. The store is usable if the only
+// problem is ErrNotDurable.
 func (s *Store) Check(ctx context.Context) error {
 	primaries, err := s.primaries(ctx)
 	if err != nil {
@@ -73,7 +75,8 @@ func judgeServer(info map[string]string) error {
 	at := "port " + info["tcp_port"]
 	major, _, _ := strings.Cut(info["redis_version"], ".") // Valkey reports it too, from 7 on
 	if v, err := strconv.Atoi(major); err != nil || v < oldestVersion {
-		return fmt.Errorf("%w: %s has version %q: use Redis %d or later, or Valkey", ErrOldServer, at, info["redis_version"], oldestVersion)
+		return fmt.Errorf("%w: %s has version %q: use Redis %d or later, or Valkey", ErrOldServer, at,
+			info["redis_version"], oldestVersion)
 	}
 	if role := info["role"]; role != "master" {
 		return fmt.Errorf("%w: %s is a %s of %s:%s: give the store the primary's address, or a client that follows it",
@@ -93,7 +96,8 @@ func judgeServer(info map[string]string) error {
 
 // tryLife runs a test key through all transitions.
 func (s *Store) tryLife(ctx context.Context) error {
-	req := store.ClaimRequest{Key: "check " + rand.Text(), Source: "check", Lease: checkLife, Fingerprint: store.Fingerprint{1}}
+	req := store.ClaimRequest{Key: "check " + rand.Text(), Source: "check", Lease: checkLife,
+		Fingerprint: store.Fingerprint{1}}
 	var entry store.Entry
 	claim := func() error {
 		req.Owner = rand.Text()
@@ -102,13 +106,15 @@ func (s *Store) tryLife(ctx context.Context) error {
 		return res.Err
 	}
 	settle := func(set store.Settlement) error {
-		set.Key, set.Token, set.Owner, set.Retention, set.Lease = req.Key, entry.Token, entry.Owner, checkLife, checkLife
+		set.Key, set.Token, set.Owner, set.Retention, set.Lease = req.Key, entry.Token, entry.Owner,
+			checkLife, checkLife
 		return errors.Join(s.Settle(ctx, []store.Settlement{set})...)
 	}
 	for _, step := range []func() error{
 		claim,
 		func() error {
-			return settle(store.Settlement{Op: store.OpRelease, Refund: true, Failure: &store.Failure{Code: store.CodeError, Message: "check"}})
+			return settle(store.Settlement{Op: store.OpRelease, Refund: true,
+				Failure: &store.Failure{Code: store.CodeError, Message: "check"}})
 		},
 		claim,
 		func() error { return settle(store.Settlement{Op: store.OpExtend}) },

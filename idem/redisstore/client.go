@@ -14,7 +14,8 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// The timeouts of one attempt, the number of attempts, and the bounds of the backoff, unless the URL sets them.
+// The timeouts of one attempt, the number of attempts, and the bounds of the backoff, unless the URL sets
+// them.
 const (
 	connectTimeout = 2 * time.Second
 	attemptTimeout = time.Second
@@ -23,12 +24,13 @@ const (
 	maxBackoff     = 300 * time.Millisecond
 )
 
-// NewClient returns a client of the server at rawURL: redis://user:password@host:port/database, or rediss:// for TLS. With
-// ?cluster=true it returns a client of the server's cluster. The timeouts fit the duration of an invocation. NewClient does not
-// connect; see Check. It returns idem.ErrInvalidConfig (wrapped) if rawURL is invalid. The caller closes the client.
+// NewClient returns a client of the server at rawURL: redis://user:password@host:port/database, or rediss://
+// for TLS. With ?cluster=true it returns a client of the server's cluster. The timeouts fit the duration of
+// an invocation. NewClient does not connect; see Check. It returns idem.ErrInvalidConfig (wrapped) if rawURL
+// is invalid. The caller closes the client.
 //
-// The client retries a timed-out attempt over a new connection. If the script of the first attempt has run, the retry
-// recognises its own write (rule 5 of package store).
+// The client retries a timed-out attempt over a new connection. If the script of the first attempt has run,
+// the retry recognises its own write (rule 5 of package store).
 func NewClient(rawURL string, options ...func(*redis.UniversalOptions)) (redis.UniversalClient, error) {
 	opt, err := parseURL(rawURL)
 	if err != nil {
@@ -67,14 +69,20 @@ func parseURL(rawURL string) (*redis.UniversalOptions, error) {
 		return nil, fmt.Errorf("database %d: a cluster has only database 0", o.DB)
 	}
 	return &redis.UniversalOptions{
-		Addrs: []string{o.Addr}, IsClusterMode: cluster, DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		Addrs: []string{o.Addr}, IsClusterMode: cluster, DB: o.DB, Username: o.Username, Password: o.Password,
+		TLSConfig:  o.TLSConfig,
 		ClientName: o.ClientName, Protocol: o.Protocol,
-		MaxRetries: cmp.Or(o.MaxRetries, maxAttempts-1), MinRetryBackoff: cmp.Or(o.MinRetryBackoff, firstBackoff),
+		MaxRetries:      cmp.Or(o.MaxRetries, maxAttempts-1),
+		MinRetryBackoff: cmp.Or(o.MinRetryBackoff, firstBackoff),
 		MaxRetryBackoff: cmp.Or(o.MaxRetryBackoff, maxBackoff),
-		DialTimeout:     cmp.Or(o.DialTimeout, connectTimeout), DialerRetries: 1, // the attempts are counted above
-		ReadTimeout: cmp.Or(o.ReadTimeout, attemptTimeout), WriteTimeout: cmp.Or(o.WriteTimeout, attemptTimeout), ContextTimeoutEnabled: true,
-		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
-		MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,
+		// the attempts are counted above
+		DialTimeout: cmp.Or(o.DialTimeout, connectTimeout), DialerRetries: 1,
+		ReadTimeout:  cmp.Or(o.ReadTimeout, attemptTimeout),
+		WriteTimeout: cmp.Or(o.WriteTimeout, attemptTimeout), ContextTimeoutEnabled: true,
+		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns,
+		MaxIdleConns:   o.MaxIdleConns,
+		MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime,
+		ConnMaxLifetime:          o.ConnMaxLifetime,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}, nil
 }

@@ -61,7 +61,8 @@ func TestKeysAreFoundWhileTheirSlotMoves(t *testing.T) {
 	if res := claim(t, st, request("a", 2)); res.State != store.ClaimInFlight {
 		t.Errorf("before its key moves: state %d, error %v", res.State, res.Err)
 	}
-	if got := do(t, from, "MIGRATE", "127.0.0.1", to.Port(), st.Name("a"), 0, 5000, "AUTH", redisserver.Password); got != "OK" {
+	if got := do(t, from, "MIGRATE", "127.0.0.1", to.Port(), st.Name("a"), 0, 5000, "AUTH",
+		redisserver.Password); got != "OK" {
 		t.Fatal(got)
 	}
 	if res := claim(t, st, request("a", 3)); res.State != store.ClaimInFlight {
@@ -101,7 +102,8 @@ func TestLostNodeFailsOnlyItsOwnKeys(t *testing.T) {
 		case there && res.Err != nil:
 			failed++
 			wantError(t, res.Err, fmt.Sprintf("claim %q", fmt.Sprint("key ", i)))
-			if !strings.Contains(res.Err.Error(), "check IDEMSK_STORE_URL") && !strings.Contains(res.Err.Error(), "CLUSTER INFO") {
+			if !strings.Contains(res.Err.Error(), "check IDEMSK_STORE_URL") &&
+				!strings.Contains(res.Err.Error(), "CLUSTER INFO") {
 				t.Errorf("%v does not say what to do", res.Err)
 			}
 		case there:

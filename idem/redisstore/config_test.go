@@ -29,7 +29,8 @@ func TestNewNamesEveryInvalidField(t *testing.T) {
 	_, err = redisstore.New(ring, redisstore.Config{})
 	wantError(t, err, "Ring")
 	st, err := redisstore.New(newClient(t, server.URL()), redisstore.Config{})
-	if err != nil || st.Prefix() != redisstore.DefaultPrefix || st.MaxClockSkew() != store.DefaultMaxClockSkew || st.BatchSize() != 100 {
+	if err != nil || st.Prefix() != redisstore.DefaultPrefix ||
+		st.MaxClockSkew() != store.DefaultMaxClockSkew || st.BatchSize() != 100 {
 		t.Errorf("%v; prefix %q, skew %v, batch %d", err, st.Prefix(), st.MaxClockSkew(), st.BatchSize())
 	}
 }
@@ -61,7 +62,8 @@ func TestNewClientHasShortTimeouts(t *testing.T) {
 	if !ok {
 		t.Fatal("want a client of one server")
 	}
-	if o := plain.Options(); o.DB != 3 || o.ReadTimeout != redisstore.AttemptTimeout || o.MaxRetries != redisstore.MaxAttempts-1 || !o.ContextTimeoutEnabled {
+	if o := plain.Options(); o.DB != 3 || o.ReadTimeout != redisstore.AttemptTimeout ||
+		o.MaxRetries != redisstore.MaxAttempts-1 || !o.ContextTimeoutEnabled {
 		t.Errorf("%+v", o)
 	}
 	own := newClient(t, "rediss://localhost?read_timeout=3s&max_retries=7").(*redis.Client).Options()

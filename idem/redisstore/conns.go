@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// conns are the connections of a client. After an attempt that timed out, the client tries another connection, which is often
-// dead too. So a timeout closes all idle connections.
+// conns are the connections of a client. After an attempt that timed out, the client tries another
+// connection, which is often dead too. So a timeout closes all idle connections.
 type conns struct {
 	mu   sync.Mutex
 	open map[*conn]struct{}

@@ -11,8 +11,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// The fields of a hash. The scripts use the same names. Times are in epoch milliseconds, except fieldExpiry. Fields are added
-// but never removed: later versions read every hash that an earlier version wrote.
+// The fields of a hash. The scripts use the same names. Times are in epoch milliseconds, except fieldExpiry.
+// Fields are added but never removed: later versions read every hash that an earlier version wrote.
 const (
 	fieldStatus         = "status"
 	fieldVersion        = "version" // the fencing token
@@ -47,7 +47,8 @@ var errAnswer = errors.New("the server's answer can't be read: is there a proxy 
 
 func unknownAnswer(what string) error {
 	if what == "foreign" {
-		return fmt.Errorf("%w: another program wrote this hash: give the store a Prefix of its own", store.ErrForeignEntry)
+		return fmt.Errorf("%w: another program wrote this hash: give the store a Prefix of its own",
+			store.ErrForeignEntry)
 	}
 	return fmt.Errorf("%w It was %q", errAnswer, what)
 }
@@ -113,7 +114,8 @@ func decode(key string, fields map[string]string) (store.Entry, error) {
 		Key: key, Status: status, Token: num(fieldVersion), Owner: fields[fieldOwner],
 		LeaseUntil: time.UnixMilli(num(fieldLeaseUntil)), Attempts: int(num(fieldAttempts)),
 		ResultOmitted: int(num(fieldResultOmitted)), Source: fields[fieldSource],
-		CreatedAt: time.UnixMilli(num(fieldCreatedAt)), UpdatedAt: time.UnixMilli(num(fieldUpdatedAt)), Expiry: time.Unix(num(fieldExpiry), 0),
+		CreatedAt: time.UnixMilli(num(fieldCreatedAt)), UpdatedAt: time.UnixMilli(num(fieldUpdatedAt)),
+		Expiry: time.Unix(num(fieldExpiry), 0),
 	}
 	if result := fields[fieldResult]; result != "" {
 		entry.Result = []byte(result)
@@ -121,11 +123,14 @@ func decode(key string, fields map[string]string) (store.Entry, error) {
 	if at := num(fieldRetryAt); at != 0 {
 		entry.RetryAt = time.UnixMilli(at)
 	}
-	if n := copy(entry.Fingerprint[:], fields[fieldFingerprint]); n != 0 && len(fields[fieldFingerprint]) != len(entry.Fingerprint) {
-		errs = append(errs, fmt.Errorf("%s has %d bytes: want %d", fieldFingerprint, len(fields[fieldFingerprint]), len(entry.Fingerprint)))
+	if n := copy(entry.Fingerprint[:], fields[fieldFingerprint]); n != 0 &&
+		len(fields[fieldFingerprint]) != len(entry.Fingerprint) {
+		errs = append(errs, fmt.Errorf("%s has %d bytes: want %d", fieldFingerprint,
+			len(fields[fieldFingerprint]), len(entry.Fingerprint)))
 	}
 	if at := num(fieldFailureAt); at != 0 {
-		entry.Failure = &store.Failure{Code: fields[fieldFailureCode], Message: fields[fieldFailureMessage], At: time.UnixMilli(at)}
+		entry.Failure = &store.Failure{Code: fields[fieldFailureCode], Message: fields[fieldFailureMessage],
+			At: time.UnixMilli(at)}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return store.Entry{}, fmt.Errorf("%w: the hash of key %q: %w", store.ErrForeignEntry, key, err)

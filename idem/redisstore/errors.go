@@ -14,7 +14,8 @@ import (
 
 // explain adds the operation, the key and the prefix to an error, and a remedy if the cause is known.
 func (s *Store) explain(ctx context.Context, op, key string, err error) error {
-	return fmt.Errorf("redisstore: %s %q under %s: %w%s", op, key, s.prefix, withCause(ctx, classified(err)), hint(ctx, err))
+	return fmt.Errorf("redisstore: %s %q under %s: %w%s", op, key, s.prefix, withCause(ctx, classified(err)),
+		hint(ctx, err))
 }
 
 // classified wraps an error of the server with the condition of package store that it is, if any.
@@ -28,9 +29,11 @@ func classified(err error) error {
 	return err
 }
 
-// isDenied reports whether the user lacks a permission, for a command or, in Redis 7.0, for a command in a script.
+// isDenied reports whether the user lacks a permission, for a command or, in Redis 7.0, for a command in a
+// script.
 func isDenied(err error) bool {
-	return redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "The user executing the script can't")
+	return redis.HasErrorPrefix(err, "NOPERM") ||
+		redis.HasErrorPrefix(err, "The user executing the script can't")
 }
 
 // isForeign reports whether a script failed because the key has another type, or fields that are not numbers.
@@ -38,7 +41,8 @@ func isForeign(err error) bool {
 	return redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "user_script:")
 }
 
-// withCause adds the context's error if the context has ended. Otherwise the error would look like a slow server.
+// withCause adds the context's error if the context has ended. Otherwise the error would look like a slow
+// server.
 func withCause(ctx context.Context, err error) error {
 	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
 		return fmt.Errorf("%w: %w", err, end)
@@ -72,7 +76,8 @@ var hints = []struct{ prefix, hint string }{
 	{"CLUSTERDOWN", " (the cluster has lost nodes: see CLUSTER INFO)"},
 	{"LOADING", " (the server has just been started and is reading its data: wait)"},
 	{"BUSY", " (another program's script occupies the server: see SLOWLOG)"},
-	{"ERR This instance has cluster support disabled", " (the server is not a node of a cluster: take cluster=true out of IDEMSK_STORE_URL)"},
+	{"ERR This instance has cluster support disabled",
+		" (the server is not a node of a cluster: take cluster=true out of IDEMSK_STORE_URL)"},
 	{"ERR Error compiling script", older},
 	{"ERR unknown command", older},
 }

@@ -41,14 +41,18 @@ func TestErrorNamesWrongURL(t *testing.T) {
 		name, url string
 		texts     []string
 	}{
-		{"no server", gone.URL() + "?max_retries=1", []string{"connection refused", "check IDEMSK_STORE_URL"}},
-		{"no such host", "redis://no-such-host.invalid:6379?max_retries=-1", []string{"no-such-host.invalid", "check IDEMSK_STORE_URL"}},
+		{"no server", gone.URL() + "?max_retries=1",
+			[]string{"connection refused", "check IDEMSK_STORE_URL"}},
+		{"no such host", "redis://no-such-host.invalid:6379?max_retries=-1",
+			[]string{"no-such-host.invalid", "check IDEMSK_STORE_URL"}},
 		{"a wrong password", server.URLOf("default", "wrong"), []string{"user or the password", "is wrong"}},
 		{"an unknown user", server.URLOf("stranger", "x"), []string{"user or the password", "is wrong"}},
 		{"no password", "redis://" + server.Addr(), []string{"requires a password"}},
-		{"TLS where there is none", strings.Replace(server.URL(), "redis:", "rediss:", 1) + "?dial_timeout=200ms&max_retries=-1", []string{"rediss:// only for a server with TLS"}},
+		{"TLS where there is none", strings.Replace(server.URL(), "redis:", "rediss:", 1) +
+			"?dial_timeout=200ms&max_retries=-1", []string{"rediss:// only for a server with TLS"}},
 		{"an unknown database", server.URL() + "/99", []string{"DB index is out of range"}},
-		{"a cluster that is none", server.URL() + "?cluster=true", []string{"cluster support disabled", "take cluster=true out"}},
+		{"a cluster that is none", server.URL() + "?cluster=true",
+			[]string{"cluster support disabled", "take cluster=true out"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			wantOneError(t, newStore(t, newClient(t, tc.url), redisstore.Config{}), tc.texts...)
@@ -82,7 +86,8 @@ func TestOldServerIsRefused(t *testing.T) {
 // acl is the ACL that docs/stores-redis.md recommends.
 func acl(prefix string) []any {
 	return []any{"ACL", "SETUSER", "function", "reset", "on", ">secret", "~" + prefix + ":*",
-		"+eval", "+evalsha", "+time", "+hset", "+hdel", "+hincrby", "+hgetall", "+pexpireat", "+del", "+scan", "+info"}
+		"+eval", "+evalsha", "+time", "+hset", "+hdel", "+hincrby", "+hgetall", "+pexpireat", "+del", "+scan",
+		"+info"}
 }
 
 func TestACLInDocsIsSufficientAndMinimal(t *testing.T) {
@@ -126,8 +131,10 @@ func TestReadOnlyReplicaIsRefused(t *testing.T) {
 	}
 	testkit.CloseAtEnd(t, replica)
 	st := newStore(t, newClient(t, replica.URL()), redisstore.Config{Prefix: "p"})
-	wantError(t, claim(t, st, request("a", 2)).Err, "READONLY", "read-only replica", "the primary's address") // even a duplicate
-	wantError(t, settle(t, st, settlement(store.Entry{Key: "a", Token: 1, Owner: "o"}, store.OpComplete)), "READONLY")
+	// even a duplicate
+	wantError(t, claim(t, st, request("a", 2)).Err, "READONLY", "read-only replica", "the primary's address")
+	wantError(t, settle(t, st, settlement(store.Entry{Key: "a", Token: 1, Owner: "o"}, store.OpComplete)),
+		"READONLY")
 	if err := st.Check(t.Context()); !errors.Is(err, redisstore.ErrReadOnly) {
 		t.Errorf("%v; want ErrReadOnly", err)
 	}
@@ -144,7 +151,8 @@ func TestFullServerRefusesClaimsAndAcceptsCompletions(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			srv := testkit.Run(t, redisserver.Start, redisserver.Config{Kind: kind})
 			st := newStore(t, newClient(t, srv.URL()), redisstore.Config{})
-			if err := settle(t, st, settlement(mustClaim(t, st, request("done", 1)), store.OpComplete)); err != nil {
+			if err := settle(t, st, settlement(mustClaim(t, st, request("done", 1)),
+				store.OpComplete)); err != nil {
 				t.Fatal(err)
 			}
 			entry := mustClaim(t, st, request("a", 1))
@@ -163,7 +171,8 @@ func TestFullServerRefusesClaimsAndAcceptsCompletions(t *testing.T) {
 				}
 			}
 			do(t, srv, "CONFIG", "SET", "maxmemory", "0")
-			if res := claim(t, st, request("a", 3)); res.State != store.ClaimCompleted || string(res.Entry.Result) != "paid" {
+			if res := claim(t, st, request("a", 3)); res.State != store.ClaimCompleted ||
+				string(res.Entry.Result) != "paid" {
 				t.Errorf("state %d, error %v", res.State, res.Err)
 			}
 			if _, err := st.Get(t.Context(), "b"); !errors.Is(err, store.ErrNotFound) {
@@ -181,10 +190,12 @@ func TestCheckReportsEvictionAndMissingPersistence(t *testing.T) {
 		config []string
 		want   error
 	}{
-		{"an evicting policy without a memory limit", []string{"maxmemory-policy", "allkeys-lru", "appendonly", "yes"}, nil},
+		{"an evicting policy without a memory limit",
+			[]string{"maxmemory-policy", "allkeys-lru", "appendonly", "yes"}, nil},
 		{"no append-only file", []string{"appendonly", "no"}, redisstore.ErrNotDurable},
 		{"an evicting policy", []string{"maxmemory", "100mb", "appendonly", "yes"}, redisstore.ErrEvicts},
-		{"a policy that evicts expiring keys", []string{"maxmemory-policy", "volatile-ttl"}, redisstore.ErrEvicts},
+		{"a policy that evicts expiring keys", []string{"maxmemory-policy", "volatile-ttl"},
+			redisstore.ErrEvicts},
 		{"noeviction", []string{"maxmemory-policy", "noeviction"}, nil},
 	} {
 		for i := 0; i < len(tc.config); i += 2 {
@@ -197,7 +208,8 @@ func TestCheckReportsEvictionAndMissingPersistence(t *testing.T) {
 	for entry := range st.List(t.Context(), store.ListQuery{}) {
 		t.Errorf("Check left %+v", entry)
 	}
-	if err := newStore(t, newClient(t, cluster.URL()), redisstore.Config{}).Check(t.Context()); !errors.Is(err, redisstore.ErrNotDurable) {
+	if err := newStore(t, newClient(t, cluster.URL()),
+		redisstore.Config{}).Check(t.Context()); !errors.Is(err, redisstore.ErrNotDurable) {
 		t.Errorf("cluster: %v; want ErrNotDurable of its nodes", err)
 	}
 }
@@ -219,7 +231,8 @@ func TestStoppedServerIsAnErrorWithinTheAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := claim(t, st, request("b", 2)); again.State != store.Claimed || again.Entry.Attempts != 1 {
-		t.Errorf("the same claim, sent again: state %d, error %v, %d attempts", again.State, again.Err, again.Entry.Attempts)
+		t.Errorf("the same claim, sent again: state %d, error %v, %d attempts", again.State, again.Err,
+			again.Entry.Attempts)
 	}
 }
 
@@ -239,7 +252,8 @@ func TestFailingDiskIsAnErrorBeforeAnyWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(t, srv, "BGSAVE")
-	for limit := time.Now().Add(patience); !strings.Contains(do(t, srv, "INFO", "persistence").(string), "rdb_last_bgsave_status:err"); {
+	for limit := time.Now().Add(patience); !strings.Contains(do(t, srv, "INFO", "persistence").(string),
+		"rdb_last_bgsave_status:err"); {
 		if time.Now().After(limit) {
 			t.Fatal("the snapshot did not fail")
 		}

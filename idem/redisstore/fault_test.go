@@ -23,8 +23,8 @@ import (
 // patience is how long a test waits for an action of the server.
 const patience = time.Minute
 
-// halfway is a proxy that breaks the connection in the middle of a batch. It can then connect to another server, as a failover
-// of a DNS name does.
+// halfway is a proxy that breaks the connection in the middle of a batch. It can then connect to another
+// server, as a failover of a DNS name does.
 type halfway struct {
 	mu    sync.Mutex
 	addr  string
@@ -112,13 +112,14 @@ return n`
 // teach loads the scripts, so that the next batch is executed at its first attempt.
 func teach(t *testing.T, st *redisstore.Store) {
 	t.Helper()
-	if err := settle(t, st, settlement(mustClaim(t, st, request(unique("lesson "), 1)), store.OpComplete)); err != nil {
+	if err := settle(t, st, settlement(mustClaim(t, st, request(unique("lesson "), 1)),
+		store.OpComplete)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// wantHundred runs a batch of claims and a batch of completions, each with a fault in the middle, and checks that each key is
-// claimed and completed and charged once.
+// wantHundred runs a batch of claims and a batch of completions, each with a fault in the middle, and checks
+// that each key is claimed and completed and charged once.
 func wantHundred(t *testing.T, st *redisstore.Store, way *halfway, fault func(field, value string)) {
 	t.Helper()
 	teach(t, st)
@@ -185,7 +186,8 @@ func TestFailoverKeepsReplicatedWrites(t *testing.T) {
 			t.Error(err)
 		}
 		way.to(replica.Addr())
-		if err := primary.Restart(t.Context()); err != nil { // as a replica of the new primary, for the failover back
+		if err := primary.Restart(t.Context()); err != nil {
+			// as a replica of the new primary, for the failover back
 			t.Error(err)
 		}
 		if _, err := primary.Do(t.Context(), "REPLICAOF", "127.0.0.1", replica.Port()); err != nil {
@@ -297,7 +299,8 @@ func cutOff(t *testing.T) *cutOffPrimary {
 	if err := f.replica.Promote(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.Now().Add(patience); !strings.Contains(do(t, f.primary, "INFO", "replication").(string), "connected_slaves:0"); {
+	for limit := time.Now().Add(patience); !strings.Contains(do(t, f.primary, "INFO", "replication").(string),
+		"connected_slaves:0"); {
 		if time.Now().After(limit) {
 			t.Fatal("the primary still has its replica")
 		}

@@ -85,7 +85,8 @@ version="4000000000123"`,
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := client.PExpireTime(t.Context(), name).Val(), time.Duration(entry.Expiry.Add(st.MaxClockSkew()).UnixMilli())*time.Millisecond; got != want {
+		if got, want := client.PExpireTime(t.Context(),
+			name).Val(), time.Duration(entry.Expiry.Add(st.MaxClockSkew()).UnixMilli())*time.Millisecond; got != want {
 			t.Errorf("%s: deleted at %v; want %v, the expiry and the skew", op, got, want)
 		}
 	}
@@ -113,7 +114,8 @@ func TestServerDeletesExpiredKeysAndTheFencingTokenGrows(t *testing.T) {
 	}
 	next := mustClaim(t, st, request("a", 2))
 	if next.Token <= entry.Token || next.Attempts != 1 {
-		t.Errorf("token %d, %d attempts after token %d; want more, and 1", next.Token, next.Attempts, entry.Token)
+		t.Errorf("token %d, %d attempts after token %d; want more, and 1", next.Token, next.Attempts,
+			entry.Token)
 	}
 }
 
@@ -122,7 +124,8 @@ func TestForeignDataUnderTheName(t *testing.T) {
 	st := newStore(t, client, redisstore.Config{})
 	client.Set(t.Context(), st.Name("string"), "x", 0)
 	client.HSet(t.Context(), st.Name("hash"), "x", "y")
-	client.HSet(t.Context(), st.Name("broken"), "status", "STARTED", "version", "many", "owner", "o", "leaseUntil", "0", "attempts", "1", "expiryTimestamp", "0")
+	client.HSet(t.Context(), st.Name("broken"), "status", "STARTED", "version", "many", "owner", "o",
+		"leaseUntil", "0", "attempts", "1", "expiryTimestamp", "0")
 	for key, texts := range map[string][]string{
 		"string": {`claim "string"`, "WRONGTYPE", "give the store a Prefix"},
 		"hash":   {`claim "hash"`, "not written by idemsk", "give the store a Prefix"},
@@ -140,7 +143,8 @@ func TestForeignDataUnderTheName(t *testing.T) {
 	wantError(t, err, "broken", `version is "many"`)
 	_, err = st.Get(t.Context(), "hash")
 	wantError(t, err, "not written by idemsk")
-	wantError(t, settle(t, st, settlement(store.Entry{Key: "hash", Token: 1, Owner: "o"}, store.OpComplete)), "not written by idemsk")
+	wantError(t, settle(t, st, settlement(store.Entry{Key: "hash", Token: 1, Owner: "o"}, store.OpComplete)),
+		"not written by idemsk")
 	found := 0
 	for _, err := range st.List(t.Context(), store.ListQuery{}) {
 		found++

@@ -91,8 +91,8 @@ func newClient(tb testing.TB, url string, options ...func(*redis.UniversalOption
 	return client
 }
 
-// unhurried is for tests that compare exact answers. On a busy machine an attempt can time out and is then retried; the retry
-// of a steal is answered as a claim, and the retry of a deletion finds the key absent.
+// unhurried is for tests that compare exact answers. On a busy machine an attempt can time out and is then
+// retried; the retry of a steal is answered as a claim, and the retry of a deletion finds the key absent.
 func unhurried(o *redis.UniversalOptions) { o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute }
 
 var names atomic.Int64
@@ -130,8 +130,8 @@ const (
 // tolerance is far above the duration of a test on a busy machine. The fixed clock checks exact times.
 const tolerance = 4 * time.Second
 
-// harness returns a store with a new prefix. Advance changes the clock expression in the scripts. A changed script is a new
-// script, which the server learns through the fallback to EVAL.
+// harness returns a store with a new prefix. Advance changes the clock expression in the scripts. A changed
+// script is a new script, which the server learns through the fallback to EVAL.
 func harness(tb testing.TB, client redis.UniversalClient, w *wire, clock int) storetest.Harness {
 	tb.Helper()
 	st := newStore(tb, client, redisstore.Config{})
@@ -147,7 +147,8 @@ func harness(tb testing.TB, client redis.UniversalClient, w *wire, clock int) st
 	} else {
 		var ahead time.Duration
 		h.Tolerance = tolerance
-		h.Now = func() time.Time { return time.Now().Truncate(time.Millisecond).Add(ahead) } // the server uses the clock of this machine
+		// the server uses the clock of this machine
+		h.Now = func() time.Time { return time.Now().Truncate(time.Millisecond).Add(ahead) }
 		h.Advance = func(d time.Duration) {
 			ahead += d
 			st.SetClock(fmt.Sprintf("%s + %d", redisstore.ServerClock, ahead.Milliseconds()))
@@ -256,12 +257,14 @@ func (c *wiredConn) Read(p []byte) (int, error) {
 }
 
 func request(key string, owner int) store.ClaimRequest {
-	return store.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17", Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
+	return store.ClaimRequest{Key: key, Owner: fmt.Sprint("owner-", owner), Source: "payments-3@17",
+		Lease: 30 * time.Second, Retention: time.Hour, TakeOver: true}
 }
 
 func settlement(entry store.Entry, op store.SettleOp) store.Settlement {
 	return store.Settlement{
-		Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour, Lease: time.Minute,
+		Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour,
+		Lease:   time.Minute,
 		Failure: &store.Failure{Code: store.CodeError, Message: "boom"},
 	}
 }

@@ -19,7 +19,10 @@ import (
 type beforeReading struct{ do func() }
 
 func (*beforeReading) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+	return func(ctx context.Context, network, addr string) (net.Conn,
+		error) {
+		return next(ctx, network, addr)
+	}
 }
 
 func (*beforeReading) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
@@ -34,7 +37,8 @@ func (h *beforeReading) ProcessPipelineHook(next redis.ProcessPipelineHook) redi
 	}
 }
 
-// A result of more than 4 KiB is not in the answer of a script. It is read separately and must belong to the answered entry.
+// A result of more than 4 KiB is not in the answer of a script. It is read separately and must belong to the
+// answered entry.
 func TestLargeResultIsReadSeparately(t *testing.T) {
 	large := bytes.Repeat([]byte("r"), 4<<10+1)
 	st := newStore(t, newClient(t, server.URL()), redisstore.Config{})
@@ -64,7 +68,8 @@ func TestLargeResultIsReadSeparately(t *testing.T) {
 	late := settlement(entry, store.OpComplete)
 	late.Owner = "another"
 	var fenced *store.FencedError
-	if err := settle(t, reader, late); !errors.As(err, &fenced) || !bytes.Equal(fenced.Current.Result, large) {
+	if err := settle(t, reader, late); !errors.As(err, &fenced) ||
+		!bytes.Equal(fenced.Current.Result, large) {
 		t.Errorf("a late owner: %v", err)
 	}
 	for what, change := range map[string]func(entry store.Entry){

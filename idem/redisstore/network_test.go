@@ -26,14 +26,16 @@ import (
 
 const soon = 5 * time.Second // above the time of an attempt and a new connection
 
-// behindProxy returns a store whose client connects through a proxy with short timeouts, and a function that makes the client
-// hold more idle connections than it makes attempts.
-func behindProxy(t *testing.T, parameters string) (st *redisstore.Store, proxy *faultproxy.Proxy, fillUp func()) {
+// behindProxy returns a store whose client connects through a proxy with short timeouts, and a function that
+// makes the client hold more idle connections than it makes attempts.
+func behindProxy(t *testing.T, parameters string) (st *redisstore.Store, proxy *faultproxy.Proxy,
+	fillUp func()) {
 	t.Helper()
 	return behindProxyTo(t, server.URL(), parameters)
 }
 
-func behindProxyTo(t *testing.T, url, parameters string, options ...func(*redis.UniversalOptions)) (st *redisstore.Store, proxy *faultproxy.Proxy, fillUp func()) {
+func behindProxyTo(t *testing.T, url, parameters string,
+	options ...func(*redis.UniversalOptions)) (st *redisstore.Store, proxy *faultproxy.Proxy, fillUp func()) {
 	t.Helper()
 	proxy, url = faultproxy.StartURL(t, url)
 	client := newClient(t, url+parameters, options...)
@@ -46,7 +48,11 @@ func behindProxyTo(t *testing.T, url, parameters string, options ...func(*redis.
 		var all sync.WaitGroup
 		for range many {
 			all.Go(func() {
-				_, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error { return p.Echo(t.Context(), strings.Repeat("e", slow/10)).Err() })
+				_, err := client.Pipelined(t.Context(),
+					func(p redis.Pipeliner) error {
+						return p.Echo(t.Context(),
+							strings.Repeat("e", slow/10)).Err()
+					})
 				if err != nil {
 					t.Error(err)
 				}
@@ -93,19 +99,24 @@ func overTLS(t *testing.T) (url string, option func(*redis.UniversalOptions)) {
 		l.Close()
 		all.Wait()
 	})
-	url = strings.Replace(strings.Replace(server.URL(), server.Addr(), l.Addr().String(), 1), "redis://", "rediss://", 1)
+	url = strings.Replace(strings.Replace(server.URL(), server.Addr(), l.Addr().String(), 1), "redis://",
+		"rediss://", 1)
 	pool := x509.NewCertPool()
 	pool.AddCert(terminator.Certificate())
-	return url, func(o *redis.UniversalOptions) { o.TLSConfig = &tls.Config{RootCAs: pool, ServerName: "example.com"} }
+	return url, func(o *redis.UniversalOptions) {
+		o.TLSConfig = &tls.Config{RootCAs: pool,
+			ServerName: "example.com"}
+	}
 }
 
-// All connections of a client fail at once: their host has failed, or the sandbox was frozen so long that a firewall dropped
-// them.
+// All connections of a client fail at once: their host has failed, or the sandbox was frozen so long that a
+// firewall dropped them.
 func TestOperationSucceedsOverANewConnection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault faultproxy.Fault
 		tls   bool
-	}{"reset": {fault: faultproxy.Reset}, "silent": {fault: faultproxy.Silent}, "silent, by TLS": {faultproxy.Silent, true}} {
+	}{"reset": {fault: faultproxy.Reset}, "silent": {fault: faultproxy.Silent},
+		"silent, by TLS": {faultproxy.Silent, true}} {
 		t.Run(name, func(t *testing.T) {
 			url, option := server.URL(), func(*redis.UniversalOptions) {}
 			if tc.tls {
@@ -142,7 +153,8 @@ func TestOperationSucceedsOverANewConnection(t *testing.T) {
 	}
 }
 
-// No connection gets an answer. The error comes after the last attempt. The store works again when the network is back.
+// No connection gets an answer. The error comes after the last attempt. The store works again when the
+// network is back.
 func TestSilentServerIsAnError(t *testing.T) {
 	st, proxy, fillUp := behindProxy(t, "?read_timeout=500ms&dial_timeout=500ms")
 	fillUp()
@@ -215,7 +227,8 @@ func TestCallIsAnsweredWheneverItsContextEnds(t *testing.T) {
 				continue // it ended too late
 			}
 			if !errors.Is(res.Err, context.DeadlineExceeded) || strings.Contains(res.Err.Error(), "answer") {
-				t.Errorf("claim %d after %d looks: state %d, error %v; want that the context ended", i, looks, res.State, res.Err)
+				t.Errorf("claim %d after %d looks: state %d, error %v; want that the context ended", i, looks,
+					res.State, res.Err)
 			}
 		}
 	}

@@ -1,13 +1,14 @@
-// Package redisstore stores idempotency keys in Redis 7 or later, or Valkey: a single server, a primary with replicas, or a
-// cluster.
+// Package redisstore stores idempotency keys in Redis 7 or later, or Valkey: a single server, a primary with
+// replicas, or a cluster.
 //
-// A key is one hash with lock, attempts and result. Each transition is one Lua script, which reads and writes atomically and
-// uses the server's clock. A new key costs two round trips, a duplicate costs one. A batch is one pipeline and costs the same
-// number of round trips.
+// A key is one hash with lock, attempts and result. Each transition is one Lua script, which reads and writes
+// atomically and uses the server's clock. A new key costs two round trips, a duplicate costs one. A batch is
+// one pipeline and costs the same number of round trips.
 //
-// Redis guarantees less than DynamoDB or PostgreSQL: a failover loses the writes that were not replicated, and a crash loses
-// those that were not on disk. If a completion is lost, the task runs again. docs/stores-redis.md has the settings that reduce
-// this risk. [Store.Check] checks those that the server reports.
+// Redis guarantees less than DynamoDB or PostgreSQL: a failover loses the writes that were not replicated,
+// and a crash loses those that were not on disk. If a completion is lost, the task runs again.
+// docs/stores-redis.md has the settings that reduce this risk. [Store.Check] checks those that the server
+// reports.
 package redisstore
 
 import (
@@ -30,19 +31,19 @@ import (
 // DefaultPrefix is the prefix of the names if Config.Prefix is empty.
 const DefaultPrefix = "idemsk"
 
-// maxBatchSize is the maximum number of claims or settlements in one pipeline. It is the default batch size of an MSK event
-// source, about 30 KB. It does not protect the server, which serves other clients between the commands of a pipeline. It limits
-// what is sent again after a broken connection.
+// maxBatchSize is the maximum number of claims or settlements in one pipeline. It is the default batch size
+// of an MSK event source, about 30 KB. It does not protect the server, which serves other clients between the
+// commands of a pipeline. It limits what is sent again after a broken connection.
 const maxBatchSize = 100
 
 // Config configures a Store. The zero value of a field means its default.
 type Config struct {
-	// Prefix is the prefix of the names of the store's keys: up to 128 letters, digits, '_', '.', ':' and '-'. The key k has
-	// the name Prefix:{k}, so k is its hash tag. Default: DefaultPrefix.
+	// Prefix is the prefix of the names of the store's keys: up to 128 letters, digits, '_', '.', ':' and
+	// '-'. The key k has the name Prefix:{k}, so k is its hash tag. Default: DefaultPrefix.
 	Prefix string
-	// MaxClockSkew is the maximum difference between the clocks of two servers: a primary and the replica that replaces it, or
-	// the nodes between which a slot moves. It delays the end of a lease for other owners. Default: store.DefaultMaxClockSkew;
-	// -1 means 0.
+	// MaxClockSkew is the maximum difference between the clocks of two servers: a primary and the replica
+	// that replaces it, or the nodes between which a slot moves. It delays the end of a lease for other
+	// owners. Default: store.DefaultMaxClockSkew; -1 means 0.
 	MaxClockSkew time.Duration
 }
 
@@ -65,9 +66,9 @@ var prefixes = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
 // ValidPrefix reports whether prefix is valid for Config.Prefix.
 func ValidPrefix(prefix string) bool { return prefixes.MatchString(prefix) }
 
-// New returns a store. It sends no request; see Check. If cfg is invalid, it returns idem.ErrInvalidConfig (wrapped) and names
-// every invalid field. The caller closes the client. NewClient returns a client whose timeouts fit an invocation. Any other
-// client works too, except a *redis.Ring.
+// New returns a store. It sends no request; see Check. If cfg is invalid, it returns idem.ErrInvalidConfig
+// (wrapped) and names every invalid field. The caller closes the client. NewClient returns a client whose
+// timeouts fit an invocation. Any other client works too, except a *redis.Ring.
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	cfg.Prefix = cmp.Or(cfg.Prefix, DefaultPrefix)
 	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, store.DefaultMaxClockSkew)
@@ -80,12 +81,14 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	_, ring := client.(*redis.Ring)
 	bad(!isNil(client), "the client is nil")
 	bad(!ring, "the client is a Ring: when a server is unavailable, keys move to another server, and their state is lost")
-	bad(ValidPrefix(cfg.Prefix), "Prefix is %q: want 1 to 128 letters, digits, '_', '.', ':' or '-'", cfg.Prefix)
+	bad(ValidPrefix(cfg.Prefix), "Prefix is %q: want 1 to 128 letters, digits, '_', '.', ':' or '-'",
+		cfg.Prefix)
 	bad(cfg.MaxClockSkew >= -1, "MaxClockSkew is %v: want 0 or more, or -1 for none", cfg.MaxClockSkew)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("redisstore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}
-	return &Store{client: client, prefix: cfg.Prefix, skew: max(0, cfg.MaxClockSkew), scripts: newScripts(serverClock)}, nil
+	return &Store{client: client, prefix: cfg.Prefix, skew: max(0, cfg.MaxClockSkew),
+		scripts: newScripts(serverClock)}, nil
 }
 
 // isNil reports whether client is nil or holds a nil pointer.
@@ -106,8 +109,8 @@ func (s *Store) MaxClockSkew() time.Duration { return s.skew }
 // BatchSize implements store.Batcher.
 func (s *Store) BatchSize() int { return maxBatchSize }
 
-// Claim implements store.Store. Up to 100 claims take one round trip. Stored results larger than 4 KiB take one more
-// round trip for each MiB.
+// Claim implements store.Store. Up to 100 claims take one round trip. Stored results larger than 4 KiB take
+// one more round trip for each MiB.
 func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	results := make([]store.ClaimResult, 0, len(reqs))
 	for chunk := range slices.Chunk(reqs, maxBatchSize) {
@@ -129,7 +132,8 @@ func (s *Store) claimCall(req *store.ClaimRequest) call {
 		fingerprint = req.Fingerprint[:]
 	}
 	return call{script: &s.scripts.claim, key: req.Key, args: []any{
-		req.Owner, fingerprint, req.Source, req.Lease.Milliseconds(), ceilMillis(req.Retention), req.RedriveToken,
+		req.Owner, fingerprint, req.Source, req.Lease.Milliseconds(), ceilMillis(req.Retention),
+		req.RedriveToken,
 		flag(req.TakeOver), ceilMillis(s.skew),
 	}}
 }
@@ -155,15 +159,16 @@ func (s *Store) claimed(ctx context.Context, req *store.ClaimRequest, c *call) s
 	case "failed":
 		res.State = store.ClaimFailed
 	case "mismatch":
-		res.Err = fmt.Errorf("redisstore: %w: key %q, token %d, first claimed from %s", store.ErrFingerprintMismatch, req.Key, a.entry.Token, a.entry.Source)
+		res.Err = fmt.Errorf("redisstore: %w: key %q, token %d, first claimed from %s",
+			store.ErrFingerprintMismatch, req.Key, a.entry.Token, a.entry.Source)
 	default:
 		res.Err = s.explain(ctx, "claim", req.Key, unknownAnswer(a.what))
 	}
 	return res
 }
 
-// Settle implements store.Store. Up to 100 settlements with up to 1 MiB of results together, or a single larger one,
-// take one round trip.
+// Settle implements store.Store. Up to 100 settlements with up to 1 MiB of results together, or a single
+// larger one, take one round trip.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, 0, len(ss))
 	for from, to := range chunks.Of(len(ss), maxBatchSize, func(i int) int { return len(ss[i].Result) }) {
@@ -193,7 +198,8 @@ func (s *Store) settleCall(set *store.Settlement) call {
 		f = *set.Failure
 	}
 	return call{script: &s.scripts.settle, key: set.Key, args: []any{
-		set.Op.String(), set.Token, set.Owner, ceilMillis(set.Retention), span.Milliseconds(), ceilMillis(s.skew),
+		set.Op.String(), set.Token, set.Owner, ceilMillis(set.Retention), span.Milliseconds(),
+		ceilMillis(s.skew),
 		flag(set.Refund), set.Result, set.ResultOmitted, flag(set.Failure != nil), f.Code, f.Message,
 	}}
 }
@@ -207,13 +213,14 @@ func (s *Store) settled(ctx context.Context, set *store.Settlement, c *call) err
 	case "done":
 		return nil
 	case "fenced":
-		return fmt.Errorf("redisstore: %s: %w", set.Op, &store.FencedError{Key: set.Key, Token: set.Token, Current: a.entry})
+		return fmt.Errorf("redisstore: %s: %w", set.Op,
+			&store.FencedError{Key: set.Key, Token: set.Token, Current: a.entry})
 	}
 	return s.explain(ctx, set.Op.String(), set.Key, unknownAnswer(c.answer.what))
 }
 
-// name returns the name of a key at the server. A key with braces has another hash tag, which is valid too, because each script
-// uses only one name.
+// name returns the name of a key at the server. A key with braces has another hash tag, which is valid too,
+// because each script uses only one name.
 func (s *Store) name(key string) string { return s.prefix + ":{" + key + "}" }
 
 // ceilMillis returns d in milliseconds, rounded up, so that no retention and no skew is shortened.

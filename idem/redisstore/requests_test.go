@@ -45,9 +45,15 @@ func roundTrips(t *testing.T, url string) {
 		do   func(n int)
 		want int64
 	}{
-		{"a new key", func(n int) { end(mustClaim(t, st, request(fmt.Sprint("fresh ", n), n)), store.OpComplete) }, 2},
+		{"a new key", func(n int) {
+			end(mustClaim(t, st, request(fmt.Sprint("fresh ", n), n)),
+				store.OpComplete)
+		}, 2},
 		{"a duplicate", func(n int) { claim(t, st, request("fresh 1", 10+n)) }, 1},
-		{"a release", func(n int) { end(mustClaim(t, st, request(fmt.Sprint("released ", n), n)), store.OpRelease) }, 2},
+		{"a release", func(n int) {
+			end(mustClaim(t, st, request(fmt.Sprint("released ", n), n)),
+				store.OpRelease)
+		}, 2},
 		{"a re-claim", func(n int) { mustClaim(t, st, request(fmt.Sprint("released ", n), 10+n)) }, 1},
 		{"a key in flight elsewhere", func(n int) { claim(t, st, request("released 1", 20+n)) }, 1},
 		{"100 fresh records", func(n int) {

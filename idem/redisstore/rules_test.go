@@ -44,7 +44,8 @@ func TestRules(t *testing.T) {
 }
 
 func TestAgreesWithMemory(t *testing.T) {
-	for name, url := range map[string]string{"Redis": server.URL(), "Redis Cluster": cluster.URL(), "Valkey": valkey.URL()} {
+	for name, url := range map[string]string{"Redis": server.URL(), "Redis Cluster": cluster.URL(),
+		"Valkey": valkey.URL()} {
 		t.Run(name, func(t *testing.T) {
 			client := newClient(t, url, unhurried)
 			storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
@@ -59,5 +60,6 @@ func TestAgreesWithMemory(t *testing.T) {
 func memory(under storetest.Harness) storetest.Harness {
 	clock := storetest.NewClock()
 	mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: under.Skew})
-	return storetest.Harness{Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: under.Skew, Sweep: func(testing.TB) { mem.Sweep() }}
+	return storetest.Harness{Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: under.Skew,
+		Sweep: func(testing.TB) { mem.Sweep() }}
 }

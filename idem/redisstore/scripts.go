@@ -14,7 +14,8 @@ import (
 	"github.com/idemsk/idemsk/idem/internal/chunks"
 )
 
-// The common part of the scripts, and one script for each transition. They implement the rules of idem/store/rules.go in Lua.
+// The common part of the scripts, and one script for each transition. They implement the rules of
+// idem/store/rules.go in Lua.
 var (
 	//go:embed lua/prelude.lua
 	preludeLua string
@@ -36,12 +37,13 @@ type scripts struct{ claim, settle, remove, time script }
 // script is the text of a script and its SHA-1 name at the server.
 type script struct{ text, sha string }
 
-// newScripts returns the scripts with a clock. The first line of a script makes the server refuse it as a whole on a read-only
-// replica, with too few replicas, or when the memory is full. Settlements are allowed when the memory is full: they need little
-// memory, and without them an effect could take place twice.
+// newScripts returns the scripts with a clock. The first line of a script makes the server refuse it as a
+// whole on a read-only replica, with too few replicas, or when the memory is full. Settlements are allowed
+// when the memory is full: they need little memory, and without them an effect could take place twice.
 func newScripts(clock string) *scripts {
 	build := func(flags, body string) script {
-		text := "#!lua" + flags + "\n" + strings.NewReplacer("$NOW", clock, "$LARGE", strconv.Itoa(largeResult)).Replace(preludeLua) + body
+		text := "#!lua" + flags + "\n" +
+			strings.NewReplacer("$NOW", clock, "$LARGE", strconv.Itoa(largeResult)).Replace(preludeLua) + body
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // how Redis names scripts
 		return script{text: text, sha: hex.EncodeToString(sum[:])}
 	}
@@ -64,8 +66,9 @@ type call struct {
 	err    error
 }
 
-// run executes calls in one pipeline. After a restart the server does not know the scripts: run then sends these calls again,
-// with the scripts, in a second pipeline. Finally it reads the results that were too large for the answers.
+// run executes calls in one pipeline. After a restart the server does not know the scripts: run then sends
+// these calls again, with the scripts, in a second pipeline. Finally it reads the results that were too large
+// for the answers.
 //
 // The client retries a pipeline after a broken connection. Each call recognises its own write (rule 5).
 func (s *Store) run(ctx context.Context, calls []call) {
@@ -101,15 +104,16 @@ func (s *Store) run(ctx context.Context, calls []call) {
 	s.readLarge(ctx, large)
 }
 
-// largeResult is the size in bytes above which a result is left out of a script's answer, so that the answers to a batch arrive
-// within one attempt.
+// largeResult is the size in bytes above which a result is left out of a script's answer, so that the answers
+// to a batch arrive within one attempt.
 const largeResult = 4 << 10
 
 var errChanged = errors.New("the result changed while it was read: try again")
 
 // readLarge reads the results that were left out of answers, in pipelines of up to 1 MiB.
 func (s *Store) readLarge(ctx context.Context, calls []*call) {
-	for from, to := range chunks.Of(len(calls), maxBatchSize, func(i int) int { return calls[i].answer.large }) {
+	for from, to := range chunks.Of(len(calls), maxBatchSize,
+		func(i int) int { return calls[i].answer.large }) {
 		names := make([]string, to-from)
 		for i, c := range calls[from:to] {
 			names[i] = s.name(c.key)

@@ -13,6 +13,6 @@ func (c Clock) Now() time.Time {
 	return c()
 }
 
-// DefaultMaxClockSkew is the maximum difference expected between the clocks of two machines: one second, far above the difference of
-// machines with NTP or the Amazon Time Sync Service.
+// DefaultMaxClockSkew is the maximum difference expected between the clocks of two machines: one second, far
+// above the difference of machines with NTP or the Amazon Time Sync Service.
 const DefaultMaxClockSkew = time.Second

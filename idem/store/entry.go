@@ -24,35 +24,39 @@ func ParseStatus(s string) (Status, error) {
 	case StatusStarted, StatusCompleted, StatusFailed:
 		return st, nil
 	}
-	return "", fmt.Errorf("idem: unknown status %q: want %s, %s or %s", s, StatusStarted, StatusCompleted, StatusFailed)
+	return "", fmt.Errorf("idem: unknown status %q: want %s, %s or %s", s, StatusStarted, StatusCompleted,
+		StatusFailed)
 }
 
-// Entry is what a store keeps of a key. Times have millisecond precision, Expiry has whole seconds. The JSON names are those of the
-// attributes in DynamoDB; the fencing token is the attribute version there.
+// Entry is what a store keeps of a key. Times have millisecond precision, Expiry has whole seconds. The JSON
+// names are those of the attributes in DynamoDB; the fencing token is the attribute version there.
 type Entry struct {
-	Key         string      `json:"idempotencyKey"`
-	Status      Status      `json:"status"`
-	Token       int64       `json:"version"` // the fencing token
-	Owner       string      `json:"owner"`   // the claim attempt that holds the key, or held it last
-	LeaseUntil  time.Time   `json:"leaseUntil,omitzero"`
-	RetryAt     time.Time   `json:"retryAt,omitzero"` // if set, the key is released and can be claimed from then on
+	Key        string    `json:"idempotencyKey"`
+	Status     Status    `json:"status"`
+	Token      int64     `json:"version"` // the fencing token
+	Owner      string    `json:"owner"`   // the claim attempt that holds the key, or held it last
+	LeaseUntil time.Time `json:"leaseUntil,omitzero"`
+	// if set, the key is released and can be claimed from then on
+	RetryAt     time.Time   `json:"retryAt,omitzero"`
 	Attempts    int         `json:"attempts"`
 	Fingerprint Fingerprint `json:"requestFingerprint,omitzero"`
 	Result      []byte      `json:"responsePayload,omitempty"`
 	// ResultOmitted is the size in bytes of a result that was too large to store, or ResultUnencodable.
-	ResultOmitted int       `json:"resultOmitted,omitempty"`
-	Failure       *Failure  `json:"failure,omitempty"` // the last failure, also while STARTED
-	Source        string    `json:"source,omitempty"`  // topic-partition@offset of the record that last claimed the key
-	CreatedAt     time.Time `json:"createdAt,omitzero"`
-	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
-	Expiry        time.Time `json:"expiryTimestamp,omitzero"`
-	Range         *Range    `json:"range,omitempty"` // only in the entry of a lease (see Ranger)
+	ResultOmitted int      `json:"resultOmitted,omitempty"`
+	Failure       *Failure `json:"failure,omitempty"` // the last failure, also while STARTED
+	// topic-partition@offset of the record that last claimed the key
+	Source    string    `json:"source,omitempty"`
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	UpdatedAt time.Time `json:"updatedAt,omitzero"`
+	Expiry    time.Time `json:"expiryTimestamp,omitzero"`
+	Range     *Range    `json:"range,omitempty"` // only in the entry of a lease (see Ranger)
 }
 
 // Released reports whether the key is STARTED and its owner has released it.
 func (r *Entry) Released() bool { return r.Status == StatusStarted && !r.RetryAt.IsZero() }
 
-// StoredResult returns the result of a COMPLETED key. If the result was not stored, it returns ErrResultNotStored (wrapped, with the size).
+// StoredResult returns the result of a COMPLETED key. If the result was not stored, it returns
+// ErrResultNotStored (wrapped, with the size).
 func (r *Entry) StoredResult() ([]byte, error) {
 	switch {
 	case r.ResultOmitted == ResultUnencodable:
@@ -68,10 +72,11 @@ const ResultUnencodable = -1
 
 // The codes of a stored failure.
 const (
-	CodeError       = "error"       // the handler returned an unmarked error
-	CodePermanent   = "permanent"   // the handler returned an error marked by idem.Permanent
-	CodePanic       = "panic"       // the handler panicked
-	CodeExhausted   = "exhausted"   // no attempts were left: the last one failed, or processes died while the handler ran
+	CodeError     = "error"     // the handler returned an unmarked error
+	CodePermanent = "permanent" // the handler returned an error marked by idem.Permanent
+	CodePanic     = "panic"     // the handler panicked
+	// no attempts were left: the last one failed, or processes died while the handler ran
+	CodeExhausted   = "exhausted"
 	CodeUnavailable = "unavailable" // the handler returned an error marked by idem.Unavailable
 	CodeCallFailed  = "call-failed" // a call of several tasks failed as a whole: no evidence against this one
 )
@@ -86,12 +91,12 @@ type Failure struct {
 	At      time.Time `json:"at,omitzero"` // set by the store
 }
 
-// Fingerprint is the SHA-256 of a request. A second fingerprint under the same key means that the key was used for a different
-// request. The zero Fingerprint is not compared.
+// Fingerprint is the SHA-256 of a request. A second fingerprint under the same key means that the key was
+// used for a different request. The zero Fingerprint is not compared.
 type Fingerprint [sha256.Size]byte
 
-// FingerprintOf returns the SHA-256 of value. A nil value (a Kafka tombstone) has a fingerprint different from that of an empty
-// value: 32 bytes of 0xFF, a SHA-256 of no known value.
+// FingerprintOf returns the SHA-256 of value. A nil value (a Kafka tombstone) has a fingerprint different
+// from that of an empty value: 32 bytes of 0xFF, a SHA-256 of no known value.
 func FingerprintOf(value []byte) Fingerprint {
 	if value == nil {
 		var f Fingerprint

@@ -18,7 +18,8 @@ func TestParseStatus(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "started", "PROCESSING"} {
-		if _, err := store.ParseStatus(bad); err == nil || !strings.Contains(err.Error(), "STARTED, COMPLETED or FAILED") {
+		if _, err := store.ParseStatus(bad); err == nil ||
+			!strings.Contains(err.Error(), "STARTED, COMPLETED or FAILED") {
 			t.Errorf("%q: %v; want an error that names the statuses", bad, err)
 		}
 	}
@@ -50,7 +51,8 @@ func TestFingerprints(t *testing.T) {
 }
 
 func TestEntryAsJSONOmitsUnsetFields(t *testing.T) {
-	entry := store.Entry{Key: "k", Status: store.StatusStarted, Token: 7, Owner: "o", Attempts: 1, LeaseUntil: time.UnixMilli(1_790_000_000_123).UTC()}
+	entry := store.Entry{Key: "k", Status: store.StatusStarted, Token: 7, Owner: "o", Attempts: 1,
+		LeaseUntil: time.UnixMilli(1_790_000_000_123).UTC()}
 	raw, err := json.Marshal(entry)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +71,8 @@ func TestStoredResult(t *testing.T) {
 	if got, err := entry.StoredResult(); err != nil || string(got) != "r" {
 		t.Errorf("%q, %v; want r", got, err)
 	}
-	for omitted, says := range map[int]string{5000: "5000 bytes", store.ResultUnencodable: "could not be encoded"} {
+	for omitted, says := range map[int]string{5000: "5000 bytes",
+		store.ResultUnencodable: "could not be encoded"} {
 		entry := store.Entry{Status: store.StatusCompleted, ResultOmitted: omitted}
 		got, err := entry.StoredResult()
 		if got != nil || !errors.Is(err, store.ErrResultNotStored) || !strings.Contains(err.Error(), says) {
@@ -79,7 +82,8 @@ func TestStoredResult(t *testing.T) {
 }
 
 func TestOnlyAStartedKeyIsReleased(t *testing.T) {
-	for status, want := range map[store.Status]bool{store.StatusStarted: true, store.StatusCompleted: false, store.StatusFailed: false} {
+	for status, want := range map[store.Status]bool{store.StatusStarted: true, store.StatusCompleted: false,
+		store.StatusFailed: false} {
 		entry := store.Entry{Status: status, RetryAt: time.UnixMilli(1)}
 		equal(t, "released while "+string(status), entry.Released(), want)
 	}
@@ -87,7 +91,8 @@ func TestOnlyAStartedKeyIsReleased(t *testing.T) {
 
 func TestListQueryMatches(t *testing.T) {
 	now := time.UnixMilli(1_790_000_000_123)
-	held := store.Entry{Key: "a#1", Status: store.StatusStarted, LeaseUntil: now.Add(time.Second), UpdatedAt: now}
+	held := store.Entry{Key: "a#1", Status: store.StatusStarted, LeaseUntil: now.Add(time.Second),
+		UpdatedAt: now}
 	over := held
 	over.LeaseUntil = now
 	waiting := over
@@ -114,7 +119,8 @@ func TestListQueryMatches(t *testing.T) {
 		{"overdue: a delay", store.ListQuery{Overdue: true}, waiting, false},
 		{"overdue: a delay that is over", store.ListQuery{Overdue: true}, due, true},
 		{"overdue: COMPLETED", store.ListQuery{Overdue: true}, completed, false},
-		{"all of it", store.ListQuery{Overdue: true, Status: store.StatusStarted, KeyHas: "a", Before: now.Add(1)}, over, true},
+		{"all of it", store.ListQuery{Overdue: true, Status: store.StatusStarted, KeyHas: "a",
+			Before: now.Add(1)}, over, true},
 	} {
 		if got := tc.q.Matches(&tc.entry, now); got != tc.want {
 			t.Errorf("%s: %t; want %t", tc.name, got, tc.want)

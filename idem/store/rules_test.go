@@ -10,8 +10,8 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// The rules are functions of the request, the stored entry, and the time. These tests check their properties for all entries.
-// Package storetest checks that stores keep them.
+// The rules are functions of the request, the stored entry, and the time. These tests check their properties
+// for all entries. Package storetest checks that stores keep them.
 
 var moment = time.UnixMilli(1_790_000_000_123)
 
@@ -25,10 +25,14 @@ func around(t *rapid.T, name string) time.Time {
 
 func anyRecord(t *rapid.T) store.Entry {
 	entry := store.Entry{
-		Key: testKey, Status: rapid.SampledFrom([]store.Status{store.StatusStarted, store.StatusCompleted, store.StatusFailed}).Draw(t, "status"),
-		Token: rapid.Int64Range(1, 4).Draw(t, "token"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner"),
-		LeaseUntil: around(t, "lease"), Attempts: rapid.IntRange(1, 9).Draw(t, "attempts"), Fingerprint: anyFingerprint(t, "stored fingerprint"),
-		Source: "before", CreatedAt: moment.Add(-2 * time.Hour), UpdatedAt: moment.Add(-time.Minute), Expiry: around(t, "expiry").Truncate(time.Second),
+		Key: testKey, Status: rapid.SampledFrom(
+			[]store.Status{store.StatusStarted, store.StatusCompleted, store.StatusFailed}).Draw(t, "status"),
+		Token:      rapid.Int64Range(1, 4).Draw(t, "token"),
+		Owner:      rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner"),
+		LeaseUntil: around(t, "lease"), Attempts: rapid.IntRange(1, 9).Draw(t, "attempts"),
+		Fingerprint: anyFingerprint(t, "stored fingerprint"),
+		Source:      "before", CreatedAt: moment.Add(-2 * time.Hour), UpdatedAt: moment.Add(-time.Minute),
+		Expiry: around(t, "expiry").Truncate(time.Second),
 	}
 	switch entry.Status {
 	case store.StatusStarted:
@@ -51,9 +55,11 @@ func anyFingerprint(t *rapid.T, name string) store.Fingerprint {
 
 func anyClaim(t *rapid.T) store.ClaimRequest {
 	return store.ClaimRequest{
-		Key: testKey, Fingerprint: anyFingerprint(t, "fingerprint"), Owner: rapid.SampledFrom([]string{"a", "c", "d"}).Draw(t, "claimant"),
-		Source: "claimant's", Lease: lease, Retention: time.Hour, RedriveToken: rapid.Int64Range(0, 4).Draw(t, "redrive"),
-		TakeOver: rapid.Bool().Draw(t, "take over"),
+		Key: testKey, Fingerprint: anyFingerprint(t, "fingerprint"),
+		Owner:  rapid.SampledFrom([]string{"a", "c", "d"}).Draw(t, "claimant"),
+		Source: "claimant's", Lease: lease, Retention: time.Hour,
+		RedriveToken: rapid.Int64Range(0, 4).Draw(t, "redrive"),
+		TakeOver:     rapid.Bool().Draw(t, "take over"),
 	}
 }
 
@@ -91,12 +97,14 @@ func TestJudgeDecidesAsTheModelDoes(t *testing.T) {
 			wantVerdict = store.VerdictTake
 		}
 		if verdict != wantVerdict || res.State != wantState {
-			t.Fatalf("%+v\non %+v:\nverdict %d, state %d; want %d, %d", req, seen, verdict, res.State, wantVerdict, wantState)
+			t.Fatalf("%+v\non %+v:\nverdict %d, state %d; want %d, %d", req, seen, verdict, res.State,
+				wantVerdict, wantState)
 		}
 		if res.Entry.Token != seen.Token || res.Entry.Owner != seen.Owner {
 			t.Fatalf("the answer shows %+v; want what was seen", res.Entry)
 		}
-		if final := !started && moment.Before(seen.Expiry.Add(skew)); store.Final(&seen, moment, skew) != final {
+		if final := !started && moment.Before(seen.Expiry.Add(skew)); store.Final(&seen, moment,
+			skew) != final {
 			t.Fatalf("%+v is final: %t", seen, !final)
 		}
 		if res.ClaimableIn < 0 {
@@ -118,8 +126,10 @@ func TestClaimCreatesOrContinuesAnEntry(t *testing.T) {
 		before := seen
 		next := store.Take(&req, &seen, moment)
 		want := store.Entry{
-			Key: testKey, Status: store.StatusStarted, Token: seen.Token + 1, Owner: req.Owner, LeaseUntil: moment.Add(lease),
-			Attempts: seen.Attempts + 1, Fingerprint: req.Fingerprint, Failure: seen.Failure, Source: req.Source,
+			Key: testKey, Status: store.StatusStarted, Token: seen.Token + 1, Owner: req.Owner,
+			LeaseUntil: moment.Add(lease),
+			Attempts:   seen.Attempts + 1, Fingerprint: req.Fingerprint, Failure: seen.Failure,
+			Source:    req.Source,
 			CreatedAt: seen.CreatedAt, UpdatedAt: moment, Expiry: next.Expiry,
 		}
 		if seen.Status != store.StatusStarted {
@@ -139,7 +149,8 @@ func TestClaimCreatesOrContinuesAnEntry(t *testing.T) {
 		}
 
 		fresh := store.Fresh(&req, moment)
-		want.Token, want.Attempts, want.Failure, want.CreatedAt, want.Expiry = moment.UnixMilli(), 1, nil, moment, next.Expiry
+		want.Token, want.Attempts, want.Failure, want.CreatedAt, want.Expiry = moment.UnixMilli(), 1, nil,
+			moment, next.Expiry
 		want.Fingerprint = req.Fingerprint
 		if d := storetest.Diff(fresh, want); d != "" {
 			t.Fatalf("fresh: %s", d)
@@ -151,9 +162,12 @@ func TestSettlementHoldsOnceAndIsRecognised(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen := anyRecord(t)
 		set := store.Settlement{
-			Op:  rapid.SampledFrom([]store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend}).Draw(t, "op"),
-			Key: testKey, Token: rapid.Int64Range(1, 4).Draw(t, "its token"), Owner: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "its owner"),
-			Retention: time.Hour, Result: []byte("mine"), Lease: lease, Delay: time.Duration(rapid.IntRange(0, 2).Draw(t, "delay")) * time.Hour,
+			Op: rapid.SampledFrom([]store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease,
+				store.OpExtend}).Draw(t, "op"),
+			Key: testKey, Token: rapid.Int64Range(1, 4).Draw(t, "its token"),
+			Owner:     rapid.SampledFrom([]string{"a", "b"}).Draw(t, "its owner"),
+			Retention: time.Hour, Result: []byte("mine"), Lease: lease,
+			Delay:  time.Duration(rapid.IntRange(0, 2).Draw(t, "delay")) * time.Hour,
 			Refund: rapid.Bool().Draw(t, "refund"),
 		}
 		if rapid.Bool().Draw(t, "with a failure") {
@@ -169,8 +183,9 @@ func TestSettlementHoldsOnceAndIsRecognised(t *testing.T) {
 		}
 		if !holds {
 			landed := map[store.SettleOp]bool{
-				store.OpComplete: seen.Status == store.StatusCompleted, store.OpFail: seen.Status == store.StatusFailed,
-				store.OpRelease: seen.Status == store.StatusStarted,
+				store.OpComplete: seen.Status == store.StatusCompleted,
+				store.OpFail:     seen.Status == store.StatusFailed,
+				store.OpRelease:  seen.Status == store.StatusStarted,
 			}[set.Op]
 			if store.OwnSettlement(&set, &seen) != (mine && landed) {
 				t.Fatalf("%+v finds itself in %+v: %t", set, seen, !mine || !landed)
@@ -189,7 +204,8 @@ func TestSettlementHoldsOnceAndIsRecognised(t *testing.T) {
 			t.Fatalf("%+v can be made again on %+v", set, next)
 		}
 		req := anyClaim(t)
-		if taken := store.Take(&req, &next, moment); store.Holds(&set, &taken) || store.OwnSettlement(&set, &taken) {
+		if taken := store.Take(&req, &next, moment); store.Holds(&set, &taken) ||
+			store.OwnSettlement(&set, &taken) {
 			t.Fatalf("%+v holds %+v, which was taken", set, taken)
 		}
 	})
@@ -230,7 +246,8 @@ func wantSettled(t *rapid.T, set *store.Settlement, seen *store.Entry, next stor
 
 // wantExpiry checks rule 9: at least the retention after until, in whole seconds, and less than one more.
 func wantExpiry(t *rapid.T, entry store.Entry, until time.Time) {
-	if over := entry.Expiry.Sub(until.Add(time.Hour)); over < 0 || over >= time.Second || entry.Expiry.Nanosecond() != 0 {
+	if over := entry.Expiry.Sub(until.Add(time.Hour)); over < 0 || over >= time.Second ||
+		entry.Expiry.Nanosecond() != 0 {
 		t.Fatalf("expiry %v of %v and an hour", entry.Expiry, until)
 	}
 }
@@ -239,10 +256,12 @@ func wantExpiry(t *rapid.T, entry store.Entry, until time.Time) {
 func TestLeaseEndsToTheNanosecond(t *testing.T) {
 	seen := store.Entry{Status: store.StatusStarted, Owner: "a", LeaseUntil: moment}
 	req := store.ClaimRequest{Owner: "b"}
-	for before, want := range map[time.Duration]store.ClaimState{1: store.ClaimInFlight, 0: store.ClaimLeaseOver} {
+	for before, want := range map[time.Duration]store.ClaimState{1: store.ClaimInFlight,
+		0: store.ClaimLeaseOver} {
 		_, res := store.Judge(&req, &seen, moment.Add(skew-before), skew)
 		if res.State != want || res.ClaimableIn != before {
-			t.Errorf("%v before the end of a lease: state %d, claimable in %v; want %d", before, res.State, res.ClaimableIn, want)
+			t.Errorf("%v before the end of a lease: state %d, claimable in %v; want %d", before, res.State,
+				res.ClaimableIn, want)
 		}
 	}
 }
@@ -272,7 +291,8 @@ func TestEntriesHaveWholeMilliseconds(t *testing.T) {
 	released := settled(store.Settlement{Op: store.OpRelease, Delay: time.Minute + part})
 	want("the delay of a release", released.RetryAt, moment.Add(time.Minute))
 	want("the update of a release", released.UpdatedAt, moment)
-	want("an extended lease", settled(store.Settlement{Op: store.OpExtend, Lease: 2*lease + part}).LeaseUntil, moment.Add(2*lease))
+	want("an extended lease", settled(store.Settlement{Op: store.OpExtend, Lease: 2*lease + part}).LeaseUntil,
+		moment.Add(2*lease))
 	want("a failure", store.FailureAt(failure, nil, now).At, moment)
 }
 
@@ -296,7 +316,8 @@ func TestExtensionOfARangeIsRecognised(t *testing.T) {
 		want   bool
 	}{
 		"no range": {}, "a shorter range": {stored: &store.Range{End: 9}},
-		"its range": {stored: &store.Range{End: 10}, want: true}, "a longer range": {stored: &store.Range{End: 11}, want: true},
+		"its range":      {stored: &store.Range{End: 10}, want: true},
+		"a longer range": {stored: &store.Range{End: 11}, want: true},
 	} {
 		seen := store.Entry{Status: store.StatusStarted, Token: 1, Owner: "a", Range: of.stored}
 		if store.OwnSettlement(&set, &seen) != of.want {
@@ -307,20 +328,22 @@ func TestExtensionOfARangeIsRecognised(t *testing.T) {
 
 func TestUnknownSettlementIsNotRecognised(t *testing.T) {
 	seen := store.Entry{Status: store.StatusCompleted, Token: 1, Owner: "a"}
-	if set := (store.Settlement{Op: store.OpExtend + 100, Token: 1, Owner: "a"}); store.OwnSettlement(&set, &seen) {
+	if set := (store.Settlement{Op: store.OpExtend + 100, Token: 1, Owner: "a"}); store.OwnSettlement(&set,
+		&seen) {
 		t.Errorf("%+v finds itself in %+v", set, seen)
 	}
 }
 
-// A fresh token is greater than those of a deleted entry of the key, because a key is not claimed more than once a millisecond
-// over the length of a retention.
-// Keys have tokens of all times at which the lease was held, so that of the next lease is greater.
+// A fresh token is greater than those of a deleted entry of the key, because a key is not claimed more than
+// once a millisecond over the length of a retention. Keys have tokens of all times at which the lease was
+// held, so that of the next lease is greater.
 func TestTokenOfALeaseIsGreaterThanTheEndOfTheOneBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen, req := anyRecord(t), anyClaim(t)
 		req.Range = &store.Range{End: 1}
 		next := store.Take(&req, &seen, moment)
-		if next.Token <= seen.Token || next.Token <= seen.LeaseUntil.UnixMilli() || next.Token < moment.UnixMilli() {
+		if next.Token <= seen.Token || next.Token <= seen.LeaseUntil.UnixMilli() ||
+			next.Token < moment.UnixMilli() {
 			t.Fatalf("token %d after %+v", next.Token, seen)
 		}
 	})

@@ -9,25 +9,28 @@ import (
 
 // Store keeps the entries of keys by conditional writes, under the ten rules in rules.go.
 //
-// Methods take batches. The elements of a batch are independent of each other, and a batch contains a key at most once. A store
-// must not retain the slices it is given, and must be safe for concurrent use.
+// Methods take batches. The elements of a batch are independent of each other, and a batch contains a key at
+// most once. A store must not retain the slices it is given, and must be safe for concurrent use.
 type Store interface {
-	// Claim tries to take each key for its owner and returns one result for each request, in order. A result's Err is
-	// nil, ErrFingerprintMismatch or ErrForeignEntry (wrapped; the entry is unchanged), ErrMisconfigured (wrapped), or any other error. Any other
-	// error means that the store could not be asked or did not answer, and that the key may or may not have been claimed. The caller may then send
-	// the same request, with the same owner, again. A key that others write at the same time is ClaimInFlight, not an error.
+	// Claim tries to take each key for its owner and returns one result for each request, in order. A
+	// result's Err is nil, ErrFingerprintMismatch or ErrForeignEntry (wrapped; the entry is unchanged),
+	// ErrMisconfigured (wrapped), or any other error. Any other error means that the store could not be asked
+	// or did not answer, and that the key may or may not have been claimed. The caller may then send the same
+	// request, with the same owner, again. A key that others write at the same time is ClaimInFlight, not an
+	// error.
 	Claim(ctx context.Context, reqs []ClaimRequest) []ClaimResult
 
-	// Settle completes, fails, releases or extends claims and returns one error for each, in order. A nil slice means that
-	// all succeeded. An error is a *FencedError (errors.Is ErrFenced: the owner no longer holds the key), ErrForeignEntry (wrapped), one of
-	// a Transactor's or a Ranger's (*RejectedError, *ClaimRefusedError), ErrContended (wrapped), or any other error. After all but the last the entry is
-	// unchanged. After any other error the outcome is unknown. After it, and after ErrContended, the caller may send the same settlement
-	// again; it takes effect once.
+	// Settle completes, fails, releases or extends claims and returns one error for each, in order. A nil
+	// slice means that all succeeded. An error is a *FencedError (errors.Is ErrFenced: the owner no longer
+	// holds the key), ErrForeignEntry (wrapped), one of a Transactor's or a Ranger's (*RejectedError,
+	// *ClaimRefusedError), ErrContended (wrapped), or any other error. After all but the last the entry is
+	// unchanged. After any other error the outcome is unknown. After it, and after ErrContended, the caller
+	// may send the same settlement again; it takes effect once.
 	Settle(ctx context.Context, ss []Settlement) []error
 }
 
-// Batcher is implemented by stores that send many elements in one request. The engine prefetches claims and groups completions
-// for such a store.
+// Batcher is implemented by stores that send many elements in one request. The engine prefetches claims and
+// groups completions for such a store.
 type Batcher interface {
 	// BatchSize is how many elements one request takes; 1 if each has its own.
 	BatchSize() int
@@ -38,15 +41,17 @@ type Admin interface {
 	// Get returns the entry of a stored key (see Key), or ErrNotFound (wrapped).
 	Get(ctx context.Context, key string) (Entry, error)
 
-	// List yields the entries that match q, in no order, until the caller stops or the context ends. The last pair may
-	// carry an error. List reads the whole table unless the caller stops; each store documents the cost.
+	// List yields the entries that match q, in no order, until the caller stops or the context ends. The last
+	// pair may carry an error. List reads the whole table unless the caller stops; each store documents the
+	// cost.
 	List(ctx context.Context, q ListQuery) iter.Seq2[Entry, error]
 
-	// Delete removes an entry if it still has the given fencing token. Otherwise it returns ErrNotFound, or a *FencedError
-	// (errors.Is ErrFenced) with the current entry.
+	// Delete removes an entry if it still has the given fencing token. Otherwise it returns ErrNotFound, or a
+	// *FencedError (errors.Is ErrFenced) with the current entry.
 	//
-	// Deleting a STARTED entry admits a second owner beside the first. Deleting a COMPLETED one lets its message run again. Deleting the
-	// lease of a range admits a second owner of its messages, and forgets which of them were begun: these run without a claim.
+	// Deleting a STARTED entry admits a second owner beside the first. Deleting a COMPLETED one lets its
+	// message run again. Deleting the lease of a range admits a second owner of its messages, and forgets
+	// which of them were begun: these run without a claim.
 	Delete(ctx context.Context, key string, token int64) error
 }
 
@@ -61,20 +66,22 @@ type ListQuery struct {
 
 // ClaimRequest asks for a key.
 type ClaimRequest struct {
-	Key          string
-	Fingerprint  Fingerprint
-	Owner        string        // unique for each claim attempt, not empty; the same when a request is sent again
+	Key         string
+	Fingerprint Fingerprint
+	// unique for each claim attempt, not empty; the same when a request is sent again
+	Owner        string
 	Source       string        // the place of the message: topic-partition@offset
 	Lease        time.Duration // how long the claim holds the key unless extended
 	Retention    time.Duration // how long the entry is kept after the lease
 	RedriveToken int64         // the token that a redriven dead letter carries, or 0 (rule 10)
-	// TakeOver allows the claim to take a STARTED key, not released, whose lease has ended: its owner died, or does not know
-	// yet that it lost the key. Without TakeOver such a key is reported as ClaimLeaseOver.
+	// TakeOver allows the claim to take a STARTED key, not released, whose lease has ended: its owner died,
+	// or does not know yet that it lost the key. Without TakeOver such a key is reported as ClaimLeaseOver.
 	TakeOver bool
 	// Range is set for the lease of a range; only its End is used. Only a Ranger accepts it.
 	Range *Range
-	// Token is the smallest fencing token that an absent key may get. A claim under the lease of a range sets it to the token of the lease, because
-	// the clock of another owner may have been ahead (rule 2). Otherwise it is 0.
+	// Token is the smallest fencing token that an absent key may get. A claim under the lease of a range sets
+	// it to the token of the lease, because the clock of another owner may have been ahead (rule 2).
+	// Otherwise it is 0.
 	Token int64
 }
 
@@ -83,23 +90,25 @@ type ClaimState uint8
 
 // The results of a claim.
 const (
-	ClaimUnknown   ClaimState = iota // see ClaimResult.Err
-	Claimed                          // the caller owns the key
-	ClaimInFlight                    // another owner holds the key, or it is released and its retry time has not come
-	ClaimLeaseOver                   // the lease has ended, and TakeOver was not set
-	ClaimCompleted                   // COMPLETED: Entry holds the stored result
-	ClaimFailed                      // FAILED: Entry holds the failure
+	ClaimUnknown ClaimState = iota // see ClaimResult.Err
+	Claimed                        // the caller owns the key
+	// another owner holds the key, or it is released and its retry time has not come
+	ClaimInFlight
+	ClaimLeaseOver // the lease has ended, and TakeOver was not set
+	ClaimCompleted // COMPLETED: Entry holds the stored result
+	ClaimFailed    // FAILED: Entry holds the failure
 )
 
 // ClaimResult is the answer to a ClaimRequest.
 type ClaimResult struct {
 	State ClaimState
-	// Entry is the entry after the claim: the new one if Claimed (with the last failure, if there was one), otherwise the
-	// existing one. It is also set with ErrFingerprintMismatch.
+	// Entry is the entry after the claim: the new one if Claimed (with the last failure, if there was one),
+	// otherwise the existing one. It is also set with ErrFingerprintMismatch.
 	Entry Entry
 	// Stolen reports that the claim took the key from an owner whose lease had ended.
 	Stolen bool
-	// ClaimableIn is, for ClaimInFlight, the time by the store's clock until the lease, or the delay of a release, ends.
+	// ClaimableIn is, for ClaimInFlight, the time by the store's clock until the lease, or the delay of a
+	// release, ends.
 	ClaimableIn time.Duration
 	Err         error
 }
@@ -137,23 +146,28 @@ type Settlement struct {
 	Token int64
 	Owner string
 
-	Retention time.Duration // how long the entry is kept after this settlement (OpExtend: after the new lease)
+	// how long the entry is kept after this settlement (OpExtend: after the new lease)
+	Retention time.Duration
 
-	// Claim is set for a settlement that also claims its key, which must be absent: one under the lease of a range (idem.Config.ClaimByPartition).
-	// Owner and Token are the settlement's. Only a Ranger accepts it, with each Op but OpExtend. An existing entry is a *ClaimRefusedError.
+	// Claim is set for a settlement that also claims its key, which must be absent: one under the lease of a
+	// range (idem.Config.ClaimByPartition). Owner and Token are the settlement's. Only a Ranger accepts it,
+	// with each Op but OpExtend. An existing entry is a *ClaimRefusedError.
 	Claim *ClaimRequest
-	// Effect commits together with an OpComplete, or neither commits. It comes from NewEffect of the same store. An effect
-	// that can't be committed is a *RejectedError.
+	// Effect commits together with an OpComplete, or neither commits. It comes from NewEffect of the same
+	// store. An effect that can't be committed is a *RejectedError.
 	Effect Effect
 
-	Result        []byte   // OpComplete
-	ResultOmitted int      // OpComplete: the size in bytes of a result that is not stored, or ResultUnencodable
-	Failure       *Failure // OpFail, OpRelease: the error, without At, which the store sets; nil keeps the previous one
+	Result []byte // OpComplete
+	// OpComplete: the size in bytes of a result that is not stored, or ResultUnencodable
+	ResultOmitted int
+	// OpFail, OpRelease: the error, without At, which the store sets; nil keeps the previous one
+	Failure *Failure
 
 	Lease  time.Duration // OpExtend: the new lease, from now
 	Delay  time.Duration // OpRelease: the time for which the key can't be claimed
 	Refund bool          // OpRelease: does not count the attempt (rule 8)
-	// Range is what a settlement of the lease of a range writes. OpRelease: Till. OpExtend: all of it, or nil to leave it as it is.
+	// Range is what a settlement of the lease of a range writes. OpRelease: Till. OpExtend: all of it, or nil
+	// to leave it as it is.
 	Range *Range
 }
 

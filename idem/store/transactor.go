@@ -2,29 +2,33 @@ package store
 
 import "context"
 
-// Transactor is implemented by stores that commit a handler's effect together with the completion of its key, or neither. The
-// effect then takes place exactly once, even if the process dies at any moment.
+// Transactor is implemented by stores that commit a handler's effect together with the completion of its key,
+// or neither. The effect then takes place exactly once, even if the process dies at any moment.
 type Transactor interface {
-	// NewEffect returns an empty effect, which a handler fills. Settle commits it with the OpComplete that carries it.
+	// NewEffect returns an empty effect, which a handler fills. Settle commits it with the OpComplete that
+	// carries it.
 	NewEffect() Effect
 }
 
-// Effect is what a handler has enlisted, in a type of the store. Handlers get it from a function of the store's package, such as
-// dynamostore.TxFrom.
+// Effect is what a handler has enlisted, in a type of the store. Handlers get it from a function of the
+// store's package, such as dynamostore.TxFrom.
 type Effect interface {
-	// Seal ends the enlisting, after the handler has returned. It reports whether there is anything to commit. The engine treats
-	// its error as the error of the handler.
+	// Seal ends the enlisting, after the handler has returned. It reports whether there is anything to
+	// commit. The engine treats its error as the error of the handler.
 	Seal() (enlisted bool, err error)
-	// Discard discards an effect that will not be committed. The engine calls it exactly once for each effect that it does not pass to
-	// Settle, after the handler has returned and before it releases or fails the key. The store owns an effect that was passed to Settle.
+	// Discard discards an effect that will not be committed. The engine calls it exactly once for each effect
+	// that it does not pass to Settle, after the handler has returned and before it releases or fails the
+	// key. The store owns an effect that was passed to Settle.
 	Discard()
 }
 
-// EffectKey is the context key under which an engine provides a func() Effect for handlers, which returns the same effect at each call.
+// EffectKey is the context key under which an engine provides a func() Effect for handlers, which returns the
+// same effect at each call.
 type EffectKey struct{}
 
-// EffectFrom returns the effect of the task to which a handler's context belongs, the same at each call. ok is false if the store is no
-// Transactor, if the handler runs without protection, or if it has returned. Stores call EffectFrom and assert their own type.
+// EffectFrom returns the effect of the task to which a handler's context belongs, the same at each call. ok
+// is false if the store is no Transactor, if the handler runs without protection, or if it has returned.
+// Stores call EffectFrom and assert their own type.
 func EffectFrom(ctx context.Context) (e Effect, ok bool) {
 	effect, ok := ctx.Value(EffectKey{}).(func() Effect)
 	if !ok {

@@ -11,7 +11,8 @@ type broken struct {
 	name  string
 	group string
 	how   func(r *rules)
-	// unseen means that a history on one thread can't show the fault: it needs a race, or answers that are not compared.
+	// unseen means that a history on one thread can't show the fault: it needs a race, or answers that are
+	// not compared.
 	unseen bool
 }
 
@@ -34,7 +35,8 @@ func take() (store.Verdict, store.ClaimResult) { return store.VerdictTake, store
 
 func judging(judge func(l look) (store.Verdict, store.ClaimResult)) func(r *rules) {
 	return func(r *rules) {
-		r.judge = func(req *store.ClaimRequest, seen *store.Entry, now time.Time, skew time.Duration) (store.Verdict, store.ClaimResult) {
+		r.judge = func(req *store.ClaimRequest, seen *store.Entry, now time.Time,
+			skew time.Duration) (store.Verdict, store.ClaimResult) {
 			return judge(look{*req, seen, now, skew})
 		}
 	}

@@ -7,12 +7,14 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// byPartition reports whether the fault is in what claims by partition range use. The traces and the histories leave that out.
+// byPartition reports whether the fault is in what claims by partition range use. The traces and the
+// histories leave that out.
 func (b broken) byPartition() bool {
 	return slices.Contains([]string{"Ranges", "Look", "Insertions"}, b.group)
 }
 
-// rangeRules break the leases of ranges. The names in parentheses are those of the model's variants (docs/spec/partition.tla).
+// rangeRules break the leases of ranges. The names in parentheses are those of the model's variants
+// (docs/spec/partition.tla).
 func rangeRules() []broken {
 	const group = "Ranges"
 	ofRange := func(spoil func(w written)) func(w written) {
@@ -31,7 +33,10 @@ func rangeRules() []broken {
 			}
 		}))
 	}
-	releasing := func(spoil func(w written)) func(r *rules) { return settled(store.OpRelease, ofRange(spoil)) }
+	releasing := func(spoil func(w written)) func(
+		r *rules) {
+		return settled(store.OpRelease, ofRange(spoil))
+	}
 	return []broken{
 		{"the first lease forgets its end", group, fresh(func(next *store.Entry) {
 			if next.Range != nil {
@@ -53,14 +58,25 @@ func rangeRules() []broken {
 				w.next.Range.Till = 0
 			}
 		}), false},
-		{"a claim keeps the end of the range before", group, taking(func(w written) { w.next.Range.End = w.seen.Range.End }), false},
-		{"the token of a lease does not grow", group, taking(func(w written) { w.next.Token = w.seen.Token }), false},
-		{"the token of a lease is the time alone", group, taking(func(w written) { w.next.Token = w.now.UnixMilli() }), false},
-		{"the token of a lease is not greater than the end of the one before", group, taking(func(w written) { w.next.Token = max(w.now.UnixMilli()-2*time.Minute.Milliseconds(), w.seen.Token+1) }), false},
-		{"the token of a lease is less than the time", group, taking(func(w written) { w.next.Token = w.seen.Token + 1 }), false},
-		{"a release keeps the end of the range", group, releasing(func(w written) { w.next.Range.End = w.seen.Range.End }), false},
-		{"a release does not write what is not settled", group, releasing(func(w written) { w.next.Range.Till = w.seen.Range.Till }), false},
-		{"a release does not end the lease", group, releasing(func(w written) { w.next.LeaseUntil = w.seen.LeaseUntil }), false},
+		{"a claim keeps the end of the range before", group,
+			taking(func(w written) { w.next.Range.End = w.seen.Range.End }), false},
+		{"the token of a lease does not grow", group, taking(func(w written) { w.next.Token = w.seen.Token }),
+			false},
+		{"the token of a lease is the time alone", group,
+			taking(func(w written) { w.next.Token = w.now.UnixMilli() }), false},
+		{"the token of a lease is not greater than the end of the one before", group,
+			taking(func(w written) {
+				w.next.Token = max(w.now.UnixMilli()-2*time.Minute.Milliseconds(),
+					w.seen.Token+1)
+			}), false},
+		{"the token of a lease is less than the time", group,
+			taking(func(w written) { w.next.Token = w.seen.Token + 1 }), false},
+		{"a release keeps the end of the range", group,
+			releasing(func(w written) { w.next.Range.End = w.seen.Range.End }), false},
+		{"a release does not write what is not settled", group,
+			releasing(func(w written) { w.next.Range.Till = w.seen.Range.Till }), false},
+		{"a release does not end the lease", group,
+			releasing(func(w written) { w.next.LeaseUntil = w.seen.LeaseUntil }), false},
 		{"a late extension undoes a release (v_p_relock)", group, func(r *rules) {
 			r.holds = func(s *store.Settlement, seen *store.Entry) bool {
 				held := *seen
@@ -101,7 +117,8 @@ func insertionRules() []broken {
 		}
 	}
 	return []broken{
-		{"a look writes", looks, func(r *rules) { r.touched = func(entry *store.Entry) { entry.Attempts++ } }, false},
+		{"a look writes", looks, func(r *rules) { r.touched = func(entry *store.Entry) { entry.Attempts++ } },
+			false},
 		{"a look does not return the entry", looks, func(r *rules) {
 			r.looked = func(_ *store.ClaimRequest, res store.ClaimResult) store.ClaimResult {
 				res.Entry = store.Entry{}
@@ -126,31 +143,40 @@ func insertionRules() []broken {
 		}, false},
 		{"a look reports a key that a claim takes as in flight", looks, func(r *rules) {
 			r.looked = func(_ *store.ClaimRequest, res store.ClaimResult) store.ClaimResult {
-				if res.State == store.ClaimUnknown && res.Err == nil && res.Entry.Status == store.StatusStarted {
+				if res.State == store.ClaimUnknown && res.Err == nil &&
+					res.Entry.Status == store.StatusStarted {
 					res.State = store.ClaimInFlight
 				}
 				return res
 			}
 		}, false},
 		{"a look does not compare fingerprints", looks, func(r *rules) {
-			r.looked = func(_ *store.ClaimRequest, res store.ClaimResult) store.ClaimResult { res.Err = nil; return res }
+			r.looked = func(_ *store.ClaimRequest,
+				res store.ClaimResult) store.ClaimResult {
+				res.Err = nil
+				return res
+			}
 		}, false},
-		{"an inserted completion overwrites (v_p_overwrite)", insertions, overwriting(store.OpComplete), false},
+		{"an inserted completion overwrites (v_p_overwrite)", insertions, overwriting(store.OpComplete),
+			false},
 		{"an inserted failure overwrites (v_p_overwrite)", insertions, overwriting(store.OpFail), false},
 		{"an inserted release overwrites (v_p_overwrite)", insertions, overwriting(store.OpRelease), false},
-		{"an inserted release counts no attempt", insertions, inserted(func(s *store.Settlement, next *store.Entry) {
-			if s.Op == store.OpRelease {
-				next.Attempts = 0
-			}
-		}), false},
-		{"an inserted entry has the token of the time (v_p_token)", insertions, inserted(func(_ *store.Settlement, next *store.Entry) {
-			next.Token = next.UpdatedAt.UnixMilli()
-		}), false},
-		{"an inserted failure is left STARTED", insertions, inserted(func(s *store.Settlement, next *store.Entry) {
-			if s.Op == store.OpFail {
-				next.Status = store.StatusStarted
-			}
-		}), false},
+		{"an inserted release counts no attempt", insertions,
+			inserted(func(s *store.Settlement, next *store.Entry) {
+				if s.Op == store.OpRelease {
+					next.Attempts = 0
+				}
+			}), false},
+		{"an inserted entry has the token of the time (v_p_token)", insertions,
+			inserted(func(_ *store.Settlement, next *store.Entry) {
+				next.Token = next.UpdatedAt.UnixMilli()
+			}), false},
+		{"an inserted failure is left STARTED", insertions,
+			inserted(func(s *store.Settlement, next *store.Entry) {
+				if s.Op == store.OpFail {
+					next.Status = store.StatusStarted
+				}
+			}), false},
 		{"a fresh claim ignores the token of its lease (v_p_token)", insertions, func(r *rules) {
 			r.fresh = func(req *store.ClaimRequest, now time.Time) store.Entry {
 				next := store.Fresh(req, now)

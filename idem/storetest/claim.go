@@ -97,15 +97,18 @@ func (s *suite) mixedBatch() {
 	s.mustClaim(withKey("held"))
 	s.mustClaim(withKey("other"), withValue("other"))
 	got := s.Store.Claim(s.ctx(), []store.ClaimRequest{
-		s.request(withKey("absent")), s.request(withKey("completed")), s.request(withKey("held")), s.request(withKey("failed")),
+		s.request(withKey("absent")), s.request(withKey("completed")), s.request(withKey("held")),
+		s.request(withKey("failed")),
 		s.request(withKey("other")),
 	})
-	want := []store.ClaimState{store.Claimed, store.ClaimCompleted, store.ClaimInFlight, store.ClaimFailed, store.ClaimUnknown}
+	want := []store.ClaimState{store.Claimed, store.ClaimCompleted, store.ClaimInFlight, store.ClaimFailed,
+		store.ClaimUnknown}
 	if len(got) != len(want) {
 		s.Fatalf("%d results; want %d", len(got), len(want))
 	}
 	for i := range want {
-		if got[i].State != want[i] || (want[i] == store.ClaimUnknown) != errors.Is(got[i].Err, store.ErrFingerprintMismatch) {
+		if got[i].State != want[i] || (want[i] == store.ClaimUnknown) != errors.Is(got[i].Err,
+			store.ErrFingerprintMismatch) {
 			s.Errorf("result %d: state %d, error %v; want state %d", i, got[i].State, got[i].Err, want[i])
 		}
 	}
@@ -157,7 +160,8 @@ func fencingToken() []test {
 				entry := s.mustClaim(withKey(op.String()))
 				s.do(entry, op)
 				if got := s.get(op.String()); got.Token != entry.Token || got.Owner != entry.Owner {
-					s.Errorf("after %s: token %d of %q; want %d of %q", op, got.Token, got.Owner, entry.Token, entry.Owner)
+					s.Errorf("after %s: token %d of %q; want %d of %q", op, got.Token, got.Owner, entry.Token,
+						entry.Owner)
 				}
 			}
 		}},
@@ -203,7 +207,10 @@ func fingerprint() []test {
 	}
 	return []test{
 		mismatch("STARTED", func(*suite, store.Entry) {}),
-		mismatch("STARTED, lease over", func(s *suite, _ store.Entry) { s.Advance(lease + s.Skew + time.Millisecond) }),
+		mismatch("STARTED, lease over", func(s *suite,
+			_ store.Entry) {
+			s.Advance(lease + s.Skew + time.Millisecond)
+		}),
 		mismatch("STARTED, released", func(s *suite, entry store.Entry) { s.do(entry, store.OpRelease) }),
 		mismatch("COMPLETED", func(s *suite, entry store.Entry) { s.do(entry, store.OpComplete) }),
 		mismatch("FAILED", func(s *suite, entry store.Entry) { s.do(entry, store.OpFail) }),
@@ -229,7 +236,8 @@ func fingerprint() []test {
 			}
 		}},
 		{"a tombstone's is not that of an empty value", func(s *suite) {
-			s.do(s.mustClaim(func(r *store.ClaimRequest) { r.Fingerprint = store.FingerprintOf(nil) }), store.OpComplete)
+			s.do(s.mustClaim(func(r *store.ClaimRequest) { r.Fingerprint = store.FingerprintOf(nil) }),
+				store.OpComplete)
 			if res := s.claim(withValue("")); !errors.Is(res.Err, store.ErrFingerprintMismatch) {
 				s.Errorf("state %d, error %v; want ErrFingerprintMismatch", res.State, res.Err)
 			}
@@ -256,14 +264,15 @@ func redrive() []test {
 			s.wantState(s.claim(withRedrive(first.Token)), store.ClaimFailed)
 			s.mustClaim(withRedrive(second.Token))
 		}},
-		{"does not open an earlier failure: its header was not issued with a dead letter of this key", func(s *suite) {
-			entry := s.mustClaim()
-			s.do(entry, store.OpFail)
-			for _, forged := range []int64{entry.Token + 1, 1 << 60, math.MaxInt64} {
-				s.wantState(s.claim(withRedrive(forged)), store.ClaimFailed)
-			}
-			s.mustClaim(withRedrive(entry.Token))
-		}},
+		{"does not open an earlier failure: its header was not issued with a dead letter of this key",
+			func(s *suite) {
+				entry := s.mustClaim()
+				s.do(entry, store.OpFail)
+				for _, forged := range []int64{entry.Token + 1, 1 << 60, math.MaxInt64} {
+					s.wantState(s.claim(withRedrive(forged)), store.ClaimFailed)
+				}
+				s.mustClaim(withRedrive(entry.Token))
+			}},
 		{"does not open COMPLETED", func(s *suite) {
 			entry := s.mustClaim()
 			s.do(entry, store.OpComplete)
@@ -297,7 +306,8 @@ func Benchmark(b *testing.B, st store.Store) {
 	n := 0
 	request := func(key string) []store.ClaimRequest {
 		n++
-		return []store.ClaimRequest{{Key: key, Owner: "owner-" + strconv.Itoa(n), Lease: lease, Retention: retention, Source: source}}
+		return []store.ClaimRequest{{Key: key, Owner: "owner-" + strconv.Itoa(n), Lease: lease,
+			Retention: retention, Source: source}}
 	}
 	fresh := func(b *testing.B, key string) {
 		b.Helper()
@@ -305,7 +315,8 @@ func Benchmark(b *testing.B, st store.Store) {
 		if res.State != store.Claimed {
 			b.Fatalf("state %d, error %v", res.State, res.Err)
 		}
-		if errs := st.Settle(b.Context(), []store.Settlement{settlement(res.Entry, store.OpComplete)}); errs != nil {
+		if errs := st.Settle(b.Context(),
+			[]store.Settlement{settlement(res.Entry, store.OpComplete)}); errs != nil {
 			b.Fatal(errs[0])
 		}
 	}

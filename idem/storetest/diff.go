@@ -9,8 +9,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Diff describes the fields in which two entries differ. It returns "" if they are equal. A nil and an empty result are equal,
-// because a replay returns the same.
+// Diff describes the fields in which two entries differ. It returns "" if they are equal. A nil and an empty
+// result are equal, because a replay returns the same.
 func Diff(got, want store.Entry) string {
 	var diffs []string
 	field := func(name string, equal bool, g, w any) {

@@ -66,7 +66,8 @@ func effects() []test {
 			s.mustSettle(completion(entry, s.counting("a", "b")))
 			s.wantCount("a", 1)
 			s.wantCount("b", 1)
-			if got := s.get(key); got.Status != store.StatusCompleted || string(got.Result) != "result of "+entry.Owner {
+			if got := s.get(key); got.Status != store.StatusCompleted ||
+				string(got.Result) != "result of "+entry.Owner {
 				s.Errorf("the key is %+v; want it COMPLETED with its result", got)
 			}
 		}},
@@ -93,7 +94,8 @@ func effects() []test {
 			before := s.Raw(s.T, key)
 			err := s.settle(completion(entry, s.refused()))
 			var rejected *store.RejectedError
-			if !errors.Is(err, store.ErrRejected) || !errors.As(err, &rejected) || errors.Is(err, store.ErrFenced) {
+			if !errors.Is(err, store.ErrRejected) || !errors.As(err, &rejected) ||
+				errors.Is(err, store.ErrFenced) {
 				s.Fatalf("an effect whose condition does not hold: %v; want a RejectedError", err)
 			}
 			s.wantUnchanged(key, before)
@@ -109,7 +111,8 @@ func effects() []test {
 				entry := s.mustClaim(withKey(fmt.Sprint("key-", i)))
 				ss = append(ss, completion(entry, s.counting(fmt.Sprint("count-", i), "shared")))
 			}
-			ss = append(ss, completion(late, s.counting("late", "shared")), completion(s.mustClaim(withKey("rejected")), s.refused()))
+			ss = append(ss, completion(late, s.counting("late", "shared")),
+				completion(s.mustClaim(withKey("rejected")), s.refused()))
 			ss = append(ss, settlement(s.mustClaim(withKey("plain")), store.OpComplete))
 			errs := s.Store.Settle(s.ctx(), ss)
 			if len(errs) != len(ss) {

@@ -9,7 +9,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// insertion returns a settlement that also claims its key, under a lease whose token is a little higher than the time.
+// insertion returns a settlement that also claims its key, under a lease whose token is a little higher than
+// the time.
 func (s *suite) insertion(op store.SettleOp, options ...func(*store.ClaimRequest)) store.Settlement {
 	req := s.request(options...)
 	set := settlement(store.Entry{Key: req.Key, Token: store.FreshToken(s.Now()) + 5, Owner: req.Owner}, op)
@@ -51,7 +52,8 @@ func insertions() []test {
 			s.mustSettle(set)
 			entry := s.mustClaim()
 			if entry.Attempts != 2 || entry.Token != set.Token+1 || entry.Failure == nil {
-				s.Errorf("%d attempts, token %d, failure %v; want 2, %d, and that of the release", entry.Attempts, entry.Token, entry.Failure, set.Token+1)
+				s.Errorf("%d attempts, token %d, failure %v; want 2, %d, and that of the release",
+					entry.Attempts, entry.Token, entry.Failure, set.Token+1)
 			}
 		}},
 		test{"a release with a refund counts no attempt", func(s *suite) {
@@ -134,19 +136,21 @@ func insertionsOf(op store.SettleOp) []test {
 			s.mustSettle(set) // a retry by the engine
 			s.wantUnchanged(key, before)
 		}},
-		{name + " like the one before, but by another owner or with another token, is refused", func(s *suite) {
-			set := s.insertion(op)
-			s.mustSettle(set)
-			other := set
-			other.Owner = "another owner"
-			s.wantRefused(other)
-			other = set
-			other.Token++
-			s.wantRefused(other)
-		}},
+		{name + " like the one before, but by another owner or with another token, is refused",
+			func(s *suite) {
+				set := s.insertion(op)
+				s.mustSettle(set)
+				other := set
+				other.Owner = "another owner"
+				s.wantRefused(other)
+				other = set
+				other.Token++
+				s.wantRefused(other)
+			}},
 		{name + " of a key with another fingerprint is refused", func(s *suite) {
 			s.mustClaim()
-			if res := s.wantRefused(s.insertion(op, withValue("another"))); !errors.Is(res.Err, store.ErrFingerprintMismatch) {
+			if res := s.wantRefused(s.insertion(op, withValue("another"))); !errors.Is(res.Err,
+				store.ErrFingerprintMismatch) {
 				s.Errorf("%v; want ErrFingerprintMismatch", res.Err)
 			}
 		}},
@@ -168,7 +172,8 @@ func insertionsOf(op store.SettleOp) []test {
 			set := s.insertion(op)
 			want := s.look(*set.Claim)
 			res := s.wantRefused(set)
-			if res.State != want.State || res.Err != nil || (res.ClaimableIn-want.ClaimableIn).Abs() > s.Tolerance {
+			if res.State != want.State || res.Err != nil ||
+				(res.ClaimableIn-want.ClaimableIn).Abs() > s.Tolerance {
 				s.Errorf("%+v; want %+v, as for a claim", res, want)
 			}
 			s.wantEntry(res.Entry, s.get(key))
@@ -177,7 +182,8 @@ func insertionsOf(op store.SettleOp) []test {
 	return tests
 }
 
-// insertMany inserts 300 entries. Of each ten, the key of one exists, and another one was inserted before by the same settlement.
+// insertMany inserts 300 entries. Of each ten, the key of one exists, and another one was inserted before by
+// the same settlement.
 func (s *suite) insertMany() {
 	const n = 300
 	var ss, before []store.Settlement
@@ -205,15 +211,20 @@ func (s *suite) insertMany() {
 		var refused *store.ClaimRefusedError
 		if want := i%10 == 3; errors.As(err, &refused) != want || !want && err != nil {
 			s.Errorf("%d: %v", i, err)
-		} else if want && (refused.Result.State != store.ClaimInFlight || refused.Result.Entry.Key != ss[i].Key) {
+		} else if want && (refused.Result.State != store.ClaimInFlight ||
+			refused.Result.Entry.Key != ss[i].Key) {
 			s.Errorf("%d: %+v", i, refused.Result)
 		}
 	}
 }
 
-// mixedSettlements settles claims, inserts entries and, in a store with effects, commits transactions in one call.
+// mixedSettlements settles claims, inserts entries and, in a store with effects, commits transactions in one
+// call.
 func (s *suite) mixedSettlements() {
-	plain := func(op store.SettleOp, k string) store.Settlement { return settlement(s.mustClaim(withKey(k)), op) }
+	plain := func(op store.SettleOp, k string) store.Settlement {
+		return settlement(s.mustClaim(withKey(k)),
+			op)
+	}
 	late := s.mustClaim(withKey("late"))
 	s.Advance(lease + s.Skew + time.Millisecond)
 	s.mustClaim(withKey("late"))
@@ -236,7 +247,8 @@ func (s *suite) mixedSettlements() {
 			mixed{completion(s.mustClaim(withKey("g")), s.refused()), store.ErrRejected},
 			mixed{s.insertedEffect(s.counting("a"), withKey("h")), nil})
 	}
-	all = append(all, mixed{settlement(late, store.OpComplete), store.ErrFenced}, mixed{s.insertion(store.OpComplete, withKey("i")), nil})
+	all = append(all, mixed{settlement(late, store.OpComplete), store.ErrFenced},
+		mixed{s.insertion(store.OpComplete, withKey("i")), nil})
 	ss := make([]store.Settlement, len(all))
 	for i := range all {
 		ss[i] = all[i].set

@@ -8,7 +8,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// insertedEffect returns a completion that claims its key and has an effect. Its token is that of the time, as the model of traces requires.
+// insertedEffect returns a completion that claims its key and has an effect. Its token is that of the time,
+// as the model of traces requires.
 func (s *suite) insertedEffect(e store.Effect, options ...func(*store.ClaimRequest)) store.Settlement {
 	set := s.insertion(store.OpComplete, options...)
 	set.Token, set.Claim.Token, set.Effect = store.FreshToken(s.Now()), 0, e
@@ -23,8 +24,10 @@ func insertedEffects() []test {
 			s.mustSettle(set)
 			s.wantCount("a", 1)
 			got := s.get(key)
-			if got.Status != store.StatusCompleted || got.Owner != set.Owner || got.Token != set.Token || got.Attempts != 1 ||
-				got.Fingerprint != set.Claim.Fingerprint || got.Source != source || string(got.Result) != string(set.Result) {
+			if got.Status != store.StatusCompleted || got.Owner != set.Owner || got.Token != set.Token ||
+				got.Attempts != 1 ||
+				got.Fingerprint != set.Claim.Fingerprint || got.Source != source ||
+				string(got.Result) != string(set.Result) {
 				s.Errorf("the key is %+v", got)
 			}
 			s.wantTime("Expiry", got.Expiry, store.Expiry(s.Now(), retention))
@@ -100,7 +103,8 @@ func insertedEffects() []test {
 	}
 	return append(tests, test{"is refused where the key stands for something else", func(s *suite) {
 		s.do(s.mustClaim(), store.OpComplete)
-		if res := s.wantRefused(s.insertedEffect(s.counting("a"), withValue("another"))); !errors.Is(res.Err, store.ErrFingerprintMismatch) {
+		if res := s.wantRefused(s.insertedEffect(s.counting("a"), withValue("another"))); !errors.Is(res.Err,
+			store.ErrFingerprintMismatch) {
 			s.Errorf("%v; want ErrFingerprintMismatch", res.Err)
 		}
 		s.wantCount("a", 0)
@@ -109,5 +113,6 @@ func insertedEffects() []test {
 
 // known reports whether the store has answered a settlement.
 func known(err error) bool {
-	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrClaimRefused)
+	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrRejected) ||
+		errors.Is(err, store.ErrClaimRefused)
 }

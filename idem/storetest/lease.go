@@ -12,7 +12,8 @@ func leases() []test {
 	tests := []test{
 		{"a live one can't be taken, up to its end and the skew", func(s *suite) {
 			s.mustClaim()
-			for _, d := range []time.Duration{0, lease / 2, lease/2 + s.Skew - time.Millisecond - s.Tolerance} {
+			for _, d := range []time.Duration{0, lease / 2,
+				lease/2 + s.Skew - time.Millisecond - s.Tolerance} {
 				s.Advance(d)
 				s.wantState(s.claim(), store.ClaimInFlight)
 			}
@@ -76,15 +77,17 @@ func leases() []test {
 			late.Lease = time.Second
 			s.mustSettle(late)
 			if got := s.get(key); got.LeaseUntil.Before(long.LeaseUntil) || got.Expiry.Before(long.Expiry) {
-				s.Errorf("lease until %v, expiry %v; want at least %v, %v", got.LeaseUntil, got.Expiry, long.LeaseUntil, long.Expiry)
+				s.Errorf("lease until %v, expiry %v; want at least %v, %v", got.LeaseUntil, got.Expiry,
+					long.LeaseUntil, long.Expiry)
 			}
 		}},
 	}
 	return append(tests, interposed()...)
 }
 
-// interposed changes a key between a contender's read of the key, whose lease is over, and its write. The write must fail if
-// the key has changed in any way. A store that reads and writes atomically passes, because the change happens just before.
+// interposed changes a key between a contender's read of the key, whose lease is over, and its write. The
+// write must fail if the key has changed in any way. A store that reads and writes atomically passes, because
+// the change happens just before.
 func interposed() []test {
 	gap := func(name string, want store.ClaimState, happens func(s *suite, holder store.Entry)) test {
 		return test{"between look and steal: " + name, func(s *suite) {
@@ -102,8 +105,10 @@ func interposed() []test {
 		}}
 	}
 	return []test{
-		gap("the owner extends", store.ClaimInFlight, func(s *suite, r store.Entry) { s.do(r, store.OpExtend) }),
-		gap("the owner completes", store.ClaimCompleted, func(s *suite, r store.Entry) { s.do(r, store.OpComplete) }),
+		gap("the owner extends", store.ClaimInFlight,
+			func(s *suite, r store.Entry) { s.do(r, store.OpExtend) }),
+		gap("the owner completes", store.ClaimCompleted,
+			func(s *suite, r store.Entry) { s.do(r, store.OpComplete) }),
 		gap("the owner fails", store.ClaimFailed, func(s *suite, r store.Entry) { s.do(r, store.OpFail) }),
 		gap("the owner releases with a delay", store.ClaimInFlight, func(s *suite, r store.Entry) {
 			set := settlement(r, store.OpRelease)
@@ -169,8 +174,10 @@ func expiry() []test {
 			atLeast := func(what string, until time.Time) {
 				s.Helper()
 				got := s.get(key).Expiry
-				if got.Before(until.Add(retention)) || got.After(until.Add(retention+time.Second)) || got.Nanosecond() != 0 {
-					s.Errorf("%s: expiry %v; want %v, rounded up to whole seconds", what, got.UTC(), until.Add(retention).UTC())
+				if got.Before(until.Add(retention)) || got.After(until.Add(retention+time.Second)) ||
+					got.Nanosecond() != 0 {
+					s.Errorf("%s: expiry %v; want %v, rounded up to whole seconds", what, got.UTC(),
+						until.Add(retention).UTC())
 				}
 			}
 			atLeast("claim", entry.LeaseUntil)
@@ -219,14 +226,16 @@ func expiry() []test {
 	return tests
 }
 
-// wantForgotten lets the retention of a key end, and checks that the next claim has no trace of the old entry.
+// wantForgotten lets the retention of a key end, and checks that the next claim has no trace of the old
+// entry.
 func (s *suite) wantForgotten(k string) {
 	s.Helper()
 	s.Advance(retention + s.Skew + time.Second)
 	res := s.claim(withKey(k))
 	s.wantState(res, store.Claimed)
 	entry := s.get(k)
-	if entry.Attempts != 1 || entry.Result != nil || entry.ResultOmitted != 0 || entry.Failure != nil || res.Stolen {
+	if entry.Attempts != 1 || entry.Result != nil || entry.ResultOmitted != 0 || entry.Failure != nil ||
+		res.Stolen {
 		s.Errorf("%s: stolen %t, %+v", k, res.Stolen, entry)
 	}
 	s.wantTime("createdAt", entry.CreatedAt, s.Now())
@@ -244,7 +253,8 @@ func contexts() []test {
 			}
 			for _, op := range allOps() {
 				errs := s.Store.Settle(ctx, []store.Settlement{settlement(entry, op)})
-				if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) || errors.Is(errs[0], store.ErrFenced) {
+				if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) ||
+					errors.Is(errs[0], store.ErrFenced) {
 					s.Errorf("%s: %v; want context.Canceled", op, errs)
 				}
 			}

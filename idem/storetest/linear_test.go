@@ -13,7 +13,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/linear"
 )
 
-// The histories of concurrent clients of each broken store violate the rules, unless its fault is in something that they do not have.
+// The histories of concurrent clients of each broken store violate the rules, unless its fault is in
+// something that they do not have.
 func TestHistoriesOfBrokenStoresAreNotLinearizable(t *testing.T) {
 	for i, b := range append(brokenStores(), broken{name: "none", how: func(*rules) {}}) {
 		if slices.Contains(notInHistories(), b.name) || b.byPartition() {
@@ -47,7 +48,10 @@ func (v *variant) histories(seed uint64) linear.Config {
 		Sweep: func(context.Context) error {
 			v.mu.Lock()
 			defer v.mu.Unlock()
-			maps.DeleteFunc(v.recs, func(_ string, entry store.Entry) bool { return v.swept(&entry, v.clock.Now()) })
+			maps.DeleteFunc(v.recs, func(_ string,
+				entry store.Entry) bool {
+				return v.swept(&entry, v.clock.Now())
+			})
 			return nil
 		},
 	}
@@ -79,8 +83,11 @@ func (v *variant) linearEffects() *linear.Effects {
 // notInHistories returns the broken stores whose fault is in something that the clients do not ask for.
 func notInHistories() []string {
 	return []string{
-		"an omitted result is not noted", "an expired key keeps the size of its result", "the failure is undated",
-		"an effect's conditions are not checked", "an effect takes place in part", "a refused completion does not return the current entry",
-		"a claim without an owner recognises itself", "entries are shared with callers", "contexts are ignored", "a list is not filtered",
+		"an omitted result is not noted", "an expired key keeps the size of its result",
+		"the failure is undated",
+		"an effect's conditions are not checked", "an effect takes place in part",
+		"a refused completion does not return the current entry",
+		"a claim without an owner recognises itself", "entries are shared with callers",
+		"contexts are ignored", "a list is not filtered",
 	}
 }

@@ -44,10 +44,11 @@ func keyStates() map[string]func(s *suite) {
 func looks() []test {
 	var tests []test
 	for name, prepare := range keyStates() {
-		tests = append(tests, test{name + ": a look writes nothing, and says what a claim says", func(s *suite) {
-			prepare(s)
-			s.looksLikeClaims()
-		}})
+		tests = append(tests, test{name + ": a look writes nothing, and says what a claim says",
+			func(s *suite) {
+				prepare(s)
+				s.looksLikeClaims()
+			}})
 	}
 	return append(tests,
 		test{"an own claim whose reply was lost", func(s *suite) {
@@ -66,7 +67,8 @@ func looks() []test {
 		test{"a context that has ended is an error", func(s *suite) {
 			ctx, cancel := contextEnded(s)
 			defer cancel()
-			if res := s.Ranger.Look(ctx, []store.ClaimRequest{s.request()})[0]; !errors.Is(res.Err, ctx.Err()) || res.State != store.ClaimUnknown {
+			if res := s.Ranger.Look(ctx, []store.ClaimRequest{s.request()})[0]; !errors.Is(res.Err,
+				ctx.Err()) || res.State != store.ClaimUnknown {
 				s.Errorf("state %d, error %v; want %v", res.State, res.Err, ctx.Err())
 			}
 		}},
@@ -81,7 +83,8 @@ func (s *suite) looksLikeClaims() {
 		token = entry.Token
 	}
 	for _, req := range []store.ClaimRequest{
-		s.request(withValue("another"), withRedrive(token)), s.request(withRedrive(token+1), withoutTakeOver), s.request(withoutTakeOver),
+		s.request(withValue("another"), withRedrive(token)), s.request(withRedrive(token+1), withoutTakeOver),
+		s.request(withoutTakeOver),
 		s.request(), s.request(withRedrive(token)),
 	} {
 		before := s.Raw(s.T, key)
@@ -94,7 +97,8 @@ func (s *suite) looksLikeClaims() {
 		mismatch := errors.Is(claimed.Err, store.ErrFingerprintMismatch)
 		switch {
 		case mismatch || claimed.State != store.Claimed:
-			if looked.State != claimed.State || errors.Is(looked.Err, store.ErrFingerprintMismatch) != mismatch ||
+			if looked.State != claimed.State ||
+				errors.Is(looked.Err, store.ErrFingerprintMismatch) != mismatch ||
 				(looked.ClaimableIn-claimed.ClaimableIn).Abs() > s.Tolerance {
 				s.Errorf("look %+v;\nclaim %+v", looked, claimed)
 			}
@@ -139,7 +143,8 @@ func (s *suite) lookAtMany() {
 			wantKey = reqs[i].Key
 		}
 		if res.State != want || res.Err != nil || res.Entry.Key != wantKey {
-			s.Errorf("%s: state %d, error %v, entry of %q; want state %d", reqs[i].Key, res.State, res.Err, res.Entry.Key, want)
+			s.Errorf("%s: state %d, error %v, entry of %q; want state %d", reqs[i].Key, res.State, res.Err,
+				res.Entry.Key, want)
 		}
 	}
 }

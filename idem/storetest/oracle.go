@@ -13,9 +13,10 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// AgreesWith runs random histories (claims, settlements by current and former owners, time, TTL, deletions) on two stores with
-// one clock, and checks that both return the same answers and store the same entries. If both are Rangers, the histories have leases
-// of ranges, looks and insertions. open returns new, empty stores for each call.
+// AgreesWith runs random histories (claims, settlements by current and former owners, time, TTL, deletions)
+// on two stores with one clock, and checks that both return the same answers and store the same entries. If
+// both are Rangers, the histories have leases of ranges, looks and insertions. open returns new, empty stores
+// for each call.
 func AgreesWith(t *testing.T, open func(t *rapid.T) (under, oracle Harness)) {
 	t.Helper()
 	histories := 0
@@ -34,7 +35,8 @@ func AgreesWith(t *testing.T, open func(t *rapid.T) (under, oracle Harness)) {
 			"":        h.same,
 		}
 		if under.Ranger != nil && oracle.Ranger != nil {
-			actions["claim leases"], actions["settle lease"], actions["look"], actions["insert"] = h.claimLeases, h.settleLease, h.look, h.insert
+			actions["claim leases"], actions["settle lease"], actions["look"],
+				actions["insert"] = h.claimLeases, h.settleLease, h.look, h.insert
 		}
 		rt.Repeat(actions)
 	})
@@ -51,7 +53,8 @@ type history struct {
 	inserted      []store.Settlement // the last insertions
 }
 
-// The keys of a history. Insertions write no other keys than insertedKeys, because no trace is written of these.
+// The keys of a history. Insertions write no other keys than insertedKeys, because no trace is written of
+// these.
 var (
 	historyKeys  = []string{"a", "b", "c"}
 	insertedKeys = []string{"c", "d"}
@@ -68,12 +71,15 @@ func (h *history) someRequests(t *rapid.T, keys []string) (reqs []store.ClaimReq
 	for _, k := range rapid.Permutation(keys).Draw(t, "keys")[:n] {
 		h.owners++
 		reqs = append(reqs, store.ClaimRequest{
-			Key: k, Owner: fmt.Sprint("o", h.owners), Source: fmt.Sprint("t-0@", h.owners), Lease: lease, Retention: retention,
-			Fingerprint:  rapid.SampledFrom([]store.Fingerprint{{}, {1}, {1}, {1}, {2}}).Draw(t, "fingerprint"),
+			Key: k, Owner: fmt.Sprint("o", h.owners), Source: fmt.Sprint("t-0@", h.owners), Lease: lease,
+			Retention: retention,
+			Fingerprint: rapid.SampledFrom([]store.Fingerprint{{}, {1}, {1}, {1}, {2}}).Draw(t,
+				"fingerprint"),
 			TakeOver:     rapid.Bool().Draw(t, "take over"),
 			RedriveToken: h.someToken(t),
 		})
-		if again := h.someClaim(t); again != nil && rapid.IntRange(0, 9).Draw(t, "again") == 0 { // a retried request
+		if again := h.someClaim(t); again != nil && rapid.IntRange(0, 9).Draw(t, "again") == 0 {
+			// a retried request
 			reqs[len(reqs)-1].Owner = again.Owner
 		}
 	}
@@ -93,7 +99,8 @@ func (h *history) claimAll(t *rapid.T, reqs []store.ClaimRequest) {
 func (h *history) sameResult(t *rapid.T, req store.ClaimRequest, got, want store.ClaimResult) {
 	t.Helper()
 	if got.State != want.State || got.Stolen != want.Stolen || got.ClaimableIn != want.ClaimableIn ||
-		errors.Is(got.Err, store.ErrFingerprintMismatch) != (want.Err != nil) || Diff(got.Entry, want.Entry) != "" {
+		errors.Is(got.Err, store.ErrFingerprintMismatch) != (want.Err != nil) ||
+		Diff(got.Entry, want.Entry) != "" {
 		t.Fatalf("claim %+v:\ngot  %+v\nwant %+v\n%s", req, got, want, Diff(got.Entry, want.Entry))
 	}
 }
@@ -149,7 +156,8 @@ func (h *history) settle(t *rapid.T) {
 }
 
 func (h *history) advance(t *rapid.T) {
-	around := rapid.SampledFrom([]time.Duration{0, lease, lease + h.under.Skew, retention, lease + retention}).Draw(t, "to about")
+	around := rapid.SampledFrom([]time.Duration{0, lease, lease + h.under.Skew, retention,
+		lease + retention}).Draw(t, "to about")
 	d := max(0, around+time.Duration(rapid.IntRange(-1500, 1500).Draw(t, "ms"))*time.Millisecond)
 	h.under.Advance(d)
 	h.oracle.Advance(d)
@@ -165,8 +173,10 @@ func (h *history) delete(t *rapid.T) {
 	if c == nil || rapid.IntRange(0, 4).Draw(t, "delete") > 0 {
 		return
 	}
-	got, want := adminOf(h.tb, h.under).Delete(h.ctx, c.Key, c.Token), adminOf(h.tb, h.oracle).Delete(h.ctx, c.Key, c.Token)
-	if (got == nil) != (want == nil) || errors.Is(got, store.ErrNotFound) != errors.Is(want, store.ErrNotFound) {
+	got, want := adminOf(h.tb, h.under).Delete(h.ctx, c.Key, c.Token), adminOf(h.tb, h.oracle).Delete(h.ctx,
+		c.Key, c.Token)
+	if (got == nil) != (want == nil) || errors.Is(got, store.ErrNotFound) != errors.Is(want,
+		store.ErrNotFound) {
 		t.Fatalf("delete %q token %d:\ngot  %v\nwant %v", c.Key, c.Token, got, want)
 	}
 }

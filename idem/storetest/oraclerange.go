@@ -17,9 +17,10 @@ func (h *history) claimLeases(t *rapid.T) {
 	for _, k := range rapid.Permutation(leaseKeys).Draw(t, "lease keys")[:n] {
 		h.owners++
 		reqs = append(reqs, store.ClaimRequest{
-			Key: k, Owner: fmt.Sprint("o", h.owners), Source: fmt.Sprint("p-0@", h.owners), Lease: lease, Retention: retention,
-			TakeOver: rapid.Bool().Draw(t, "take over"),
-			Range:    &store.Range{End: h.somePosition(t, "end")},
+			Key: k, Owner: fmt.Sprint("o", h.owners), Source: fmt.Sprint("p-0@", h.owners), Lease: lease,
+			Retention: retention,
+			TakeOver:  rapid.Bool().Draw(t, "take over"),
+			Range:     &store.Range{End: h.somePosition(t, "end")},
 		})
 	}
 	if rapid.Bool().Draw(t, "keys too") {
@@ -47,7 +48,8 @@ func (h *history) settleLease(t *rapid.T) {
 		set := release(c, h.somePosition(t, "till"))
 		set.Refund = rapid.Bool().Draw(t, "refund")
 		if rapid.Bool().Draw(t, "extend") {
-			set = extension(c, h.somePosition(t, "end"), time.Duration(rapid.IntRange(1, 120_000).Draw(t, "lease ms"))*time.Millisecond)
+			set = extension(c, h.somePosition(t, "end"),
+				time.Duration(rapid.IntRange(1, 120_000).Draw(t, "lease ms"))*time.Millisecond)
 			set.Range.Till = h.somePosition(t, "till")
 		}
 		h.settleAll(t, []store.Settlement{set})

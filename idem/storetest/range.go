@@ -24,7 +24,8 @@ func withToken(token int64) func(*store.ClaimRequest) {
 
 // release returns a release of the lease of a range.
 func release(entry store.Entry, till int64) store.Settlement {
-	return store.Settlement{Op: store.OpRelease, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: retention, Range: &store.Range{Till: till}}
+	return store.Settlement{Op: store.OpRelease, Key: entry.Key, Token: entry.Token, Owner: entry.Owner,
+		Retention: retention, Range: &store.Range{Till: till}}
 }
 
 // extension returns an extension of the lease of a range to another end.
@@ -91,30 +92,34 @@ func ranges() []test {
 		{"a steal keeps what its owner may have begun", func(s *suite) {
 			s.mustSettle(release(s.mustClaim(ofRange(10)), 0))
 			s.mustClaim(ofRange(20))
-			for _, want := range []store.Range{{End: 15, Till: 20}, {End: 40, Till: 20}, {End: 41, Till: 40}} {
+			for _, want := range []store.Range{{End: 15, Till: 20}, {End: 40, Till: 20},
+				{End: 41, Till: 40}} {
 				entry := s.stolen(want.End)
 				s.wantRange(entry, want)
 				s.wantEntry(s.get(leaseKey), entry)
 			}
 		}},
-		{"the token is that of the time, or greater than the token and the end of the lease before", func(s *suite) {
-			first := s.mustClaim(ofRange(10))
-			s.mustSettle(release(first, 0))
-			second := s.mustClaim(ofRange(20))
-			s.wantTime("token at the same time, as a time,", time.UnixMilli(second.Token), time.UnixMilli(first.Token+1))
-			if released := s.get(leaseKey); second.Token <= first.Token {
-				s.Errorf("token %d after %d, lease until %v", second.Token, first.Token, released.LeaseUntil)
-			}
-			s.mustSettle(release(second, 0))
-			s.Advance(time.Minute)
-			third := s.mustClaim(ofRange(30))
-			s.wantTime("token, as a time,", time.UnixMilli(third.Token), s.Now())
-			if stolen := s.stolen(40); stolen.Token <= third.LeaseUntil.UnixMilli() {
-				s.Errorf("token %d after a lease until %d", stolen.Token, third.LeaseUntil.UnixMilli())
-			} else {
-				s.wantTime("token of a steal, as a time,", time.UnixMilli(stolen.Token), s.Now())
-			}
-		}},
+		{"the token is that of the time, or greater than the token and the end of the lease before",
+			func(s *suite) {
+				first := s.mustClaim(ofRange(10))
+				s.mustSettle(release(first, 0))
+				second := s.mustClaim(ofRange(20))
+				s.wantTime("token at the same time, as a time,", time.UnixMilli(second.Token),
+					time.UnixMilli(first.Token+1))
+				if released := s.get(leaseKey); second.Token <= first.Token {
+					s.Errorf("token %d after %d, lease until %v", second.Token, first.Token,
+						released.LeaseUntil)
+				}
+				s.mustSettle(release(second, 0))
+				s.Advance(time.Minute)
+				third := s.mustClaim(ofRange(30))
+				s.wantTime("token, as a time,", time.UnixMilli(third.Token), s.Now())
+				if stolen := s.stolen(40); stolen.Token <= third.LeaseUntil.UnixMilli() {
+					s.Errorf("token %d after a lease until %d", stolen.Token, third.LeaseUntil.UnixMilli())
+				} else {
+					s.wantTime("token of a steal, as a time,", time.UnixMilli(stolen.Token), s.Now())
+				}
+			}},
 		{"after its retention it is still a lease", func(s *suite) {
 			s.mustSettle(release(s.mustClaim(ofRange(10)), 20))
 			s.Advance(2 * retention)
@@ -172,7 +177,8 @@ func ranges() []test {
 		}},
 		{"an extension writes the range", func(s *suite) {
 			entry := s.mustClaim(ofRange(10))
-			s.mustSettle(extension(entry, 30, lease)) // at the time of the claim: the end of the lease stays as it is
+			// at the time of the claim: the end of the lease stays as it is
+			s.mustSettle(extension(entry, 30, lease))
 			s.wantRange(s.get(leaseKey), store.Range{End: 30})
 			entry = s.stolen(40)
 			s.wantRange(entry, store.Range{End: 40, Till: 30})
@@ -295,7 +301,8 @@ func (s *suite) leasesAndKeys() {
 	claim := func(round int64) []store.ClaimResult {
 		var reqs []store.ClaimRequest
 		for i := range n {
-			reqs = append(reqs, s.request(ofRange(10*round), withKey("payments%payments-"+strconv.Itoa(i))), s.request(withKey("payments#"+strconv.Itoa(i))))
+			reqs = append(reqs, s.request(ofRange(10*round), withKey("payments%payments-"+strconv.Itoa(i))),
+				s.request(withKey("payments#"+strconv.Itoa(i))))
 		}
 		return s.Store.Claim(s.ctx(), reqs)
 	}

@@ -25,9 +25,12 @@ func onlyTheOwner() []test {
 	}
 	return []test{
 		late("a steal", func(s *suite, _ store.Entry) { steal(s) }),
-		late("a steal and the thief's completion", func(s *suite, _ store.Entry) { s.do(steal(s), store.OpComplete) }),
-		late("a steal and the thief's failure", func(s *suite, _ store.Entry) { s.do(steal(s), store.OpFail) }),
-		late("a steal and the thief's release", func(s *suite, _ store.Entry) { s.do(steal(s), store.OpRelease) }),
+		late("a steal and the thief's completion",
+			func(s *suite, _ store.Entry) { s.do(steal(s), store.OpComplete) }),
+		late("a steal and the thief's failure",
+			func(s *suite, _ store.Entry) { s.do(steal(s), store.OpFail) }),
+		late("a steal and the thief's release",
+			func(s *suite, _ store.Entry) { s.do(steal(s), store.OpRelease) }),
 		late("its key was deleted", func(s *suite, entry store.Entry) {
 			if err := s.admin().Delete(s.ctx(), key, entry.Token); err != nil {
 				s.Fatal(err)
@@ -56,18 +59,19 @@ func onlyTheOwner() []test {
 				}
 			}
 		}},
-		{"a settlement like the one before, but by another owner or with another token, is refused", func(s *suite) {
-			for _, op := range allOps() {
-				entry := s.mustClaim(withKey(op.String()))
-				s.do(entry, op)
-				other := entry
-				other.Owner = "another owner"
-				s.wantFenced(settlement(other, op))
-				other = entry
-				other.Token++
-				s.wantFenced(settlement(other, op))
-			}
-		}},
+		{"a settlement like the one before, but by another owner or with another token, is refused",
+			func(s *suite) {
+				for _, op := range allOps() {
+					entry := s.mustClaim(withKey(op.String()))
+					s.do(entry, op)
+					other := entry
+					other.Owner = "another owner"
+					s.wantFenced(settlement(other, op))
+					other = entry
+					other.Token++
+					s.wantFenced(settlement(other, op))
+				}
+			}},
 		{"an owner that has released can't do anything else", func(s *suite) {
 			entry := s.mustClaim()
 			s.do(entry, store.OpRelease)
@@ -75,7 +79,8 @@ func onlyTheOwner() []test {
 				s.wantFenced(settlement(entry, op))
 			}
 		}},
-		{"an owner that has completed can't do anything else", func(s *suite) { s.onlyOnce(store.OpComplete) }},
+		{"an owner that has completed can't do anything else",
+			func(s *suite) { s.onlyOnce(store.OpComplete) }},
 		{"an owner that has failed can't do anything else", func(s *suite) { s.onlyOnce(store.OpFail) }},
 		{"a lease that is over but not taken still settles", func(s *suite) {
 			for _, op := range allOps() {
@@ -120,7 +125,8 @@ func (s *suite) settleBatch() {
 		}
 	}
 	for k, want := range map[string]store.Status{
-		"complete": store.StatusCompleted, "fail": store.StatusFailed, "release": store.StatusStarted, "extend": store.StatusStarted,
+		"complete": store.StatusCompleted, "fail": store.StatusFailed, "release": store.StatusStarted,
+		"extend": store.StatusStarted,
 	} {
 		if got := s.get(k); got.Status != want || got.Released() != (k == "release") {
 			s.Errorf("%s: %s, released %t", k, got.Status, got.Released())
@@ -134,7 +140,8 @@ func finalStates() []test {
 			entry := s.mustClaim()
 			s.do(entry, op)
 			before := s.Raw(s.T, key)
-			for _, d := range []time.Duration{0, lease + s.Skew + time.Second, retention - lease - s.Skew - 2*time.Second} {
+			for _, d := range []time.Duration{0, lease + s.Skew + time.Second,
+				retention - lease - s.Skew - 2*time.Second} {
 				s.Advance(d)
 				res := s.claim()
 				s.wantState(res, state)
@@ -251,7 +258,8 @@ func lostReplies() []test {
 			res := s.claimAs(req)
 			s.wantState(res, store.Claimed)
 			if res.Entry.Token != first.Token+1 || res.Entry.Attempts != 2 {
-				s.Errorf("token %d, %d attempts; want %d and 2", res.Entry.Token, res.Entry.Attempts, first.Token+1)
+				s.Errorf("token %d, %d attempts; want %d and 2", res.Entry.Token, res.Entry.Attempts,
+					first.Token+1)
 			}
 		}},
 		{"a settlement retried after another owner's claim is fenced", func(s *suite) {
@@ -262,7 +270,8 @@ func lostReplies() []test {
 		}},
 	}
 	for _, op := range allOps() {
-		tests = append(tests, test{op.String(), func(s *suite) { s.lostSettlement(settlement(s.mustClaim(), op)) }})
+		tests = append(tests, test{op.String(),
+			func(s *suite) { s.lostSettlement(settlement(s.mustClaim(), op)) }})
 	}
 	return append(tests, test{"release with a refund", func(s *suite) {
 		set := settlement(s.mustClaim(), store.OpRelease)
@@ -287,7 +296,8 @@ func (s *suite) lostClaim(attempts int) {
 	s.do(res.Entry, store.OpComplete)
 }
 
-// lostSettlement settles, loses the reply, and checks that the retry succeeds and that the entry is that of one settlement.
+// lostSettlement settles, loses the reply, and checks that the retry succeeds and that the entry is that of
+// one settlement.
 func (s *suite) lostSettlement(set store.Settlement) {
 	s.Helper()
 	before := s.get(set.Key)
@@ -331,7 +341,8 @@ func entries() []test {
 		roundTrip("a plain key", key),
 		roundTrip("the longest key", strings.Repeat("k", store.MaxKeyBytes)),
 		roundTrip("a key in several scripts", "платёж-支払い-💶"),
-		roundTrip("a key of control characters, quotes and expressions", "a\x00b\n'\"`:v #n; DROP TABLE x {hash}"),
+		roundTrip("a key of control characters, quotes and expressions",
+			"a\x00b\n'\"`:v #n; DROP TABLE x {hash}"),
 		{"the times of a key", func(s *suite) {
 			for _, op := range allOps() {
 				claimed := s.Now()
@@ -358,13 +369,15 @@ func entries() []test {
 			}
 		}},
 		{"no result, an empty result and an omitted one", func(s *suite) {
-			for k, omitted := range map[string]int{"none": 0, "too large": 1 << 20, "unencodable": store.ResultUnencodable} {
+			for k, omitted := range map[string]int{"none": 0, "too large": 1 << 20,
+				"unencodable": store.ResultUnencodable} {
 				set := settlement(s.mustClaim(withKey(k)), store.OpComplete)
 				set.Result, set.ResultOmitted = nil, omitted
 				s.mustSettle(set)
 				entry := s.claim(withKey(k)).Entry
 				if entry.ResultOmitted != omitted || len(entry.Result) != 0 {
-					s.Errorf("%s: omitted %d, result %q; want %d and none", k, entry.ResultOmitted, entry.Result, omitted)
+					s.Errorf("%s: omitted %d, result %q; want %d and none", k, entry.ResultOmitted,
+						entry.Result, omitted)
 				}
 			}
 		}},

@@ -1,6 +1,7 @@
-// Package storetest is the conformance suite for stores: it checks the rules of package store. The test of a store opens a
-// Harness and calls Run; its benchmark calls Benchmark. The suite skips no rule: a store that lacks what the rules
-// need does not conform. The groups for a store.Transactor and a store.Ranger run if the Harness has one.
+// Package storetest is the conformance suite for stores: it checks the rules of package store. The test of a
+// store opens a Harness and calls Run; its benchmark calls Benchmark. The suite skips no rule: a store that
+// lacks what the rules need does not conform. The groups for a store.Transactor and a store.Ranger run if the
+// Harness has one.
 package storetest
 
 import (
@@ -18,25 +19,28 @@ import (
 type Harness struct {
 	Store store.Store // must also implement store.Admin
 
-	// Now returns the store's time. Advance moves it forward. For a store with a server's clock, Advance moves the entries back
-	// instead.
+	// Now returns the store's time. Advance moves it forward. For a store with a server's clock, Advance
+	// moves the entries back instead.
 	Now     func() time.Time
 	Advance func(d time.Duration)
 
-	// Tolerance is the maximum difference between a stored time and Now. It is 0 for a store whose clock the test moves.
+	// Tolerance is the maximum difference between a stored time and Now. It is 0 for a store whose clock the
+	// test moves.
 	Tolerance time.Duration
 
 	// Skew is the store's MaxClockSkew, 0 for a store with one clock.
 	Skew time.Duration
 
-	// LoseReply makes the store lose the reply to its next write and send the write again, as a client's retry does.
+	// LoseReply makes the store lose the reply to its next write and send the write again, as a client's
+	// retry does.
 	LoseReply func()
 
-	// Interpose runs f once, between the read of the next take-over of a key and its write. It is nil for a store that reads
-	// and writes atomically.
+	// Interpose runs f once, between the read of the next take-over of a key and its write. It is nil for a
+	// store that reads and writes atomically.
 	Interpose func(f func())
 
-	// Raw returns all data stored under a key, nil if there is none. Equal bytes mean that nothing was changed.
+	// Raw returns all data stored under a key, nil if there is none. Equal bytes mean that nothing was
+	// changed.
 	Raw func(t testing.TB, key string) []byte
 
 	// Sweep deletes the expired entries, as TTL does.
@@ -72,7 +76,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		groups = append(groups, group{"Effects", effects()})
 	}
 	if first.Ranger != nil {
-		groups = append(groups, group{"Ranges", ranges()}, group{"Look", looks()}, group{"Insertions", insertions()})
+		groups = append(groups, group{"Ranges", ranges()}, group{"Look", looks()},
+			group{"Insertions", insertions()})
 	}
 	if first.Effects != nil && first.Ranger != nil {
 		groups = append(groups, group{"InsertedEffects", insertedEffects()})
@@ -129,8 +134,9 @@ func (s *suite) admin() store.Admin {
 func (s *suite) request(options ...func(*store.ClaimRequest)) store.ClaimRequest {
 	s.owners++
 	req := store.ClaimRequest{
-		Key: key, Fingerprint: store.FingerprintOf([]byte("value")), Owner: "owner-" + strconv.Itoa(s.owners), Source: source,
-		Lease: lease, Retention: retention, TakeOver: true,
+		Key: key, Fingerprint: store.FingerprintOf([]byte("value")), Owner: "owner-" + strconv.Itoa(s.owners),
+		Source: source,
+		Lease:  lease, Retention: retention, TakeOver: true,
 	}
 	for _, o := range options {
 		o(&req)
@@ -184,7 +190,8 @@ func (s *suite) wantState(res store.ClaimResult, want store.ClaimState) {
 
 // settlement returns a settlement by the owner of an entry.
 func settlement(entry store.Entry, op store.SettleOp) store.Settlement {
-	set := store.Settlement{Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: retention}
+	set := store.Settlement{Op: op, Key: entry.Key, Token: entry.Token, Owner: entry.Owner,
+		Retention: retention}
 	switch op {
 	case store.OpComplete:
 		set.Result = []byte("result of " + entry.Owner)
@@ -221,7 +228,8 @@ func (s *suite) do(entry store.Entry, op store.SettleOp) {
 	s.mustSettle(settlement(entry, op))
 }
 
-// wantFenced checks that a settlement is refused, changes nothing, and returns the current entry in its error.
+// wantFenced checks that a settlement is refused, changes nothing, and returns the current entry in its
+// error.
 func (s *suite) wantFenced(set store.Settlement) {
 	s.Helper()
 	before := s.Raw(s.T, set.Key)
@@ -282,8 +290,8 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock returns a clock. Its time has a fraction of a second, so that rounding is visible, and is so far in the future that
-// the TTL of a real server deletes nothing during a test.
+// NewClock returns a clock. Its time has a fraction of a second, so that rounding is visible, and is so far
+// in the future that the TTL of a real server deletes nothing during a test.
 func NewClock() *Clock {
 	return &Clock{now: time.UnixMilli(4_000_000_000_123)}
 }
@@ -302,8 +310,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Resender wraps a store without a network. After Arm, the next call is made twice with the same arguments, and only the second
-// answer is returned.
+// Resender wraps a store without a network. After Arm, the next call is made twice with the same arguments,
+// and only the second answer is returned.
 type Resender struct {
 	store.Store
 	store.Admin

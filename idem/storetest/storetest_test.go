@@ -15,8 +15,8 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// brokenEnv names the broken store for TestSuite and TestAgreement. They run in a child process, because a test that must fail
-// can't run in a process that must pass.
+// brokenEnv names the broken store for TestSuite and TestAgreement. They run in a child process, because a
+// test that must fail can't run in a process that must pass.
 const brokenEnv = "IDEMSK_STORETEST_BROKEN"
 
 func TestSuite(t *testing.T) {
@@ -52,17 +52,20 @@ func memoryHarness() storetest.Harness {
 	clock := storetest.NewClock()
 	store := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: time.Second})
 	return storetest.Harness{
-		Store: store, Now: clock.Now, Advance: clock.Advance, Skew: time.Second, Sweep: func(testing.TB) { store.Sweep() },
+		Store: store, Now: clock.Now, Advance: clock.Advance, Skew: time.Second,
+		Sweep:  func(testing.TB) { store.Sweep() },
 		Ranger: store,
 	}
 }
 
 func brokenStores() []broken {
-	return slices.Concat(rule1(), rule2(), rule3(), rule4(), rule5(), rule6(), rule7(), rule8(), rule9(), rule10(), beyondTheRules(), effectRules(),
+	return slices.Concat(rule1(), rule2(), rule3(), rule4(), rule5(), rule6(), rule7(), rule8(), rule9(),
+		rule10(), beyondTheRules(), effectRules(),
 		rangeRules(), insertionRules())
 }
 
-// Each broken store must be detected by the group for its rule and, if possible, by the comparison with the store in memory.
+// Each broken store must be detected by the group for its rule and, if possible, by the comparison with the
+// store in memory.
 func TestBrokenStoresAreDetected(t *testing.T) {
 	for _, b := range brokenStores() {
 		t.Run(b.name, func(t *testing.T) {
@@ -85,10 +88,12 @@ func wantFailure(t *testing.T, store, test string) {
 	pattern := "^" + strings.ReplaceAll(test, "/", "$/^") + "$"
 	cmd := exec.CommandContext(t.Context(), self, "-test.run="+pattern, "-test.timeout=1m",
 		"-rapid.nofailfile", "-rapid.shrinktime=1ms", "-rapid.checks=10000")
-	cmd.Env = append(os.Environ(), brokenEnv+"="+store, "IDEMSK_TRACE_DIR=") // a folder for traces is one of stores that conform
+	// a folder for traces is one of stores that conform
+	cmd.Env = append(os.Environ(), brokenEnv+"="+store, "IDEMSK_TRACE_DIR=")
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || !strings.Contains(string(out), "--- FAIL: "+test+" ") || strings.Contains(string(out), "panic:") {
+	if !errors.As(err, &exit) || !strings.Contains(string(out), "--- FAIL: "+test+" ") ||
+		strings.Contains(string(out), "panic:") {
 		t.Errorf("%s passes, or ends otherwise, on a store in which %s (%v):\n%.4000s", test, store, err, out)
 	}
 }

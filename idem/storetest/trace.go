@@ -16,8 +16,8 @@ import (
 // maxTracedHistories bounds the traces of AgreesWith, because TLC has to read all.
 const maxTracedHistories = 20
 
-// traced returns the harness with a store that records its calls, if keytrace.DirVariable names a folder. scripts/trace.sh compares the traces
-// with the model (docs/spec/trace.tla).
+// traced returns the harness with a store that records its calls, if keytrace.DirVariable names a folder.
+// scripts/trace.sh compares the traces with the model (docs/spec/trace.tla).
 func traced(tb testing.TB, h Harness) Harness {
 	tb.Helper()
 	dir := os.Getenv(keytrace.DirVariable)
@@ -30,7 +30,8 @@ func traced(tb testing.TB, h Harness) Harness {
 	}
 	began := h.Now()
 	var all []observation
-	r := &recorder{fullStore: s, now: h.Now, clock: keytrace.Clock(began), emit: func(o *observation) { all = append(all, *o) }}
+	r := &recorder{fullStore: s, now: h.Now, clock: keytrace.Clock(began),
+		emit: func(o *observation) { all = append(all, *o) }}
 	tb.Cleanup(func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -57,18 +58,21 @@ type fullStore interface {
 	store.Admin
 }
 
-// observation is the beginning or the end of a call for one key, as a process observed it. Only the end has the answer.
+// observation is the beginning or the end of a call for one key, as a process observed it. Only the end has
+// the answer.
 type observation struct {
-	Key     string         `json:"key"`
-	Process int            `json:"process"`
-	Unknown bool           `json:"unknown"` // the model does not have the call, or the entry, because another program wrote it
+	Key     string `json:"key"`
+	Process int    `json:"process"`
+	// the model does not have the call, or the entry, because another program wrote it
+	Unknown bool           `json:"unknown"`
 	Event   keytrace.Event `json:"event"`
 }
 
 // begin records the beginning of a call.
 func (r *recorder) begin(key string, fill func(o *observation)) *observation {
 	r.calls++
-	o := &observation{Key: key, Process: os.Getpid(), Event: keytrace.Event{Begin: true, ID: r.calls, At: r.clock.At(r.now()), Answer: "unknown"}}
+	o := &observation{Key: key, Process: os.Getpid(),
+		Event: keytrace.Event{Begin: true, ID: r.calls, At: r.clock.At(r.now()), Answer: "unknown"}}
 	fill(o)
 	r.emit(o)
 	return o
@@ -123,7 +127,8 @@ func claimAnswer(res *store.ClaimResult) string {
 	case res.Stolen:
 		return "stolen"
 	}
-	return [...]string{store.ClaimUnknown: "", store.Claimed: "claimed", store.ClaimInFlight: "inFlight", store.ClaimLeaseOver: "leaseOver",
+	return [...]string{store.ClaimUnknown: "", store.Claimed: "claimed", store.ClaimInFlight: "inFlight",
+		store.ClaimLeaseOver: "leaseOver",
 		store.ClaimCompleted: "completed", store.ClaimFailed: "failed"}[res.State]
 }
 
@@ -216,7 +221,8 @@ func (r *recorder) Delete(ctx context.Context, key string, token int64) error {
 	return err
 }
 
-// writeTraces writes the trace of each key, unless there is a call or an entry in it that the model does not have.
+// writeTraces writes the trace of each key, unless there is a call or an entry in it that the model does not
+// have.
 func writeTraces(tb testing.TB, all []observation, to *keytrace.Config) {
 	tb.Helper()
 	to.Name = tb.Name()
@@ -227,10 +233,12 @@ func writeTraces(tb testing.TB, all []observation, to *keytrace.Config) {
 	}
 }
 
-// traces returns the events of each key, with the answers at the beginnings of the calls, and numbers of calls that differ between processes.
+// traces returns the events of each key, with the answers at the beginnings of the calls, and numbers of
+// calls that differ between processes.
 func traces(all []observation) map[string][]*keytrace.Event {
 	type name struct{ process, call int }
-	begun, byKey, unknown := make(map[name]*keytrace.Event), make(map[string][]*keytrace.Event), make(map[string]bool)
+	begun, byKey, unknown := make(map[name]*keytrace.Event), make(map[string][]*keytrace.Event),
+		make(map[string]bool)
 	for i := range all {
 		o := &all[i]
 		e, n := &o.Event, name{o.Process, o.Event.ID}

@@ -14,11 +14,12 @@ import (
 	"testing"
 )
 
-// Traces of stores that keep the rules agree with the model, and those of each broken store contradict it, unless its fault is in
-// something that the model does not have.
+// Traces of stores that keep the rules agree with the model, and those of each broken store contradict it,
+// unless its fault is in something that the model does not have.
 func TestTracesOfBrokenStoresContradictTheModel(t *testing.T) {
 	dir := t.TempDir()
-	all := append(slices.DeleteFunc(brokenStores(), broken.byPartition), broken{name: "none", group: "Rule1_OneWinner"})
+	all := append(slices.DeleteFunc(brokenStores(), broken.byPartition),
+		broken{name: "none", group: "Rule1_OneWinner"})
 	for i, b := range all {
 		record(t, filepath.Join(dir, fmt.Sprintf("%03d", i)), b)
 	}
@@ -78,19 +79,27 @@ func contradictions(t *testing.T, dir string) map[string]bool {
 	return contradicted
 }
 
-// notInTheModel returns the broken stores whose fault is in something that the model does not have, or that a call does not return.
+// notInTheModel returns the broken stores whose fault is in something that the model does not have, or that a
+// call does not return.
 func notInTheModel() []string {
 	return []string{
 		// results, failures, sources, and the times of creation and of the last change
-		"the result is lost", "an omitted result is not noted", "an expired key keeps its result", "an expired key keeps the size of its result",
+		"the result is lost", "an omitted result is not noted", "an expired key keeps its result",
+		"an expired key keeps the size of its result",
 		"the failure is lost", "the failure is undated", "a completion keeps the failure before",
-		"a release without a failure forgets the one before", "an expired key keeps its failure", "a redriven key keeps its failure",
-		"the source is lost", "the time of creation is lost", "a settlement is undated", "a take-over resets the time of creation",
+		"a release without a failure forgets the one before", "an expired key keeps its failure",
+		"a redriven key keeps its failure",
+		"the source is lost", "the time of creation is lost", "a settlement is undated",
+		"a take-over resets the time of creation",
 		"an expired key keeps its age", "a mismatch leaves a trace",
 		// effects
-		"an effect is lost", "a late owner's effect commits", "an effect takes place again when its reply was lost",
-		"an effect's conditions are not checked", "an effect takes place in part", "a refused completion does not return the current entry",
-		// ClaimResult.ClaimableIn, lists, contexts, shared memory, a deletion after which the test reads the raw item
-		"the end of a lease is not reported", "a list is not filtered", "contexts are ignored", "entries are shared with callers", "TTL deletes locks",
+		"an effect is lost", "a late owner's effect commits",
+		"an effect takes place again when its reply was lost",
+		"an effect's conditions are not checked", "an effect takes place in part",
+		"a refused completion does not return the current entry",
+		// ClaimResult.ClaimableIn, lists, contexts, shared memory, a deletion after which the test reads the
+		// raw item
+		"the end of a lease is not reported", "a list is not filtered", "contexts are ignored",
+		"entries are shared with callers", "TTL deletes locks",
 	}
 }

@@ -18,16 +18,18 @@ import (
 	"github.com/idemsk/idemsk/internal/trace/keytrace"
 )
 
-// traceLogVariable is the environment variable of a process whose calls are traced: the time at which the test began in epoch
-// milliseconds, and the file to which all processes of the test append what they observe.
+// traceLogVariable is the environment variable of a process whose calls are traced: the time at which the
+// test began in epoch milliseconds, and the file to which all processes of the test append what they observe.
 const traceLogVariable = "IDEMSK_TRACE_LOG"
 
-// clockTolerance is the maximum difference between the clocks of a process and of its server on the same machine.
+// clockTolerance is the maximum difference between the clocks of a process and of its server on the same
+// machine.
 const clockTolerance = 10 * time.Millisecond
 
-// TraceProcesses returns an assignment of an environment variable for the processes of a test on one store, whose MaxClockSkew is skew.
-// With it, TracedProcess records their calls, also those of a process that is killed. At the end of the test the traces of the busiest keys
-// are written as those of Run. The assignment has no effect unless IDEMSK_TRACE_DIR names a folder.
+// TraceProcesses returns an assignment of an environment variable for the processes of a test on one store,
+// whose MaxClockSkew is skew. With it, TracedProcess records their calls, also those of a process that is
+// killed. At the end of the test the traces of the busiest keys are written as those of Run. The assignment
+// has no effect unless IDEMSK_TRACE_DIR names a folder.
 func TraceProcesses(tb testing.TB, skew time.Duration) (assignment string) {
 	tb.Helper()
 	dir := os.Getenv(keytrace.DirVariable)
@@ -40,13 +42,14 @@ func TraceProcesses(tb testing.TB, skew time.Duration) (assignment string) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		writeTraces(tb, ofBusiestKeys(all), &keytrace.Config{Dir: dir, Began: began, Skew: skew, Tolerance: clockTolerance})
+		writeTraces(tb, ofBusiestKeys(all),
+			&keytrace.Config{Dir: dir, Began: began, Skew: skew, Tolerance: clockTolerance})
 	})
 	return fmt.Sprintf("%s=%d %s", traceLogVariable, began.UnixMilli(), path)
 }
 
-// readObservations reads what the processes have observed. A line that is cut belongs to a call that a killed process did not begin, or did not see
-// the end of.
+// readObservations reads what the processes have observed. A line that is cut belongs to a call that a killed
+// process did not begin, or did not see the end of.
 func readObservations(path string) (all []observation, err error) {
 	text, err := os.ReadFile(path) //nolint:gosec // of the test that began the trace
 	for line := range bytes.Lines(text) {
@@ -58,20 +61,23 @@ func readObservations(path string) (all []observation, err error) {
 	return all, err
 }
 
-// ofBusiestKeys returns the observations of the keys that have the most, which are those that were taken over or tried again.
+// ofBusiestKeys returns the observations of the keys that have the most, which are those that were taken over
+// or tried again.
 func ofBusiestKeys(all []observation) []observation {
 	count := make(map[string]int)
 	for i := range all {
 		count[all[i].Key]++
 	}
-	keys := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) })
+	keys := slices.SortedFunc(maps.Keys(count),
+		func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) })
 	for _, key := range keys[min(len(keys), keytrace.MaxOfProcesses):] {
 		delete(count, key)
 	}
 	return slices.DeleteFunc(all, func(o observation) bool { return count[o.Key] == 0 })
 }
 
-// TracedProcess returns s, and in a process with the assignment of TraceProcesses a store that records the calls of s.
+// TracedProcess returns s, and in a process with the assignment of TraceProcesses a store that records the
+// calls of s.
 func TracedProcess[S fullStore](s S) (fullStore, error) {
 	text := os.Getenv(traceLogVariable)
 	if text == "" {
@@ -86,16 +92,19 @@ func TracedProcess[S fullStore](s S) (fullStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The lines of all processes are in an order in which the calls can have happened: the beginning of a call is written before it, its end after it.
-	r := &recorder{fullStore: s, now: time.Now, clock: keytrace.Clock(time.UnixMilli(began)), emit: func(o *observation) {
-		line, err := json.Marshal(o)
-		if err == nil {
-			_, err = log.Write(append([]byte("\n"), line...)) // first, so that a line that was cut has its own
-		}
-		if err != nil {
-			panic(err) // the trace would be wrong
-		}
-	}}
+	// The lines of all processes are in an order in which the calls can have happened: the beginning of a
+	// call is written before it, its end after it.
+	r := &recorder{fullStore: s, now: time.Now, clock: keytrace.Clock(time.UnixMilli(began)),
+		emit: func(o *observation) {
+			line, err := json.Marshal(o)
+			if err == nil {
+				// first, so that a line that was cut has its own
+				_, err = log.Write(append([]byte("\n"), line...))
+			}
+			if err != nil {
+				panic(err) // the trace would be wrong
+			}
+		}}
 	batcher, batched := any(s).(store.Batcher)
 	transactor, transactional := any(s).(store.Transactor)
 	ranger, ranges := any(s).(store.Ranger)

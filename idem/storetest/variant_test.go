@@ -16,8 +16,8 @@ import (
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// variant is a store that reads and writes in two steps, as a remote store does. Each of its rules can be replaced. With the
-// rules of package store it conforms.
+// variant is a store that reads and writes in two steps, as a remote store does. Each of its rules can be
+// replaced. With the rules of package store it conforms.
 type variant struct {
 	rules
 	clock *storetest.Clock
@@ -35,19 +35,21 @@ type rules struct {
 	mismatched func(entry *store.Entry)
 	shown      func(current store.Entry) store.Entry // in a refusal
 	fresh      func(req *store.ClaimRequest, now time.Time) store.Entry
-	judge      func(req *store.ClaimRequest, seen *store.Entry, now time.Time, skew time.Duration) (store.Verdict, store.ClaimResult)
-	asSeen     func(seen, now *store.Entry) bool // the condition of a take-over
-	take       func(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.Entry
-	holds      func(s *store.Settlement, seen *store.Entry) bool // the condition of a settlement
-	own        func(s *store.Settlement, seen *store.Entry) bool
-	settled    func(s *store.Settlement, seen *store.Entry, now time.Time) store.Entry
-	swept      func(entry *store.Entry, now time.Time) bool
-	matches    func(q store.ListQuery, entry *store.Entry, now time.Time) bool
-	deletes    func(entry *store.Entry, token int64) bool
-	copied     func(entry store.Entry) store.Entry
-	ended      func(ctx context.Context) error
-	looked     func(req *store.ClaimRequest, res store.ClaimResult) store.ClaimResult // the answer to a look at an existing key
-	touched    func(entry *store.Entry)                                               // by a look
+	judge      func(req *store.ClaimRequest, seen *store.Entry, now time.Time,
+		skew time.Duration) (store.Verdict, store.ClaimResult)
+	asSeen  func(seen, now *store.Entry) bool // the condition of a take-over
+	take    func(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.Entry
+	holds   func(s *store.Settlement, seen *store.Entry) bool // the condition of a settlement
+	own     func(s *store.Settlement, seen *store.Entry) bool
+	settled func(s *store.Settlement, seen *store.Entry, now time.Time) store.Entry
+	swept   func(entry *store.Entry, now time.Time) bool
+	matches func(q store.ListQuery, entry *store.Entry, now time.Time) bool
+	deletes func(entry *store.Entry, token int64) bool
+	copied  func(entry store.Entry) store.Entry
+	ended   func(ctx context.Context) error
+	// the answer to a look at an existing key
+	looked  func(req *store.ClaimRequest, res store.ClaimResult) store.ClaimResult
+	touched func(entry *store.Entry) // by a look
 	committing
 }
 
@@ -64,7 +66,10 @@ func goodRules() rules {
 		own:        store.OwnSettlement,
 		settled:    store.Settled,
 		swept:      func(entry *store.Entry, now time.Time) bool { return !now.Before(entry.Expiry) },
-		matches:    func(q store.ListQuery, entry *store.Entry, now time.Time) bool { return q.Matches(entry, now) },
+		matches: func(q store.ListQuery, entry *store.Entry,
+			now time.Time) bool {
+			return q.Matches(entry, now)
+		},
 		deletes:    func(entry *store.Entry, token int64) bool { return entry.Token == token },
 		copied:     deepCopy,
 		ended:      context.Context.Err,
@@ -88,7 +93,8 @@ func deepCopy(entry store.Entry) store.Entry {
 }
 
 func newVariant(r rules, skew time.Duration) *variant {
-	return &variant{rules: r, clock: storetest.NewClock(), skew: skew, recs: map[string]store.Entry{}, counts: map[string]int{}}
+	return &variant{rules: r, clock: storetest.NewClock(), skew: skew, recs: map[string]store.Entry{},
+		counts: map[string]int{}}
 }
 
 func (v *variant) harness() storetest.Harness {
@@ -191,7 +197,8 @@ func (v *variant) claim(req *store.ClaimRequest) store.ClaimResult {
 		v.gap(true)
 		entry := v.take(req, &seen, now)
 		if v.write(entry, func(now *store.Entry, found bool) bool { return found && v.asSeen(&seen, now) }) {
-			return store.ClaimResult{State: store.Claimed, Entry: v.copied(entry), Stolen: store.Stolen(&seen)}
+			return store.ClaimResult{State: store.Claimed, Entry: v.copied(entry),
+				Stolen: store.Stolen(&seen)}
 		}
 	}
 }

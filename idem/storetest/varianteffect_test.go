@@ -10,13 +10,20 @@ import (
 
 // committing are the replaceable rules for the effects of a variant.
 type committing struct {
-	refuses func(e *counted) bool                                                // whether a condition of the effect fails
-	commits func(e *counted, held bool) bool                                     // whether the effect takes place
-	partly  func(e *counted) bool                                                // whether it takes place before its conditions are checked
-	repeats bool                                                                 // whether it takes place again after a lost reply
-	free    func(s *store.Settlement, found bool) bool                           // the condition of a settlement that claims
-	refused func(s *store.Settlement, res store.ClaimResult) error               // the answer if that condition fails
-	fresh   func(s *store.Settlement, entry store.Entry) (rewritten store.Entry) // the entry that such a settlement writes
+	// whether a condition of the effect fails
+	refuses func(e *counted) bool
+	// whether the effect takes place
+	commits func(e *counted, held bool) bool
+	// whether it takes place before its conditions are checked
+	partly func(e *counted) bool
+	// whether it takes place again after a lost reply
+	repeats bool
+	// the condition of a settlement that claims
+	free func(s *store.Settlement, found bool) bool
+	// the answer if that condition fails
+	refused func(s *store.Settlement, res store.ClaimResult) error
+	// the entry that such a settlement writes
+	fresh func(s *store.Settlement, entry store.Entry) (rewritten store.Entry)
 }
 
 func goodCommits() committing {
@@ -25,8 +32,11 @@ func goodCommits() committing {
 		commits: func(_ *counted, held bool) bool { return held },
 		partly:  func(*counted) bool { return false },
 		free:    func(_ *store.Settlement, found bool) bool { return !found },
-		refused: func(_ *store.Settlement, res store.ClaimResult) error { return &store.ClaimRefusedError{Result: res} },
-		fresh:   func(_ *store.Settlement, entry store.Entry) store.Entry { return entry },
+		refused: func(_ *store.Settlement,
+			res store.ClaimResult) error {
+			return &store.ClaimRefusedError{Result: res}
+		},
+		fresh: func(_ *store.Settlement, entry store.Entry) store.Entry { return entry },
 	}
 }
 
@@ -46,8 +56,11 @@ func (*variant) NewEffect() store.Effect { return new(counted) }
 func (v *variant) effects() *storetest.Effects {
 	return &storetest.Effects{
 		Transactor: v,
-		Count:      func(t testing.TB, e store.Effect, name string) { mine(t, e).names = append(mine(t, e).names, name) },
-		Refuse:     func(t testing.TB, e store.Effect) { mine(t, e).refuse = true },
+		Count: func(t testing.TB, e store.Effect,
+			name string) {
+			mine(t, e).names = append(mine(t, e).names, name)
+		},
+		Refuse: func(t testing.TB, e store.Effect) { mine(t, e).refuse = true },
 		Read: func(_ testing.TB, name string) int {
 			v.mu.Lock()
 			defer v.mu.Unlock()
@@ -109,12 +122,19 @@ func effectRules() []broken {
 	breaking := func(how func(c *committing)) func(r *rules) { return func(r *rules) { how(&r.committing) } }
 	const effects, inserted = "Effects", "InsertedEffects"
 	return []broken{
-		{"an effect is lost", effects, breaking(func(c *committing) { c.commits = func(*counted, bool) bool { return false } }), true},
-		{"a late owner's effect commits", effects, breaking(func(c *committing) { c.commits = func(*counted, bool) bool { return true } }), true},
-		{"an effect takes place again when its reply was lost", effects, breaking(func(c *committing) { c.repeats = true }), true},
-		{"an effect's conditions are not checked", effects, breaking(func(c *committing) { c.refuses = func(*counted) bool { return false } }), true},
-		{"an effect takes place in part", effects, breaking(func(c *committing) { c.partly = func(e *counted) bool { return e.refuse } }), true},
-		{"an inserted completion takes an existing key", inserted, breaking(func(c *committing) { c.free = func(*store.Settlement, bool) bool { return true } }), true},
+		{"an effect is lost", effects, breaking(
+			func(c *committing) { c.commits = func(*counted, bool) bool { return false } }), true},
+		{"a late owner's effect commits", effects,
+			breaking(func(c *committing) { c.commits = func(*counted, bool) bool { return true } }), true},
+		{"an effect takes place again when its reply was lost", effects,
+			breaking(func(c *committing) { c.repeats = true }), true},
+		{"an effect's conditions are not checked", effects,
+			breaking(func(c *committing) { c.refuses = func(*counted) bool { return false } }), true},
+		{"an effect takes place in part", effects,
+			breaking(func(c *committing) { c.partly = func(e *counted) bool { return e.refuse } }), true},
+		{"an inserted completion takes an existing key", inserted,
+			breaking(func(c *committing) { c.free = func(*store.Settlement, bool) bool { return true } }),
+			true},
 		{"a refused completion is reported as done", inserted, breaking(func(c *committing) {
 			c.refused = func(*store.Settlement, store.ClaimResult) error { return nil }
 		}), true},
@@ -139,7 +159,11 @@ func effectRules() []broken {
 			}
 		}), true},
 		{"an inserted completion forgets its owner", inserted, breaking(func(c *committing) {
-			c.fresh = func(_ *store.Settlement, entry store.Entry) store.Entry { entry.Owner = "another owner"; return entry }
+			c.fresh = func(_ *store.Settlement,
+				entry store.Entry) store.Entry {
+				entry.Owner = "another owner"
+				return entry
+			}
 		}), true},
 	}
 }

@@ -17,7 +17,8 @@ const alarm = "AWS::CloudWatch::Alarm"
 
 func TestAlarms(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{
-		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "maxLag": 5000, "maxAge": "1h", "maxInProgress": "30m", "timeout": "2m",
+		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "maxLag": 5000, "maxAge": "1h",
+		"maxInProgress": "30m", "timeout": "2m",
 	}))
 	type one struct {
 		namespace, metric, statistic, dimension string
@@ -28,8 +29,10 @@ func TestAlarms(t *testing.T) {
 	for id, a := range tpl.of(alarm) {
 		name := strings.TrimPrefix(hash.ReplaceAllString(id, ""), "ConsumerAlarm")
 		got[name] = one{
-			a["Namespace"].(string), a["MetricName"].(string), a["Statistic"].(string), at(t, a, "Dimensions", 0, "Name").(string),
-			a["Threshold"].(float64), int(a["DatapointsToAlarm"].(float64)), int(a["EvaluationPeriods"].(float64)),
+			a["Namespace"].(string), a["MetricName"].(string), a["Statistic"].(string),
+			at(t, a, "Dimensions", 0, "Name").(string),
+			a["Threshold"].(float64), int(a["DatapointsToAlarm"].(float64)),
+			int(a["EvaluationPeriods"].(float64)),
 		}
 		equal(t, name+": comparison", a["ComparisonOperator"], "GreaterThanOrEqualToThreshold")
 		equal(t, name+": nothing happened", a["TreatMissingData"], "notBreaching")
@@ -41,9 +44,11 @@ func TestAlarms(t *testing.T) {
 	}
 	const own, lambda = "idemsk", "AWS/Lambda"
 	for name, want := range map[string]one{
-		"DeadLetters":      {"AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", "QueueName", 1, 1, 1},
-		"DeadLettered":     {own, "DeadLettered", "Sum", "FunctionName", 1, 1, 1},
-		"OnFailure":        {"AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", "QueueName", 1, 1, 1},
+		"DeadLetters": {"AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", "QueueName", 1, 1,
+			1},
+		"DeadLettered": {own, "DeadLettered", "Sum", "FunctionName", 1, 1, 1},
+		"OnFailure": {"AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", "QueueName", 1, 1,
+			1},
 		"Lag":              {lambda, "OffsetLag", "Maximum", "FunctionName", 5000, 15, 15},
 		"Errors":           {lambda, "Errors", "Sum", "FunctionName", 1, 3, 9},
 		"Throttles":        {lambda, "Throttles", "Sum", "FunctionName", 1, 3, 5},
@@ -63,22 +68,27 @@ func TestAlarms(t *testing.T) {
 		delete(got, name)
 	}
 	for name := range got {
-		t.Errorf("there is another alarm, %s: docs/operations.md must explain it, and this test name it", name)
+		t.Errorf("there is another alarm, %s: docs/operations.md must explain it, and this test name it",
+			name)
 	}
 }
 
-// A partition that is stuck makes one datapoint in a timeout: the alarms of invocations look back on enough of them, and further,
-// as Lambda dates Errors and Duration at the beginning of an invocation.
+// A partition that is stuck makes one datapoint in a timeout: the alarms of invocations look back on enough
+// of them, and further, as Lambda dates Errors and Duration at the beginning of an invocation.
 func TestAlarmsOfLongInvocations(t *testing.T) {
 	type window struct{ of, in float64 }
 	for timeout, want := range map[time.Duration]map[string]window{
-		time.Minute:      {"Errors": {3, 5}, "Duration": {2, 5}, "RecordAge": {3, 15}, "StoreDown": {3, 5}, "OutboxAge": {3, 5}},
-		14 * time.Minute: {"Errors": {3, 57}, "Duration": {2, 43}, "RecordAge": {3, 57}, "StoreDown": {3, 57}, "OutboxAge": {3, 57}},
+		time.Minute: {"Errors": {3, 5}, "Duration": {2, 5}, "RecordAge": {3, 15}, "StoreDown": {3, 5},
+			"OutboxAge": {3, 5}},
+		14 * time.Minute: {"Errors": {3, 57}, "Duration": {2, 43}, "RecordAge": {3, 57}, "StoreDown": {3, 57},
+			"OutboxAge": {3, 57}},
 	} {
-		tpl := synthesise(t, plain(t, withOutbox(t, values{"timeout": timeout.String(), "relayTimeout": timeout.String()})))
+		tpl := synthesise(t, plain(t, withOutbox(t,
+			values{"timeout": timeout.String(), "relayTimeout": timeout.String()})))
 		for name, w := range want {
 			a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
-			equal(t, "timeout "+timeout.String()+", "+name, []any{a["DatapointsToAlarm"], a["EvaluationPeriods"]}, []float64{w.of, w.in})
+			equal(t, "timeout "+timeout.String()+", "+name,
+				[]any{a["DatapointsToAlarm"], a["EvaluationPeriods"]}, []float64{w.of, w.in})
 		}
 		for id, a := range tpl.of(alarm) {
 			of, in := a["DatapointsToAlarm"].(float64), a["EvaluationPeriods"].(float64)
@@ -103,16 +113,19 @@ func invocation(a values) bool {
 func TestAlarmOfFailingOpen(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"storeDown": "open"}))
 	a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarmFailedOpen")]
-	equal(t, "it", []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"], a["DatapointsToAlarm"], a["EvaluationPeriods"]},
+	equal(t, "it", []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"],
+		a["DatapointsToAlarm"], a["EvaluationPeriods"]},
 		[]any{"idemsk", "FailedOpen", "Sum", 1, 1, 1})
-	equal(t, "where to read on", strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, FailedOpen."), true)
+	equal(t, "where to read on", strings.Contains(a["AlarmDescription"].(string),
+		"docs/operations.md, FailedOpen."), true)
 }
 
 // The texts hold for both ways to complete: what was enlisted is committed with its completion or not at all.
 func TestAlarmDescriptionsDependOnTheMode(t *testing.T) {
 	tpl := synthesise(t, plain(t))
 	for name, says := range map[string][2]string{
-		"Fenced":           {"(atomic mode) were not committed", "any other effect may have taken place twice"},
+		"Fenced": {"(atomic mode) were not committed",
+			"any other effect may have taken place twice"},
 		"CompletionFailed": {"(atomic mode) take place once", "any other effect takes place again"},
 	} {
 		text := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]["AlarmDescription"].(string)
@@ -202,7 +215,8 @@ type widget struct {
 func widgets(t *testing.T, tpl template) []widget {
 	t.Helper()
 	var body strings.Builder
-	for _, part := range at(t, tpl.one(t, "AWS::CloudWatch::Dashboard"), "DashboardBody", "Fn::Join", 1).([]any) {
+	for _, part := range at(t, tpl.one(t, "AWS::CloudWatch::Dashboard"), "DashboardBody", "Fn::Join",
+		1).([]any) {
 		if s, ok := part.(string); ok {
 			body.WriteString(s)
 		} else {
@@ -228,9 +242,12 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"AWS/Lambda OffsetLag", "AWS/Lambda Invocations", "AWS/Lambda Errors", "AWS/Lambda Throttles", "AWS/Lambda Duration",
-		"AWS/SQS ApproximateNumberOfMessagesVisible", "AWS/DynamoDB WriteThrottleEvents", "AWS/DynamoDB ConsumedWriteCapacityUnits",
-		"idemsk Executed", "idemsk Replayed", "idemsk DeadLettered", "idemsk Fenced", "idemsk CompletionFailed", "idemsk RecordAge",
+		"AWS/Lambda OffsetLag", "AWS/Lambda Invocations", "AWS/Lambda Errors", "AWS/Lambda Throttles",
+		"AWS/Lambda Duration",
+		"AWS/SQS ApproximateNumberOfMessagesVisible", "AWS/DynamoDB WriteThrottleEvents",
+		"AWS/DynamoDB ConsumedWriteCapacityUnits",
+		"idemsk Executed", "idemsk Replayed", "idemsk DeadLettered", "idemsk Fenced",
+		"idemsk CompletionFailed", "idemsk RecordAge",
 	} {
 		if !shown[want] {
 			t.Errorf("the dashboard does not show %s", want)
@@ -256,12 +273,14 @@ func TestAlarmActions(t *testing.T) {
 		tpl := synthesise(t, plain(t, values{"alarmEmail": "oncall@example.com"}))
 		equal(t, "actions", actions(tpl), []values{tpl.ref(t, "ConsumerAlarmTopic")})
 		subscription := tpl.one(t, "AWS::SNS::Subscription")
-		equal(t, "address", []any{subscription["Protocol"], subscription["Endpoint"]}, []string{"email", "oncall@example.com"})
+		equal(t, "address", []any{subscription["Protocol"], subscription["Endpoint"]},
+			[]string{"email", "oncall@example.com"})
 		effects := make(map[string]string)
 		for _, s := range at(t, tpl.one(t, "AWS::SNS::TopicPolicy"), "PolicyDocument", "Statement").([]any) {
 			effects[at(t, s, "Sid").(string)] = at(t, s, "Effect").(string)
 		}
-		equal(t, "policy", effects, map[string]string{"AllowPublishThroughSSLOnly": "Deny", "Alarms": "Allow"})
+		equal(t, "policy", effects, map[string]string{"AllowPublishThroughSSLOnly": "Deny",
+			"Alarms": "Allow"})
 	})
 	t.Run("both", func(t *testing.T) {
 		tpl := synthesise(t, plain(t, values{"alarmEmail": "oncall@example.com", "alarmTopicArn": given}))

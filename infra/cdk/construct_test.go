@@ -24,7 +24,8 @@ func newTeamStack(t *testing.T, region string) awscdk.Stack {
 
 func teamProps(t *testing.T) *consumer.Props {
 	t.Helper()
-	return &consumer.Props{CodeDir: codeDir(t), ClusterARN: cluster, Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "ledger"}
+	return &consumer.Props{CodeDir: codeDir(t), ClusterARN: cluster,
+		Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "ledger"}
 }
 
 func TestTwoConsumersInOneStack(t *testing.T) {
@@ -40,14 +41,16 @@ func TestTwoConsumersInOneStack(t *testing.T) {
 	equal(t, "tables", len(tpl.of(globalTable)), 2)
 }
 
-// A cluster that is made in the same app is a token: its topics' and groups' ARNs are worked out when it is deployed.
+// A cluster that is made in the same app is a token: its topics' and groups' ARNs are worked out when it is
+// deployed.
 func TestClusterOfTheSameApp(t *testing.T) {
 	st := newTeamStack(t, "")
 	props := teamProps(t)
 	props.ClusterARN = *awscdk.Fn_ImportValue(jsii.String("cluster"))
 	consumer.New(st, "Ledger", props)
 	parts := func(i int) values {
-		return values{"Fn::Select": []any{i, values{"Fn::Split": []any{":cluster/", values{"Fn::ImportValue": "cluster"}}}}}
+		return values{"Fn::Select": []any{i,
+			values{"Fn::Split": []any{":cluster/", values{"Fn::ImportValue": "cluster"}}}}}
 	}
 	want := values{"Fn::Join": []any{"", []any{parts(0), ":topic/", parts(1), "/payments"}}}
 	for _, s := range statements(t, templateOf(t, st)) {
@@ -86,7 +89,8 @@ func TestCustomerKeyNeedsARegion(t *testing.T) {
 	props.EncryptionKey = awskms.Key_FromKeyArn(st, jsii.String("Key"), jsii.String(kmsKey))
 	defer func() {
 		err, _ := recover().(error)
-		if err == nil || !strings.Contains(err.Error(), `EncryptionKey is "`+kmsKey+`": want a stack whose StackProps.Env names the region`) {
+		if err == nil || !strings.Contains(err.Error(),
+			`EncryptionKey is "`+kmsKey+`": want a stack whose StackProps.Env names the region`) {
 			t.Errorf("New panicked with %v", err)
 		}
 	}()

@@ -23,7 +23,8 @@ func TestEventSource(t *testing.T) {
 				"MaximumRecordAgeInSeconds":           -1,
 				"ProvisionedPollerConfig":             values{"MinimumPollers": 1, "MaximumPollers": 10},
 				"LoggingConfig":                       values{"SystemLogLevel": "INFO"},
-				"MetricsConfig":                       values{"Metrics": []string{"EventCount", "ErrorCount", "KafkaMetrics"}},
+				"MetricsConfig": values{"Metrics": []string{"EventCount", "ErrorCount",
+					"KafkaMetrics"}},
 			})
 		})
 	}
@@ -31,15 +32,19 @@ func TestEventSource(t *testing.T) {
 
 func TestEventSourceDependsOnItsPermissions(t *testing.T) {
 	tpl := synthesise(t, plain(t))
-	equal(t, "depends on", at(t, tpl["Resources"], tpl.id(t, "ConsumerEventSource"), "DependsOn"), []string{tpl.id(t, "ConsumerRoleDefaultPolicy")})
+	equal(t, "depends on", at(t, tpl["Resources"], tpl.id(t, "ConsumerEventSource"), "DependsOn"),
+		[]string{tpl.id(t, "ConsumerRoleDefaultPolicy")})
 }
 
 func TestEventSourceSettings(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{
-		"batchSize": 500, "batchWindow": "5s", "startingPosition": "2026-11-21T06:00:00Z", "pollersMin": 2, "pollersMax": 8, "pollerGroup": "ledger",
-		"pollerLog": "DEBUG", "retries": 20, "retryDelay": "500ms", "maxRecordAge": "24h", "keepBatches": true, "onFailure": "topic:payments-dlt",
+		"batchSize": 500, "batchWindow": "5s", "startingPosition": "2026-11-21T06:00:00Z", "pollersMin": 2,
+		"pollersMax": 8, "pollerGroup": "ledger",
+		"pollerLog": "DEBUG", "retries": 20, "retryDelay": "500ms", "maxRecordAge": "24h",
+		"keepBatches": true, "onFailure": "topic:payments-dlt",
 		"filters":        `[{"value":{"kind":["payment"]}},{"value":{"kind":["refund"]}}]`,
-		"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments", "schemaValidate": "key,value",
+		"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments",
+		"schemaValidate": "key,value",
 	}))
 	equal(t, "the event source", tpl.one(t, eventSource), values{
 		"FunctionName":     tpl.ref(t, "ConsumerAlias"),
@@ -52,32 +57,41 @@ func TestEventSourceSettings(t *testing.T) {
 		"MaximumRetryAttempts":       20,
 		"MaximumRecordAgeInSeconds":  86400,
 		"DestinationConfig":          values{"OnFailure": values{"Destination": "kafka://payments-dlt"}},
-		"ProvisionedPollerConfig":    values{"MinimumPollers": 2, "MaximumPollers": 8, "PollerGroupName": "ledger"},
-		"LoggingConfig":              values{"SystemLogLevel": "DEBUG"},
-		"MetricsConfig":              values{"Metrics": []string{"EventCount", "ErrorCount", "KafkaMetrics"}},
-		"FilterCriteria":             values{"Filters": []values{{"Pattern": `{"value":{"kind":["payment"]}}`}, {"Pattern": `{"value":{"kind":["refund"]}}`}}},
-		"AmazonManagedKafkaEventSourceConfig": values{"ConsumerGroupId": "payments-ledger", "SchemaRegistryConfig": values{
-			"SchemaRegistryURI": "arn:aws:glue:eu-central-1:111122223333:registry/payments", "EventRecordFormat": "JSON",
-			"SchemaValidationConfigs": []values{{"Attribute": "KEY"}, {"Attribute": "VALUE"}},
-		}},
+		"ProvisionedPollerConfig": values{"MinimumPollers": 2, "MaximumPollers": 8,
+			"PollerGroupName": "ledger"},
+		"LoggingConfig": values{"SystemLogLevel": "DEBUG"},
+		"MetricsConfig": values{"Metrics": []string{"EventCount", "ErrorCount", "KafkaMetrics"}},
+		"FilterCriteria": values{"Filters": []values{{"Pattern": `{"value":{"kind":["payment"]}}`},
+			{"Pattern": `{"value":{"kind":["refund"]}}`}}},
+		"AmazonManagedKafkaEventSourceConfig": values{"ConsumerGroupId": "payments-ledger",
+			"SchemaRegistryConfig": values{
+				"SchemaRegistryURI":       "arn:aws:glue:eu-central-1:111122223333:registry/payments",
+				"EventRecordFormat":       "JSON",
+				"SchemaValidationConfigs": []values{{"Attribute": "KEY"}, {"Attribute": "VALUE"}},
+			}},
 	})
 }
 
 func TestEventSourceFailureDestination(t *testing.T) {
 	for setting, want := range map[string]func(tpl template) any{
-		"queue":                   func(tpl template) any { return tpl.getAtt(t, "ConsumerOnFailure", "Arn") },
+		"queue": func(
+			tpl template) any {
+			return tpl.getAtt(t, "ConsumerOnFailure", "Arn")
+		},
 		"arn:aws:s3:::given-up":   func(template) any { return "arn:aws:s3:::given-up" },
 		"topic:payments-given-up": func(template) any { return "kafka://payments-given-up" },
 	} {
 		t.Run(setting, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, values{"onFailure": setting, "retries": 10, "retryDelay": "500ms"}))
-			equal(t, "the destination", at(t, tpl.one(t, eventSource), "DestinationConfig", "OnFailure", "Destination"), want(tpl))
+			equal(t, "the destination", at(t, tpl.one(t, eventSource), "DestinationConfig", "OnFailure",
+				"Destination"), want(tpl))
 		})
 	}
 }
 
 func TestAuthentication(t *testing.T) {
-	self := values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096,b-2.example.com:9096", "secretArn": secret}
+	self := values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096,b-2.example.com:9096",
+		"secretArn": secret}
 	vpc := values{"brokerSubnets": "subnet-1", "brokerSecurityGroups": "sg-1"}
 	access := func(pairs ...string) []values {
 		var list []values
@@ -91,16 +105,23 @@ func TestAuthentication(t *testing.T) {
 		settings []values
 		want     []values
 	}{
-		"MSK, IAM":             {nil, nil},
-		"MSK, SCRAM":           {[]values{{"auth": "scram-sha-512", "secretArn": secret}}, access("SASL_SCRAM_512_AUTH", secret)},
-		"MSK, mTLS":            {[]values{{"auth": "mtls", "secretArn": secret}}, access("CLIENT_CERTIFICATE_TLS_AUTH", secret)},
-		"MSK, none":            {[]values{{"auth": "none"}}, nil},
-		"self-managed, SCRAM":  {[]values{self}, access("SASL_SCRAM_512_AUTH", secret)},
-		"self-managed, weaker": {[]values{self, {"auth": "scram-sha-256"}}, access("SASL_SCRAM_256_AUTH", secret)},
-		"self-managed, PLAIN, private CA, VPC": {[]values{self, vpc, {"auth": "plain", "caSecretArn": secret}},
-			access(append([]string{"BASIC_AUTH", secret, "SERVER_ROOT_CA_CERTIFICATE", secret}, network...)...)},
-		"self-managed, mTLS":           {[]values{self, {"auth": "mtls"}}, access("CLIENT_CERTIFICATE_TLS_AUTH", secret)},
-		"self-managed, none, in a VPC": {[]values{self, vpc, {"auth": "none", "secretArn": nil}}, access(network...)},
+		"MSK, IAM": {nil, nil},
+		"MSK, SCRAM": {[]values{{"auth": "scram-sha-512", "secretArn": secret}},
+			access("SASL_SCRAM_512_AUTH", secret)},
+		"MSK, mTLS": {[]values{{"auth": "mtls", "secretArn": secret}},
+			access("CLIENT_CERTIFICATE_TLS_AUTH", secret)},
+		"MSK, none":           {[]values{{"auth": "none"}}, nil},
+		"self-managed, SCRAM": {[]values{self}, access("SASL_SCRAM_512_AUTH", secret)},
+		"self-managed, weaker": {[]values{self, {"auth": "scram-sha-256"}},
+			access("SASL_SCRAM_256_AUTH", secret)},
+		"self-managed, PLAIN, private CA, VPC": {[]values{self, vpc,
+			{"auth": "plain", "caSecretArn": secret}},
+			access(append([]string{"BASIC_AUTH", secret, "SERVER_ROOT_CA_CERTIFICATE", secret},
+				network...)...)},
+		"self-managed, mTLS": {[]values{self, {"auth": "mtls"}},
+			access("CLIENT_CERTIFICATE_TLS_AUTH", secret)},
+		"self-managed, none, in a VPC": {[]values{self, vpc, {"auth": "none", "secretArn": nil}},
+			access(network...)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := synthesise(t, plain(t, c.settings...)).one(t, eventSource)
@@ -110,9 +131,11 @@ func TestAuthentication(t *testing.T) {
 			}
 			equal(t, "access", got, want)
 			if source["SelfManagedEventSource"] != nil {
-				equal(t, "brokers", at(t, source, "SelfManagedEventSource", "Endpoints", "KafkaBootstrapServers"),
+				equal(t, "brokers", at(t, source, "SelfManagedEventSource", "Endpoints",
+					"KafkaBootstrapServers"),
 					[]string{"b-1.example.com:9096", "b-2.example.com:9096"})
-				equal(t, "group", source["SelfManagedKafkaEventSourceConfig"], values{"ConsumerGroupId": "payments-ledger"})
+				equal(t, "group", source["SelfManagedKafkaEventSourceConfig"],
+					values{"ConsumerGroupId": "payments-ledger"})
 				equal(t, "cluster", source["EventSourceArn"], nil)
 			}
 		})
@@ -126,8 +149,9 @@ func TestPartialFailuresAreOneSetting(t *testing.T) {
 		want     msk.Failures
 		types    any
 	}{
-		"by default":        {nil, msk.FailPartial, []string{"ReportBatchItemFailures"}},
-		"partial":           {values{"failures": "partial"}, msk.FailPartial, []string{"ReportBatchItemFailures"}},
+		"by default": {nil, msk.FailPartial, []string{"ReportBatchItemFailures"}},
+		"partial": {values{"failures": "partial"}, msk.FailPartial,
+			[]string{"ReportBatchItemFailures"}},
 		"batch":             {values{"failures": "batch"}, msk.FailBatch, nil},
 		"on demand pollers": {values{"onDemand": true}, msk.FailBatch, nil},
 	} {
@@ -142,7 +166,8 @@ func TestPartialFailuresAreOneSetting(t *testing.T) {
 func TestOnDemandPollersOmitUnsupportedProperties(t *testing.T) {
 	source := synthesise(t, plain(t, values{"onDemand": "true"})).one(t, eventSource)
 	for _, property := range []string{
-		"ProvisionedPollerConfig", "FunctionResponseTypes", "BisectBatchOnFunctionError", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds",
+		"ProvisionedPollerConfig", "FunctionResponseTypes", "BisectBatchOnFunctionError",
+		"MaximumRetryAttempts", "MaximumRecordAgeInSeconds",
 		"LoggingConfig", "MetricsConfig", "DestinationConfig",
 	} {
 		equal(t, property, source[property], nil)
@@ -153,19 +178,24 @@ func TestEachTopicHasAnEventSource(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"topics": "payments,refunds=refunds-ledger"}))
 	groups := make(map[string]string)
 	for _, source := range tpl.of(eventSource) {
-		groups[at(t, source, "Topics", 0).(string)] = at(t, source, "AmazonManagedKafkaEventSourceConfig", "ConsumerGroupId").(string)
+		groups[at(t, source, "Topics", 0).(string)] = at(t, source, "AmazonManagedKafkaEventSourceConfig",
+			"ConsumerGroupId").(string)
 	}
-	equal(t, "groups by topic", groups, map[string]string{"payments": "payments-ledger", "refunds": "refunds-ledger"})
+	equal(t, "groups by topic", groups, map[string]string{"payments": "payments-ledger",
+		"refunds": "refunds-ledger"})
 	equal(t, "namespace", config(t, tpl).Records.Namespace, "payments-ledger")
 	tpl.id(t, "ConsumerEventSource") // the first one's ID is what it was before there was a second
 }
 
 func TestConfluentRegistry(t *testing.T) {
 	source := synthesise(t, plain(t, values{
-		"schemaRegistry": "https://registry.example.com", "schemaRegistrySecretArn": secret, "schemaFormat": "source",
+		"schemaRegistry": "https://registry.example.com", "schemaRegistrySecretArn": secret,
+		"schemaFormat": "source",
 	})).one(t, eventSource)
-	equal(t, "the registry", at(t, source, "AmazonManagedKafkaEventSourceConfig", "SchemaRegistryConfig"), values{
-		"SchemaRegistryURI": "https://registry.example.com", "EventRecordFormat": "SOURCE",
-		"SchemaValidationConfigs": []values{{"Attribute": "VALUE"}}, "AccessConfigs": []values{{"Type": "BASIC_AUTH", "URI": secret}},
-	})
+	equal(t, "the registry", at(t, source, "AmazonManagedKafkaEventSourceConfig", "SchemaRegistryConfig"),
+		values{
+			"SchemaRegistryURI": "https://registry.example.com", "EventRecordFormat": "SOURCE",
+			"SchemaValidationConfigs": []values{{"Attribute": "VALUE"}},
+			"AccessConfigs":           []values{{"Type": "BASIC_AUTH", "URI": secret}},
+		})
 }

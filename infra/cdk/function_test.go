@@ -25,7 +25,8 @@ func variables(t *testing.T, tpl template) values {
 	return at(t, tpl.one(t, function), "Environment", "Variables").(values)
 }
 
-// config reads the environment as the function does, with something in place of what only CloudFormation knows.
+// config reads the environment as the function does, with something in place of what only CloudFormation
+// knows.
 func config(t *testing.T, tpl template) lambda.Config {
 	t.Helper()
 	env := variables(t, tpl)
@@ -56,7 +57,8 @@ func TestFunction(t *testing.T) {
 	equal(t, "reserved concurrency", f["ReservedConcurrentExecutions"], nil)
 	equal(t, "tracing", f["TracingConfig"], nil)
 	equal(t, "VPC", f["VpcConfig"], nil)
-	equal(t, "log", f["LoggingConfig"], values{"ApplicationLogLevel": "INFO", "LogFormat": "JSON", "LogGroup": tpl.ref(t, "ConsumerLogs")})
+	equal(t, "log", f["LoggingConfig"], values{"ApplicationLogLevel": "INFO", "LogFormat": "JSON",
+		"LogGroup": tpl.ref(t, "ConsumerLogs")})
 	group := tpl.one(t, "AWS::Logs::LogGroup")
 	equal(t, "log retention", group["RetentionInDays"], 30)
 	equal(t, "alias", tpl.one(t, alias)["Name"], "live")
@@ -70,19 +72,25 @@ func TestFunction(t *testing.T) {
 	equal(t, "namespace", cfg.Records.Namespace, "payments-ledger")
 	equal(t, "failures", cfg.Failures, msk.FailPartial)
 	equal(t, "engine", cfg.Engine, idem.Config{
-		Lease: idem.Defaults().Lease, Retention: idem.Defaults().Retention, MaxAttempts: idem.Defaults().MaxAttempts,
-		RetryDelay: idem.Defaults().RetryDelay, OutageFailures: idem.Defaults().OutageFailures,
-		MaxResult: idem.Defaults().MaxResult, DeadlineMargin: idem.Defaults().DeadlineMargin, CommitWindow: idem.Defaults().CommitWindow,
+		Lease: idem.Defaults().Lease, Retention: idem.Defaults().Retention,
+		MaxAttempts: idem.Defaults().MaxAttempts,
+		RetryDelay:  idem.Defaults().RetryDelay, OutageFailures: idem.Defaults().OutageFailures,
+		MaxResult: idem.Defaults().MaxResult, DeadlineMargin: idem.Defaults().DeadlineMargin,
+		CommitWindow: idem.Defaults().CommitWindow,
 	})
 }
 
 func TestFunctionSettings(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{
-		"architecture": "x86_64", "timeout": "5m", "memory": 1024, "reservedConcurrency": 20, "tracing": true, "logLevel": "WARN",
-		"logRetentionDays": 90, "namespace": "ledger", "key": "json:$.id,$.account", "fingerprint": "none", "order": "key",
-		"missingKey": "process", "keyScope": "namespace", "storeDown": "open", "hashKeys": true, "concurrency": 64, "lease": "1m30s", "maxClockSkew": "250ms",
-		"wait": "0", "retention": "336h", "maxAttempts": 3, "retryDelay": "0", "outageFailures": "off", "outageLimit": "12h",
-		"maxResult": 0, "deadlineMargin": "1s", "batching": false, "claim": "key", "commitWindow": 16,
+		"architecture": "x86_64", "timeout": "5m", "memory": 1024, "reservedConcurrency": 20, "tracing": true,
+		"logLevel":         "WARN",
+		"logRetentionDays": 90, "namespace": "ledger", "key": "json:$.id,$.account", "fingerprint": "none",
+		"order":      "key",
+		"missingKey": "process", "keyScope": "namespace", "storeDown": "open", "hashKeys": true,
+		"concurrency": 64, "lease": "1m30s", "maxClockSkew": "250ms",
+		"wait": "0", "retention": "336h", "maxAttempts": 3, "retryDelay": "0", "outageFailures": "off",
+		"outageLimit": "12h",
+		"maxResult":   0, "deadlineMargin": "1s", "batching": false, "claim": "key", "commitWindow": 16,
 		"environment": `{"BANK_URL":"https://bank.example"}`, "kmsKeyArn": kmsKey,
 	}))
 	f := tpl.one(t, function)
@@ -104,59 +112,75 @@ func TestFunctionSettings(t *testing.T) {
 	equal(t, "missing key", cfg.Records.MissingKey, kafka.Process)
 	equal(t, "concurrency", cfg.Records.Concurrency, 64)
 	equal(t, "skew", cfg.MaxClockSkew, 250*time.Millisecond)
-	equal(t, "key and fingerprint", []any{variables(t, tpl)["IDEMSK_KEY"], variables(t, tpl)["IDEMSK_FINGERPRINT"]}, []string{"json:$.id,$.account", "none"})
+	equal(t, "key and fingerprint", []any{variables(t, tpl)["IDEMSK_KEY"],
+		variables(t, tpl)["IDEMSK_FINGERPRINT"]}, []string{"json:$.id,$.account", "none"})
 	equal(t, "engine", cfg.Engine, idem.Config{
-		Lease: 90 * time.Second, Retention: 336 * time.Hour, MaxAttempts: 3, RetryDelay: -1, OutageFailures: -1, OutageLimit: 12 * time.Hour,
+		Lease: 90 * time.Second, Retention: 336 * time.Hour, MaxAttempts: 3, RetryDelay: -1,
+		OutageFailures: -1, OutageLimit: 12 * time.Hour,
 		MaxResult: -1, DeadlineMargin: time.Second, Wait: -1,
 		HashKeys: true, StoreDown: idem.FailOpen, CommitWindow: 16, Unbatched: true,
 	})
 }
 
-// With claims by partition the function gets the mode, and an alarm watches what the mode requires of the topics.
+// With claims by partition the function gets the mode, and an alarm watches what the mode requires of the
+// topics.
 func TestClaimByPartition(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"claim": "partition"}))
 	cfg := config(t, tpl)
 	equal(t, "claims by partition", cfg.Engine.ClaimByPartition, true)
 	a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarmKeysInTwoPartitions")]
-	equal(t, "alarm", []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"], a["DatapointsToAlarm"], a["EvaluationPeriods"]},
+	equal(t, "alarm", []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"],
+		a["DatapointsToAlarm"], a["EvaluationPeriods"]},
 		[]any{"idemsk", "KeysInTwoPartitions", "Sum", 1, 1, 1})
-	equal(t, "where to read on", strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, KeysInTwoPartitions."), true)
+	equal(t, "where to read on", strings.Contains(a["AlarmDescription"].(string),
+		"docs/operations.md, KeysInTwoPartitions."), true)
 }
 
 func TestCanary(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{"canary": "10-percent-5-minutes"}))
 	group := tpl.one(t, "AWS::CodeDeploy::DeploymentGroup")
-	equal(t, "configuration", group["DeploymentConfigName"], "CodeDeployDefault.LambdaCanary10Percent5Minutes")
+	equal(t, "configuration", group["DeploymentConfigName"],
+		"CodeDeployDefault.LambdaCanary10Percent5Minutes")
 	equal(t, "rollback", group["AutoRollbackConfiguration"], values{
-		"Enabled": true, "Events": []string{"DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_REQUEST", "DEPLOYMENT_STOP_ON_ALARM"},
+		"Enabled": true, "Events": []string{"DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_REQUEST",
+			"DEPLOYMENT_STOP_ON_ALARM"},
 	})
 	equal(t, "alarms", at(t, group, "AlarmConfiguration", "Alarms"), []values{
-		{"Name": tpl.ref(t, "ConsumerAlarmErrors")}, {"Name": tpl.ref(t, "ConsumerAlarmCompletionFailed")}, {"Name": tpl.ref(t, "ConsumerAlarmDeadLettered")},
+		{"Name": tpl.ref(t, "ConsumerAlarmErrors")}, {"Name": tpl.ref(t, "ConsumerAlarmCompletionFailed")},
+		{"Name": tpl.ref(t, "ConsumerAlarmDeadLettered")},
 		{"Name": tpl.ref(t, "ConsumerAlarmHandlerDown")},
 	})
-	// What is up for as long as dead letters wait would take back the very version that they could be redriven to.
+	// What is up for as long as dead letters wait would take back the very version that they could be
+	// redriven to.
 	for id, a := range tpl.of(alarm) {
 		if strings.Contains(text(at(t, group, "AlarmConfiguration", "Alarms")), id) {
 			equal(t, id+": is it a queue's", a["Namespace"] == "AWS/SQS", false)
 		}
 	}
-	equal(t, "the alias is moved by CodeDeploy", at(t, tpl["Resources"], tpl.id(t, "ConsumerAlias"), "UpdatePolicy", "CodeDeployLambdaAliasUpdate") != nil, true)
+	equal(t, "the alias is moved by CodeDeploy",
+		at(t, tpl["Resources"], tpl.id(t, "ConsumerAlias"), "UpdatePolicy",
+			"CodeDeployLambdaAliasUpdate") != nil, true)
 }
 
 func TestFunctionInAVPC(t *testing.T) {
 	network := values{
-		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0,subnet-0123456789abcdef1", "availabilityZones": "eu-central-1a,eu-central-1b",
-		"securityGroups": "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0,rtb-0123456789abcdef1", "vpcEndpoints": true, "tracing": true,
+		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0,subnet-0123456789abcdef1",
+		"availabilityZones": "eu-central-1a,eu-central-1b",
+		"securityGroups":    "sg-0123456789abcdef0",
+		"routeTables":       "rtb-0123456789abcdef0,rtb-0123456789abcdef1", "vpcEndpoints": true,
+		"tracing": true,
 	}
 	tpl := synthesise(t, plain(t, network))
 	f := tpl.one(t, function)
-	equal(t, "subnets", at(t, f, "VpcConfig", "SubnetIds"), []string{"subnet-0123456789abcdef0", "subnet-0123456789abcdef1"})
+	equal(t, "subnets", at(t, f, "VpcConfig", "SubnetIds"),
+		[]string{"subnet-0123456789abcdef0", "subnet-0123456789abcdef1"})
 	equal(t, "security groups", at(t, f, "VpcConfig", "SecurityGroupIds"), []string{"sg-0123456789abcdef0"})
 	kinds := make(map[string]string)
 	for _, endpoint := range tpl.of("AWS::EC2::VPCEndpoint") {
 		kinds[service(endpoint["ServiceName"])], _ = endpoint["VpcEndpointType"].(string)
 	}
-	equal(t, "endpoints", kinds, map[string]string{"dynamodb": "Gateway", "sqs": "Interface", "xray": "Interface"})
+	equal(t, "endpoints", kinds, map[string]string{"dynamodb": "Gateway", "sqs": "Interface",
+		"xray": "Interface"})
 	for id, rule := range tpl.of("AWS::EC2::SecurityGroupIngress") {
 		equal(t, id+": from", rule["SourceSecurityGroupId"], "sg-0123456789abcdef0")
 		equal(t, id+": port", rule["ToPort"], 443)
@@ -171,7 +195,8 @@ func TestFunctionInAVPC(t *testing.T) {
 
 // service returns the service that an endpoint is for.
 func service(name any) string {
-	if m, ok := name.(values); ok { // {"Fn::Join": ["", ["com.amazonaws.", {"Ref": "AWS::Region"}, ".dynamodb"]]}
+	if m, ok := name.(values); ok {
+		// {"Fn::Join": ["", ["com.amazonaws.", {"Ref": "AWS::Region"}, ".dynamodb"]]}
 		parts := m["Fn::Join"].([]any)[1].([]any)
 		name = parts[len(parts)-1]
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
-// What exists is named by its IDs, not looked up: a synthesis then asks AWS nothing, and its result depends on the settings only.
+// What exists is named by its IDs, not looked up: a synthesis then asks AWS nothing, and its result depends
+// on the settings only.
 
 // network is the VPC of the function.
 type network struct {
@@ -26,14 +27,16 @@ func (n *network) apply(st *stack, props *consumer.Props) {
 		return
 	}
 	attributes := &awsec2.VpcAttributes{
-		VpcId: &n.vpcID, AvailabilityZones: jsii.Strings(n.zones...), PrivateSubnetIds: jsii.Strings(n.subnetIDs...),
+		VpcId: &n.vpcID, AvailabilityZones: jsii.Strings(n.zones...),
+		PrivateSubnetIds: jsii.Strings(n.subnetIDs...),
 	}
 	if len(n.routeTableIDs) > 0 {
 		attributes.PrivateSubnetRouteTableIds = jsii.Strings(n.routeTableIDs...)
 	}
 	props.VPC = awsec2.Vpc_FromVpcAttributes(st.Stack, jsii.String("Vpc"), attributes)
 	for _, id := range n.securityGroupIDs {
-		props.SecurityGroups = append(props.SecurityGroups, awsec2.SecurityGroup_FromSecurityGroupId(st.Stack, jsii.String("SecurityGroup-"+id), &id, nil))
+		props.SecurityGroups = append(props.SecurityGroups,
+			awsec2.SecurityGroup_FromSecurityGroupId(st.Stack, jsii.String("SecurityGroup-"+id), &id, nil))
 	}
 }
 

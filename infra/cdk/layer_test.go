@@ -30,7 +30,8 @@ func layerZip(t *testing.T, more string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := program.Write(append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"), more...)); err != nil {
+	if _, err := program.Write(append([]byte(
+		"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"), more...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := layer.Close(); err != nil {
@@ -75,12 +76,15 @@ func changed(t *testing.T, tpl, from template) map[string]any {
 			t.Errorf("the resource %s is missing", name)
 		}
 	}
-	maps.DeleteFunc(after, func(name string, resource any) bool { return text(resource) == text(before[name]) })
+	maps.DeleteFunc(after, func(name string,
+		resource any) bool {
+		return text(resource) == text(before[name])
+	})
 	return after
 }
 
-// A function in another language has another function, and the layer. Everything else, the role with its permissions above all, is that
-// of a function in Go.
+// A function in another language has another function, and the layer. Everything else, the role with its
+// permissions above all, is that of a function in Go.
 func TestTemplatesOfFunctionsInOtherLanguages(t *testing.T) {
 	from := synthesise(t, plain(t, values{"example": false}))
 	for name, runtime := range map[string]string{"python": "python3.13", "nodejs": "nodejs22.x"} {
@@ -94,7 +98,8 @@ func TestTemplatesOfFunctionsInOtherLanguages(t *testing.T) {
 
 func TestRuntimesBehindTheLayer(t *testing.T) {
 	for runtime, handler := range map[string]string{
-		"python3.13": "app.handler", "nodejs22.x": "app.handler", "java21": "com.example.App::handler", "dotnet8": "Payments::Payments.Function::Handler",
+		"python3.13": "app.handler", "nodejs22.x": "app.handler", "java21": "com.example.App::handler",
+		"dotnet8": "Payments::Payments.Function::Handler",
 		"ruby3.4": "app.handler",
 	} {
 		t.Run(runtime, func(t *testing.T) {
@@ -105,17 +110,21 @@ func TestRuntimesBehindTheLayer(t *testing.T) {
 			equal(t, "runtime", f["Runtime"], runtime)
 			equal(t, "handler", f["Handler"], handler)
 			equal(t, "layers", f["Layers"], []any{tpl.ref(t, "ConsumerLayer")})
-			equal(t, "the layer's architecture", tpl.one(t, "AWS::Lambda::LayerVersion")["CompatibleArchitectures"], []string{"arm64"})
+			equal(t, "the layer's architecture",
+				tpl.one(t, "AWS::Lambda::LayerVersion")["CompatibleArchitectures"], []string{"arm64"})
 			env := variables(t, tpl)
 			equal(t, "wrapper", env["AWS_LAMBDA_EXEC_WRAPPER"], "/opt/idemsk")
 			equal(t, "a variable of its own", env["BANK_URL"], "https://bank.example")
-			equal(t, "what the layer does not read", []any{env["IDEMSK_ORDER"], env["IDEMSK_CONCURRENCY"]}, []any{nil, nil})
-			equal(t, "tables", len(tpl.of(globalTable)), 1) // the example's ledger is that of the function in Go
+			equal(t, "what the layer does not read", []any{env["IDEMSK_ORDER"], env["IDEMSK_CONCURRENCY"]},
+				[]any{nil, nil})
+			// the example's ledger is that of the function in Go
+			equal(t, "tables", len(tpl.of(globalTable)), 1)
 		})
 	}
 }
 
-// A version of the function has the layer that there was when it was published. So another layer must publish another version.
+// A version of the function has the layer that there was when it was published. So another layer must publish
+// another version.
 func TestAnotherLayerPublishesAnotherVersion(t *testing.T) {
 	given := wrapped(t, "python3.13", "app.handler")
 	version := func(layer string) string {
@@ -134,10 +143,11 @@ func TestAnotherLayerPublishesAnotherVersion(t *testing.T) {
 
 func TestLayerOfTheBuild(t *testing.T) {
 	for want, more := range map[string]values{
-		"../../dist/idemsk-layer-arm64.zip":        {},
-		"../../dist/idemsk-layer-x86_64-redis.zip": {"architecture": "x86_64", "store": "redis", "storeUrl": "rediss://h:6379"},
-		"../../dist/idemsk-layer-x86_64.zip":       {"architecture": "x86_64"},
-		"../../dist/idemsk-layer-arm64-redis.zip":  {"store": "redis", "storeUrl": "rediss://h:6379"},
+		"../../dist/idemsk-layer-arm64.zip": {},
+		"../../dist/idemsk-layer-x86_64-redis.zip": {"architecture": "x86_64", "store": "redis",
+			"storeUrl": "rediss://h:6379"},
+		"../../dist/idemsk-layer-x86_64.zip":      {"architecture": "x86_64"},
+		"../../dist/idemsk-layer-arm64-redis.zip": {"store": "redis", "storeUrl": "rediss://h:6379"},
 		"my-layer.zip": {"layerZip": "my-layer.zip"},
 	} {
 		t.Chdir(t.TempDir())
@@ -170,7 +180,8 @@ Resources:
 		equal(t, property, ours[property], construct[property])
 	}
 	equal(t, "Layers", ours["Layers"], []any{values{"Ref": "IdempotencyLayer"}})
-	equal(t, "CompatibleArchitectures", tpl.one(t, "AWS::Lambda::LayerVersion")["CompatibleArchitectures"], ours["Architectures"])
+	equal(t, "CompatibleArchitectures", tpl.one(t, "AWS::Lambda::LayerVersion")["CompatibleArchitectures"],
+		ours["Architectures"])
 	env := variables(t, theirs)
 	for name, value := range at(t, ours, "Environment", "Variables").(values) {
 		if _, isRef := value.(values); isRef {

@@ -13,7 +13,8 @@ import (
 // ledgerKey is the partition key that the example's ledger (lambda/handler) uses.
 const ledgerKey = "account"
 
-// ledger is the table of the example handler. A function with a handler of its own brings its own tables, in this place.
+// ledger is the table of the example handler. A function with a handler of its own brings its own tables, in
+// this place.
 type ledger struct{ table awsdynamodb.TableV2 }
 
 func newLedger(st *stack, props *consumer.Props) *ledger {
@@ -22,8 +23,9 @@ func newLedger(st *stack, props *consumer.Props) *ledger {
 		encryption = awsdynamodb.TableEncryptionV2_CustomerManagedKey(props.EncryptionKey, nil)
 	}
 	l := &ledger{table: awsdynamodb.NewTableV2(st.Stack, jsii.String("Ledger"), &awsdynamodb.TablePropsV2{
-		PartitionKey: &awsdynamodb.Attribute{Name: jsii.String(ledgerKey), Type: awsdynamodb.AttributeType_STRING},
-		Billing:      awsdynamodb.Billing_OnDemand(nil),
+		PartitionKey: &awsdynamodb.Attribute{Name: jsii.String(ledgerKey),
+			Type: awsdynamodb.AttributeType_STRING},
+		Billing: awsdynamodb.Billing_OnDemand(nil),
 		PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{
 			PointInTimeRecoveryEnabled: jsii.Bool(true),
 		},
@@ -45,6 +47,7 @@ func newLedger(st *stack, props *consumer.Props) *ledger {
 
 func (l *ledger) grant(c *consumer.Consumer) {
 	c.Role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Sid: jsii.String("Ledger"), Actions: jsii.Strings("dynamodb:UpdateItem"), Resources: jsii.Strings(*l.table.TableArn()),
+		Sid: jsii.String("Ledger"), Actions: jsii.Strings("dynamodb:UpdateItem"),
+		Resources: jsii.Strings(*l.table.TableArn()),
 	}))
 }

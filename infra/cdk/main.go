@@ -1,5 +1,6 @@
-// The CDK app: one stack with one consumer, and with the ledger's table if the function is the example. Its settings come from
-// the CDK's context (-c name=value, or cdk.json) or the environment; README.md has a table of them.
+// The CDK app: one stack with one consumer, and with the ledger's table if the function is the example. Its
+// settings come from the CDK's context (-c name=value, or cdk.json) or the environment; README.md has a table
+// of them.
 package main
 
 import (

@@ -41,7 +41,8 @@ type values = map[string]any
 // plain returns the settings of the plain example, changed and added to by those given.
 func plain(t *testing.T, more ...values) values {
 	t.Helper()
-	context := values{"clusterArn": cluster, "topics": "payments", "consumerGroup": "payments-ledger", "codeDir": codeDir(t)}
+	context := values{"clusterArn": cluster, "topics": "payments", "consumerGroup": "payments-ledger",
+		"codeDir": codeDir(t)}
 	for _, m := range more {
 		for name, value := range m {
 			if value == nil {
@@ -73,7 +74,8 @@ func build(t *testing.T, context values) *stack {
 	if err != nil {
 		t.Fatalf("the settings: %v", err)
 	}
-	app := awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String(t.TempDir()), AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false)})
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String(t.TempDir()),
+		AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false)})
 	return newStack(app, s)
 }
 

@@ -14,7 +14,8 @@ import (
 // withMaintenance are settings that add the maintenance, which compares keys with exports.
 func withMaintenance(t *testing.T, more ...values) values {
 	t.Helper()
-	all := values{"maintenance": true, "maintenanceDir": codeDir(t), "exportBucketArn": "arn:aws:s3:::exports/bookings/", "exportField": "payment_id"}
+	all := values{"maintenance": true, "maintenanceDir": codeDir(t),
+		"exportBucketArn": "arn:aws:s3:::exports/bookings/", "exportField": "payment_id"}
 	for _, m := range more {
 		maps.Copy(all, m)
 	}
@@ -36,49 +37,63 @@ func schedules(t *testing.T, tpl template) map[string][]any {
 func TestMaintenance(t *testing.T) {
 	tpl := synthesise(t, plain(t, withMaintenance(t)))
 	fn := tpl.of(function)[tpl.id(t, "ConsumerMaintenance")]
-	equal(t, "runtime, timeout and memory", []any{fn["Runtime"], fn["Timeout"], fn["MemorySize"]}, []any{"provided.al2023", 900, 512})
+	equal(t, "runtime, timeout and memory", []any{fn["Runtime"], fn["Timeout"], fn["MemorySize"]},
+		[]any{"provided.al2023", 900, 512})
 	equal(t, "network", fn["VpcConfig"], nil)
 	equal(t, "its variables", at(t, fn, "Environment", "Variables"), values{
-		"IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": tpl.ref(t, "ConsumerTable"), "IDEMSK_NAMESPACE": "payments-ledger", "IDEMSK_KEY_SCOPE": "topic",
-		"IDEMSK_LOG_LEVEL": "INFO", "IDEMSK_EXPORT": "s3://exports/bookings/", "IDEMSK_EXPORT_FIELD": "payment_id", "IDEMSK_EXPORT_TOPIC": "payments",
+		"IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": tpl.ref(t, "ConsumerTable"),
+		"IDEMSK_NAMESPACE": "payments-ledger", "IDEMSK_KEY_SCOPE": "topic",
+		"IDEMSK_LOG_LEVEL": "INFO", "IDEMSK_EXPORT": "s3://exports/bookings/",
+		"IDEMSK_EXPORT_FIELD": "payment_id", "IDEMSK_EXPORT_TOPIC": "payments",
 		"IDEMSK_EXPORT_COVERS": "25h", "IDEMSK_EXPORT_LAG": "1h",
 	})
-	equal(t, "schedules", schedules(t, tpl), map[string][]any{`{"task":"reconcile"}`: {"rate(1 day)", tpl.getAtt(t, "ConsumerMaintenance", "Arn")}})
+	equal(t, "schedules", schedules(t, tpl),
+		map[string][]any{`{"task":"reconcile"}`: {"rate(1 day)",
+			tpl.getAtt(t, "ConsumerMaintenance", "Arn")}})
 	may := tpl.one(t, "AWS::Lambda::Permission")
-	equal(t, "who may invoke it", []any{may["Principal"], may["SourceArn"]}, []any{"events.amazonaws.com", tpl.getAtt(t, "ConsumerReconcileSchedule", "Arn")})
+	equal(t, "who may invoke it", []any{may["Principal"], may["SourceArn"]},
+		[]any{"events.amazonaws.com", tpl.getAtt(t, "ConsumerReconcileSchedule", "Arn")})
 	equal(t, "retries", tpl.one(t, "AWS::Lambda::EventInvokeConfig")["MaximumRetryAttempts"], 0)
 	equal(t, "its permissions", mayDo(t, tpl, "ConsumerMaintenanceRoleDefaultPolicy"), []string{
-		"dynamodb:Scan ConsumerTable.Arn", "logs:CreateLogStream ConsumerMaintenanceLogs.Arn", "logs:PutLogEvents ConsumerMaintenanceLogs.Arn",
+		"dynamodb:Scan ConsumerTable.Arn", "logs:CreateLogStream ConsumerMaintenanceLogs.Arn",
+		"logs:PutLogEvents ConsumerMaintenanceLogs.Arn",
 		"s3:GetObject arn:aws:s3:::exports/bookings/*", "s3:ListBucket arn:aws:s3:::exports",
 	})
-	for _, s := range at(t, tpl.of("AWS::IAM::Policy")[tpl.id(t, "ConsumerMaintenanceRoleDefaultPolicy")], "PolicyDocument", "Statement").([]any) {
+	for _, s := range at(t, tpl.of("AWS::IAM::Policy")[tpl.id(t, "ConsumerMaintenanceRoleDefaultPolicy")],
+		"PolicyDocument", "Statement").([]any) {
 		if at(t, s, "Action") == "s3:ListBucket" {
-			equal(t, "names that it may list", at(t, s, "Condition"), values{"StringEquals": values{"s3:prefix": "bookings/"}})
+			equal(t, "names that it may list", at(t, s, "Condition"),
+				values{"StringEquals": values{"s3:prefix": "bookings/"}})
 		}
 	}
 	equal(t, "without it", len(synthesise(t, plain(t)).of("AWS::Events::Rule")), 0)
 }
 
 func TestMaintenanceOfPostgreSQL(t *testing.T) {
-	tpl := synthesise(t, plain(t, onPostgres(), withMaintenance(t, values{"reconcileEvery": "6h", "pruneEvery": "90m", "keyScope": "namespace"})))
+	tpl := synthesise(t, plain(t, onPostgres(),
+		withMaintenance(t, values{"reconcileEvery": "6h", "pruneEvery": "90m", "keyScope": "namespace"})))
 	fn := tpl.of(function)[tpl.id(t, "ConsumerMaintenance")]
 	env := at(t, fn, "Environment", "Variables").(values)
 	for name, want := range map[string]any{
-		"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://db.example.com:5432/payments", "IDEMSK_STORE_SECRET_ARN": storeSecret, "IDEMSK_TABLE": "idemsk",
+		"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://db.example.com:5432/payments",
+		"IDEMSK_STORE_SECRET_ARN": storeSecret, "IDEMSK_TABLE": "idemsk",
 		"IDEMSK_EXPORT_TOPIC": nil,
 	} {
 		equal(t, name, env[name], want)
 	}
 	equal(t, "network", fn["VpcConfig"], tpl.of(function)[tpl.id(t, "ConsumerFunction")]["VpcConfig"])
 	arn := tpl.getAtt(t, "ConsumerMaintenance", "Arn")
-	equal(t, "schedules", schedules(t, tpl), map[string][]any{`{"task":"reconcile"}`: {"rate(6 hours)", arn}, `{"task":"prune"}`: {"rate(90 minutes)", arn}})
+	equal(t, "schedules", schedules(t, tpl),
+		map[string][]any{`{"task":"reconcile"}`: {"rate(6 hours)", arn},
+			`{"task":"prune"}`: {"rate(90 minutes)", arn}})
 	services := make(map[string]bool)
 	for _, endpoint := range tpl.of("AWS::EC2::VPCEndpoint") {
 		services[text(endpoint["ServiceName"])] = true
 	}
 	equal(t, "endpoints", len(services), 3) // SQS, Secrets Manager and S3
 	permissions := strings.Join(mayDo(t, tpl, "ConsumerMaintenanceRoleDefaultPolicy"), " ")
-	for _, want := range []string{"secretsmanager:GetSecretValue " + storeSecret, "kms:Decrypt " + kmsKey, "ec2:CreateNetworkInterface *"} {
+	for _, want := range []string{"secretsmanager:GetSecretValue " + storeSecret, "kms:Decrypt " + kmsKey,
+		"ec2:CreateNetworkInterface *"} {
 		equal(t, want, strings.Contains(permissions, want), true)
 	}
 	equal(t, "permissions for DynamoDB", strings.Contains(permissions, "dynamodb:"), false)
@@ -94,12 +109,16 @@ func TestAlarmsOfTheMaintenance(t *testing.T) {
 	} {
 		a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
 		equal(t, name, []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"]}, want)
-		equal(t, name+": datapoints", []any{a["DatapointsToAlarm"], a["EvaluationPeriods"], a["TreatMissingData"]}, []any{1, 1, "ignore"})
-		equal(t, name+": of the function", at(t, a, "Dimensions", 0, "Value"), tpl.ref(t, "ConsumerMaintenance"))
-		equal(t, name+": where to read on", strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+"."), true)
+		equal(t, name+": datapoints", []any{a["DatapointsToAlarm"], a["EvaluationPeriods"],
+			a["TreatMissingData"]}, []any{1, 1, "ignore"})
+		equal(t, name+": of the function", at(t, a, "Dimensions", 0, "Value"),
+			tpl.ref(t, "ConsumerMaintenance"))
+		equal(t, name+": where to read on",
+			strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+"."), true)
 	}
 	c := build(t, plain(t, withMaintenance(t, values{"exportBucketArn": nil, "exportField": nil}))).consumer
-	equal(t, "without an export", c.Alarms[consumer.AlarmExportDifferences] == nil && c.Alarms[consumer.AlarmKeysInProgress] != nil, true)
+	equal(t, "without an export", c.Alarms[consumer.AlarmExportDifferences] == nil &&
+		c.Alarms[consumer.AlarmKeysInProgress] != nil, true)
 }
 
 func TestInvalidMaintenanceSettings(t *testing.T) {
@@ -126,7 +145,8 @@ func TestInvalidMaintenanceSettings(t *testing.T) {
 // The function writes the metrics of the alarms and of the dashboard, and has the construct's defaults.
 func TestConstructMatchesTheMaintenance(t *testing.T) {
 	written := make(map[string]bool)
-	for _, file := range []string{"../../internal/reconcile/metrics.go", "../../lambda/maintenance/function.go"} {
+	for _, file := range []string{"../../internal/reconcile/metrics.go",
+		"../../lambda/maintenance/function.go"} {
 		ast.Inspect(parsed(t, file), func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 2 {
 				if name, ok := call.Args[0].(*ast.BasicLit); ok {
@@ -155,5 +175,6 @@ func TestConstructMatchesTheMaintenance(t *testing.T) {
 		}
 	}
 	equal(t, "metrics used", len(used), 10)
-	equal(t, "defaults", []time.Duration{consumer.DefaultExportCovers, consumer.DefaultExportLag}, []time.Duration{25 * time.Hour, time.Hour})
+	equal(t, "defaults", []time.Duration{consumer.DefaultExportCovers, consumer.DefaultExportLag},
+		[]time.Duration{25 * time.Hour, time.Hour})
 }

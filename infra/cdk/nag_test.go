@@ -15,11 +15,14 @@ import (
 func everything() values {
 	return values{
 		"auth": "scram-sha-512", "secretArn": secret, "secretKeyArn": kmsKey, "kmsKeyArn": kmsKey,
-		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "maxRecordAge": "24h", "canary": "10-percent-5-minutes", "tracing": true,
+		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "maxRecordAge": "24h",
+		"canary": "10-percent-5-minutes", "tracing": true,
 		"alarmEmail": "oncall@example.com", "contributorInsights": true,
 		"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments",
-		"vpc":            "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a",
-		"securityGroups": "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0", "vpcEndpoints": true,
+		"vpc":            "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0",
+		"availabilityZones": "eu-central-1a",
+		"securityGroups":    "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0",
+		"vpcEndpoints": true,
 	}
 }
 
@@ -50,7 +53,9 @@ func suppressions() map[string]string {
 func TestNag(t *testing.T) {
 	reasons := suppressions()
 	found := make(map[string]bool)
-	for name, more := range map[string]values{"plain": {}, "everything": everything(), "keys in PostgreSQL": onPostgres(), "a function in Python": wrapped(t, "python3.14", "app.handler"), "an outbox": withOutbox(t, everything(), scram()),
+	for name, more := range map[string]values{"plain": {}, "everything": everything(),
+		"keys in PostgreSQL": onPostgres(), "a function in Python": wrapped(t, "python3.14", "app.handler"),
+		"an outbox":   withOutbox(t, everything(), scram()),
 		"maintenance": withMaintenance(t, everything())} {
 		t.Run(name, func(t *testing.T) {
 			st := build(t, plain(t, more))

@@ -16,9 +16,10 @@ func TestWithoutNode(t *testing.T) {
 	}
 	broken, old, odd := script("exit 3"), script("echo v18.20.4"), script("echo hello")
 	for program, want := range map[string]string{
-		"/nowhere/node":        "the CDK runs on Node, and there is no /nowhere/node: install Node 20 or newer (https://nodejs.org)",
-		"nodeless":             "the CDK runs on Node, and there is no nodeless: install Node 20 or newer (https://nodejs.org)",
-		broken:                 "the CDK runs on Node, but " + broken + " --version failed: exit status 3: install Node 20 or newer (https://nodejs.org)",
+		"/nowhere/node": "the CDK runs on Node, and there is no /nowhere/node: install Node 20 or newer (https://nodejs.org)",
+		"nodeless":      "the CDK runs on Node, and there is no nodeless: install Node 20 or newer (https://nodejs.org)",
+		broken: "the CDK runs on Node, but " + broken +
+			" --version failed: exit status 3: install Node 20 or newer (https://nodejs.org)",
 		old:                    "the CDK does not run on Node v18.20.4: install Node 20 or newer (https://nodejs.org)",
 		odd:                    "the CDK does not run on Node hello: install Node 20 or newer (https://nodejs.org)",
 		script("echo v20.0.0"): "<nil>", script("echo v24.1.0"): "<nil>",

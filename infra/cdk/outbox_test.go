@@ -25,8 +25,9 @@ func withOutbox(t *testing.T, more ...values) values {
 	t.Helper()
 	all := values{
 		"outbox": true, "relayDir": codeDir(t), "outboxBrokers": brokers, "outboxTopics": "credited",
-		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a",
-		"securityGroups": "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0",
+		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0",
+		"availabilityZones": "eu-central-1a",
+		"securityGroups":    "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0",
 	}
 	for _, m := range more {
 		maps.Copy(all, m)
@@ -49,7 +50,8 @@ func TestOutbox(t *testing.T) {
 	equal(t, "the attributes", table["AttributeDefinitions"], []values{
 		{"AttributeName": "aggregate", "AttributeType": "S"}, {"AttributeName": "id", "AttributeType": "S"},
 	})
-	equal(t, "TTL", table["TimeToLiveSpecification"], values{"AttributeName": "expiryTimestamp", "Enabled": true})
+	equal(t, "TTL", table["TimeToLiveSpecification"],
+		values{"AttributeName": "expiryTimestamp", "Enabled": true})
 	equal(t, "the stream", table["StreamSpecification"], values{"StreamViewType": "NEW_IMAGE"})
 	equal(t, "billing", table["BillingMode"], "PAY_PER_REQUEST")
 	equal(t, "replicas", table["Replicas"], []values{{
@@ -76,7 +78,8 @@ func TestOutbox(t *testing.T) {
 			{"Pattern": `{"eventName":["MODIFY"],"dynamodb":{"NewImage":{"requeuedAt":{"N":[{"exists":true}]}}}}`},
 		}},
 	})
-	equal(t, "it waits for", at(t, tpl["Resources"], source, "DependsOn"), []string{tpl.id(t, "ConsumerRelayRoleDefaultPolicy")})
+	equal(t, "it waits for", at(t, tpl["Resources"], source, "DependsOn"),
+		[]string{tpl.id(t, "ConsumerRelayRoleDefaultPolicy")})
 
 	function := tpl.of(function)[tpl.id(t, "ConsumerFunction")]
 	for name, want := range map[string]any{
@@ -86,7 +89,8 @@ func TestOutbox(t *testing.T) {
 	}
 	outputs := tpl["Outputs"].(values)
 	equal(t, "the output of the table", at(t, outputs, "OutboxTableName", "Value"), values{"Ref": id})
-	equal(t, "the output of the relay", at(t, outputs, "RelayFunctionName", "Value"), tpl.ref(t, "ConsumerRelay"))
+	equal(t, "the output of the relay", at(t, outputs, "RelayFunctionName", "Value"),
+		tpl.ref(t, "ConsumerRelay"))
 }
 
 func TestRelay(t *testing.T) {
@@ -96,32 +100,47 @@ func TestRelay(t *testing.T) {
 	equal(t, "architecture", relay["Architectures"], []string{"arm64"})
 	equal(t, "timeout", relay["Timeout"], 120)
 	equal(t, "memory", relay["MemorySize"], 512)
-	equal(t, "log", relay["LoggingConfig"], values{"ApplicationLogLevel": "INFO", "LogFormat": "JSON", "LogGroup": tpl.ref(t, "ConsumerRelayLogs")})
-	equal(t, "log retention", tpl.of("AWS::Logs::LogGroup")[tpl.id(t, "ConsumerRelayLogs")]["RetentionInDays"], 30)
+	equal(t, "log", relay["LoggingConfig"],
+		values{"ApplicationLogLevel": "INFO", "LogFormat": "JSON",
+			"LogGroup": tpl.ref(t, "ConsumerRelayLogs")})
+	equal(t, "log retention", tpl.of("AWS::Logs::LogGroup")[tpl.id(t,
+		"ConsumerRelayLogs")]["RetentionInDays"], 30)
 	equal(t, "subnets", at(t, relay, "VpcConfig", "SubnetIds"), []string{"subnet-0123456789abcdef0"})
-	equal(t, "security groups", at(t, relay, "VpcConfig", "SecurityGroupIds"), []string{"sg-0123456789abcdef0"})
+	equal(t, "security groups", at(t, relay, "VpcConfig", "SecurityGroupIds"),
+		[]string{"sg-0123456789abcdef0"})
 	equal(t, "its variables", at(t, relay, "Environment", "Variables"), values{
-		"IDEMSK_OUTBOX_TABLE": tpl.ref(t, "ConsumerOutbox"), "IDEMSK_KAFKA_BROKERS": brokers, "IDEMSK_KAFKA_AUTH": "iam", "IDEMSK_KAFKA_TLS": "true",
+		"IDEMSK_OUTBOX_TABLE": tpl.ref(t, "ConsumerOutbox"), "IDEMSK_KAFKA_BROKERS": brokers,
+		"IDEMSK_KAFKA_AUTH": "iam", "IDEMSK_KAFKA_TLS": "true",
 		"IDEMSK_KAFKA_TIMEOUT": "10s", "IDEMSK_RELAY_ATTEMPTS": "5", "IDEMSK_LOG_LEVEL": "INFO",
 	})
 }
 
 func TestRelaySettings(t *testing.T) {
 	own := "arn:aws:secretsmanager:eu-central-1:111122223333:secret:relay-AbCdEf"
-	self := values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096,b-2.example.com:9096", "secretArn": secret, "outboxBrokers": nil, "outboxTopics": nil}
+	self := values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096,b-2.example.com:9096",
+		"secretArn": secret, "outboxBrokers": nil, "outboxTopics": nil}
 	for name, c := range map[string]struct {
 		given, want values
 	}{
-		"as the event source does": {scram(), values{"IDEMSK_KAFKA_AUTH": "scram-sha-512", "IDEMSK_KAFKA_SECRET_ARN": secret, "IDEMSK_KAFKA_BROKERS": brokers}},
-		"otherwise": {values{"outboxAuth": "mtls", "outboxSecretArn": own, "outboxTopics": nil, "relayAttempts": 3, "relayKafkaTimeout": "20s", "logLevel": "WARN"},
-			values{"IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_TLS": "true", "IDEMSK_RELAY_ATTEMPTS": "3", "IDEMSK_KAFKA_TIMEOUT": "20s",
+		"as the event source does": {scram(),
+			values{"IDEMSK_KAFKA_AUTH": "scram-sha-512", "IDEMSK_KAFKA_SECRET_ARN": secret,
+				"IDEMSK_KAFKA_BROKERS": brokers}},
+		"otherwise": {values{"outboxAuth": "mtls", "outboxSecretArn": own, "outboxTopics": nil,
+			"relayAttempts": 3, "relayKafkaTimeout": "20s", "logLevel": "WARN"},
+			values{"IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_TLS": "true",
+				"IDEMSK_RELAY_ATTEMPTS": "3", "IDEMSK_KAFKA_TIMEOUT": "20s",
 				"IDEMSK_LOG_LEVEL": "WARN"}},
-		"self-managed": {self, values{"IDEMSK_KAFKA_AUTH": "scram-sha-512", "IDEMSK_KAFKA_BROKERS": "b-1.example.com:9096,b-2.example.com:9096", "IDEMSK_KAFKA_TLS_CA": nil}},
-		"another password": {values{"clusterArn": nil, "bootstrapServers": "b:9096", "secretArn": secret, "outboxBrokers": "b:9095", "outboxTopics": nil,
+		"self-managed": {self, values{"IDEMSK_KAFKA_AUTH": "scram-sha-512",
+			"IDEMSK_KAFKA_BROKERS": "b-1.example.com:9096,b-2.example.com:9096", "IDEMSK_KAFKA_TLS_CA": nil}},
+		"another password": {values{"clusterArn": nil, "bootstrapServers": "b:9096", "secretArn": secret,
+			"outboxBrokers": "b:9095", "outboxTopics": nil,
 			"outboxAuth": "scram-sha-256", "outboxSecretArn": own, "outboxCa": "/var/task/ca.pem"},
-			values{"IDEMSK_KAFKA_AUTH": "scram-sha-256", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_BROKERS": "b:9095", "IDEMSK_KAFKA_TLS_CA": "/var/task/ca.pem"}},
-		"without authentication":           {values{"outboxAuth": "none", "outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "false"}},
-		"without authentication, over TLS": {values{"outboxAuth": "none", "outboxTls": true, "outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "true"}},
+			values{"IDEMSK_KAFKA_AUTH": "scram-sha-256", "IDEMSK_KAFKA_SECRET_ARN": own,
+				"IDEMSK_KAFKA_BROKERS": "b:9095", "IDEMSK_KAFKA_TLS_CA": "/var/task/ca.pem"}},
+		"without authentication": {values{"outboxAuth": "none", "outboxTopics": nil},
+			values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "false"}},
+		"without authentication, over TLS": {values{"outboxAuth": "none", "outboxTls": true,
+			"outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, withOutbox(t, c.given)))
@@ -138,11 +157,15 @@ func TestPermissionsOfTheRelay(t *testing.T) {
 	const uuid = "6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2"
 	topic := "arn:aws:kafka:eu-central-1:111122223333:topic/payments/" + uuid + "/credited"
 	network := []string{
-		"ec2:AssignPrivateIpAddresses *", "ec2:CreateNetworkInterface *", "ec2:DeleteNetworkInterface *", "ec2:DescribeNetworkInterfaces *",
-		"ec2:DescribeSecurityGroups *", "ec2:DescribeSubnets *", "ec2:DescribeVpcs *", "ec2:UnassignPrivateIpAddresses *",
+		"ec2:AssignPrivateIpAddresses *", "ec2:CreateNetworkInterface *", "ec2:DeleteNetworkInterface *",
+		"ec2:DescribeNetworkInterfaces *",
+		"ec2:DescribeSecurityGroups *", "ec2:DescribeSubnets *", "ec2:DescribeVpcs *",
+		"ec2:UnassignPrivateIpAddresses *",
 	}
 	always := []string{
-		"dynamodb:BatchGetItem ConsumerOutbox.Arn", "dynamodb:DescribeStream ConsumerOutbox.StreamArn", "dynamodb:GetRecords ConsumerOutbox.StreamArn", "dynamodb:GetShardIterator ConsumerOutbox.StreamArn",
+		"dynamodb:BatchGetItem ConsumerOutbox.Arn", "dynamodb:DescribeStream ConsumerOutbox.StreamArn",
+		"dynamodb:GetRecords ConsumerOutbox.StreamArn",
+		"dynamodb:GetShardIterator ConsumerOutbox.StreamArn",
 		"dynamodb:ListStreams ConsumerOutbox.Arn/stream/*", "dynamodb:UpdateItem ConsumerOutbox.Arn",
 		"logs:CreateLogStream ConsumerRelayLogs.Arn", "logs:PutLogEvents ConsumerRelayLogs.Arn",
 	}
@@ -151,18 +174,24 @@ func TestPermissionsOfTheRelay(t *testing.T) {
 		want  []string
 	}{
 		"IAM": {nil, []string{
-			"kafka-cluster:Connect " + cluster, "kafka-cluster:DescribeTopic " + topic, "kafka-cluster:DescribeTopicDynamicConfiguration " + topic,
+			"kafka-cluster:Connect " + cluster, "kafka-cluster:DescribeTopic " + topic,
+			"kafka-cluster:DescribeTopicDynamicConfiguration " + topic,
 			"kafka-cluster:WriteData " + topic, "kafka-cluster:WriteDataIdempotently " + cluster,
 		}},
 		"SCRAM": {scram(), []string{"kms:Decrypt " + kmsKey, "secretsmanager:GetSecretValue " + secret}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, withOutbox(t, c.given)))
-			equal(t, "the relay's permissions", mayDo(t, tpl, "ConsumerRelayRoleDefaultPolicy"), sorted(always, network, c.want))
+			equal(t, "the relay's permissions", mayDo(t, tpl, "ConsumerRelayRoleDefaultPolicy"),
+				sorted(always, network, c.want))
 			without := withOutbox(t, c.given)
-			maps.DeleteFunc(without, func(name string, _ any) bool { return strings.HasPrefix(name, "outbox") || name == "relayDir" })
+			maps.DeleteFunc(without, func(name string,
+				_ any) bool {
+				return strings.HasPrefix(name, "outbox") || name == "relayDir"
+			})
 			equal(t, "the function's permissions", mayDo(t, tpl, "ConsumerRoleDefaultPolicy"),
-				sorted(mayDo(t, synthesise(t, plain(t, without)), "ConsumerRoleDefaultPolicy"), []string{"dynamodb:PutItem ConsumerOutbox.Arn"}))
+				sorted(mayDo(t, synthesise(t, plain(t, without)), "ConsumerRoleDefaultPolicy"),
+					[]string{"dynamodb:PutItem ConsumerOutbox.Arn"}))
 		})
 	}
 }
@@ -173,7 +202,8 @@ func sorted(lists ...[]string) []string { return slices.Sorted(slices.Values(sli
 func mayDo(t *testing.T, tpl template, policy string) []string {
 	t.Helper()
 	may := make(map[string]bool)
-	for _, s := range at(t, tpl.of("AWS::IAM::Policy")[tpl.id(t, policy)], "PolicyDocument", "Statement").([]any) {
+	for _, s := range at(t, tpl.of("AWS::IAM::Policy")[tpl.id(t, policy)], "PolicyDocument",
+		"Statement").([]any) {
 		for _, r := range listed(at(t, s, "Resource")) {
 			for _, a := range listed(at(t, s, "Action")) {
 				may[a.(string)+" "+arnOf(r)] = true
@@ -197,10 +227,13 @@ func TestAlarmsOfTheOutbox(t *testing.T) {
 		"OutboxParked": {"idemsk", "OutboxParked", "Sum", 1, 1, 1},
 	} {
 		a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
-		equal(t, name, one{a["Namespace"].(string), a["MetricName"].(string), a["Statistic"].(string), a["Threshold"].(float64),
+		equal(t, name, one{a["Namespace"].(string), a["MetricName"].(string), a["Statistic"].(string),
+			a["Threshold"].(float64),
 			a["DatapointsToAlarm"].(float64), a["EvaluationPeriods"].(float64)} == want, true)
-		equal(t, name+": of", at(t, a, "Dimensions", 0), values{"Name": "FunctionName", "Value": tpl.ref(t, "ConsumerRelay")})
-		equal(t, name+": where to read on", strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+"."), true)
+		equal(t, name+": of", at(t, a, "Dimensions", 0),
+			values{"Name": "FunctionName", "Value": tpl.ref(t, "ConsumerRelay")})
+		equal(t, name+": where to read on",
+			strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+"."), true)
 	}
 	written, err := os.ReadFile(filepath.Join("..", "..", "lambda", "relay", "metrics.go"))
 	if err != nil {
@@ -211,7 +244,8 @@ func TestAlarmsOfTheOutbox(t *testing.T) {
 		for _, m := range w.Properties.Metrics {
 			if name := m[1].(string); strings.HasPrefix(name, "Outbox") {
 				shown++
-				equal(t, "the relay writes "+name, strings.Contains(string(written), strconv.Quote(name)), true)
+				equal(t, "the relay writes "+name, strings.Contains(string(written), strconv.Quote(name)),
+					true)
 			}
 		}
 	}
@@ -223,8 +257,9 @@ func TestEndpointsOfTheRelay(t *testing.T) {
 		given values
 		want  []string
 	}{
-		"IAM":   {values{"vpcEndpoints": true}, []string{"dynamodb", "sqs"}},
-		"SCRAM": {values{"vpcEndpoints": true, "auth": "scram-sha-512", "secretArn": secret, "outboxTopics": nil, "tracing": true}, []string{"dynamodb", "secretsmanager", "sqs", "xray"}},
+		"IAM": {values{"vpcEndpoints": true}, []string{"dynamodb", "sqs"}},
+		"SCRAM": {values{"vpcEndpoints": true, "auth": "scram-sha-512", "secretArn": secret,
+			"outboxTopics": nil, "tracing": true}, []string{"dynamodb", "secretsmanager", "sqs", "xray"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := build(t, plain(t, withOutbox(t, c.given)))
@@ -240,14 +275,16 @@ func TestRelayInItsOwnVPC(t *testing.T) {
 	props.Outbox = &consumer.OutboxProps{
 		RelayDir: codeDir(t), Brokers: []string{"b-1.example.com:9098"}, Topics: []string{"credited"},
 		VPC: awsec2.Vpc_FromVpcAttributes(st, jsii.String("Vpc"), &awsec2.VpcAttributes{
-			VpcId: jsii.String("vpc-0123456789abcdef0"), AvailabilityZones: jsii.Strings("eu-central-1a"), PrivateSubnetIds: jsii.Strings("subnet-0123456789abcdef0"),
+			VpcId: jsii.String("vpc-0123456789abcdef0"), AvailabilityZones: jsii.Strings("eu-central-1a"),
+			PrivateSubnetIds: jsii.Strings("subnet-0123456789abcdef0"),
 		}),
 	}
 	consumer.New(st, "Ledger", props)
 	tpl := templateOf(t, st)
 	functions := tpl.of(function)
 	equal(t, "the function's VPC", functions[tpl.id(t, "LedgerFunction")]["VpcConfig"], nil)
-	equal(t, "the relay's subnets", at(t, functions[tpl.id(t, "LedgerRelay")], "VpcConfig", "SubnetIds"), []string{"subnet-0123456789abcdef0"})
+	equal(t, "the relay's subnets", at(t, functions[tpl.id(t, "LedgerRelay")], "VpcConfig", "SubnetIds"),
+		[]string{"subnet-0123456789abcdef0"})
 	equal(t, "the relay's security groups", len(tpl.of("AWS::EC2::SecurityGroup")), 1)
 }
 
@@ -268,7 +305,8 @@ func TestInvalidOutboxSettings(t *testing.T) {
 }
 
 func TestRelayMatchesTheArchitecture(t *testing.T) {
-	for architecture, dir := range map[string]string{"arm64": "../../dist/relay-arm64", "x86_64": "../../dist/relay-amd64"} {
+	for architecture, dir := range map[string]string{"arm64": "../../dist/relay-arm64",
+		"x86_64": "../../dist/relay-amd64"} {
 		given := plain(t, withOutbox(t, values{"architecture": architecture, "relayDir": nil}))
 		t.Chdir(t.TempDir())
 		_, err := readSettings(given, noEnvironment)
@@ -279,14 +317,19 @@ func TestRelayMatchesTheArchitecture(t *testing.T) {
 // The construct has some names and numbers of the outbox's packages twice, as it does not import them.
 func TestConstructMatchesTheOutbox(t *testing.T) {
 	got := make(map[string]string)
-	for _, file := range []string{"outbox/dynamooutbox/item.go", "outbox/dynamooutbox/relay.go", "outbox/relay/relay.go", "lambda/relay/config.go", "internal/kafkaauth/config.go"} {
+	for _, file := range []string{"outbox/dynamooutbox/item.go", "outbox/dynamooutbox/relay.go",
+		"outbox/relay/relay.go", "lambda/relay/config.go", "internal/kafkaauth/config.go"} {
 		maps.Copy(got, constants(t, filepath.Join("..", "..", filepath.FromSlash(file))))
 	}
 	for name, want := range map[string]string{
-		"AttrAggregate": `"aggregate"`, "AttrID": `"id"`, "AttrExpiry": `"expiryTimestamp"`, "AttrRequeuedAt": `"requeuedAt"`,
-		"DefaultMaxAttempts": strconv.Itoa(consumer.DefaultRelayAttempts), "DefaultTimeout": "10 * time.Second", "maxAttempts": "20",
-		"None": quoted(consumer.AuthNone), "IAM": quoted(consumer.AuthIAM), "SCRAM512": quoted(consumer.AuthSCRAM512),
-		"SCRAM256": quoted(consumer.AuthSCRAM256), "Plain": quoted(consumer.AuthPlain), "MTLS": quoted(consumer.AuthMTLS),
+		"AttrAggregate": `"aggregate"`, "AttrID": `"id"`, "AttrExpiry": `"expiryTimestamp"`,
+		"AttrRequeuedAt":     `"requeuedAt"`,
+		"DefaultMaxAttempts": strconv.Itoa(consumer.DefaultRelayAttempts),
+		"DefaultTimeout":     "10 * time.Second", "maxAttempts": "20",
+		"None": quoted(consumer.AuthNone), "IAM": quoted(consumer.AuthIAM),
+		"SCRAM512": quoted(consumer.AuthSCRAM512),
+		"SCRAM256": quoted(consumer.AuthSCRAM256), "Plain": quoted(consumer.AuthPlain),
+		"MTLS": quoted(consumer.AuthMTLS),
 	} {
 		equal(t, name, got[name], want)
 	}

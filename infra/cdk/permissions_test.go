@@ -15,7 +15,8 @@ func anyResource() map[string]string {
 		telemetry = "X-Ray has no resources"
 	)
 	return map[string]string{
-		"ec2:DescribeNetworkInterfaces": describe, "ec2:DescribeSecurityGroups": describe, "ec2:DescribeSubnets": describe, "ec2:DescribeVpcs": describe,
+		"ec2:DescribeNetworkInterfaces": describe, "ec2:DescribeSecurityGroups": describe,
+		"ec2:DescribeSubnets": describe, "ec2:DescribeVpcs": describe,
 		"ec2:CreateNetworkInterface": networks, "ec2:DeleteNetworkInterface": networks,
 		"ec2:AssignPrivateIpAddresses": networks, "ec2:UnassignPrivateIpAddresses": networks,
 		"xray:PutTelemetryRecords": telemetry, "xray:PutTraceSegments": telemetry,
@@ -44,12 +45,14 @@ func statements(t *testing.T, tpl template) []statement {
 	var all []statement
 	for _, policy := range tpl.of("AWS::IAM::Policy") {
 		for _, s := range at(t, policy, "PolicyDocument", "Statement").([]any) {
-			all = append(all, statement{listed(at(t, s, "Action")), listed(at(t, s, "Resource")), at(t, s, "Effect").(string)})
+			all = append(all, statement{listed(at(t, s, "Action")), listed(at(t, s, "Resource")),
+				at(t, s, "Effect").(string)})
 		}
 	}
 	for id, role := range tpl.of("AWS::IAM::Role") {
 		equal(t, id+": inline policies", role["Policies"], nil)
-		if strings.HasPrefix(id, "ConsumerRole") || strings.HasPrefix(id, "ConsumerRelayRole") || strings.HasPrefix(id, "ConsumerMaintenanceRole") {
+		if strings.HasPrefix(id, "ConsumerRole") || strings.HasPrefix(id, "ConsumerRelayRole") ||
+			strings.HasPrefix(id, "ConsumerMaintenanceRole") {
 			equal(t, id+": managed policies", role["ManagedPolicyArns"], nil)
 		}
 	}
@@ -64,11 +67,14 @@ func listed(v any) []any {
 }
 
 func TestPermissionsAreMinimal(t *testing.T) {
-	vpc := values{"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a"}
+	vpc := values{"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0",
+		"availabilityZones": "eu-central-1a"}
 	for name, more := range map[string]values{
-		"plain": {}, "everything": everything(), "a bucket": {"onFailure": "arn:aws:s3:::given-up", "retries": 10, "retryDelay": "500ms"},
-		"a topic": {"onFailure": "topic:given-up", "retries": 10, "retryDelay": "500ms"}, "a function in a VPC": vpc,
-		"tracing": {"tracing": true}, "keys in PostgreSQL": onPostgres(),
+		"plain": {}, "everything": everything(),
+		"a bucket":            {"onFailure": "arn:aws:s3:::given-up", "retries": 10, "retryDelay": "500ms"},
+		"a topic":             {"onFailure": "topic:given-up", "retries": 10, "retryDelay": "500ms"},
+		"a function in a VPC": vpc,
+		"tracing":             {"tracing": true}, "keys in PostgreSQL": onPostgres(),
 		"self-managed": {"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
 		"maintenance":  withMaintenance(t), "maintenance, and everything": withMaintenance(t, everything()),
 		"an outbox": withOutbox(t), "an outbox, and everything": withOutbox(t, everything(), scram()),
@@ -164,11 +170,14 @@ func arnOf(resource any) string {
 	return text(resource)
 }
 
-// What roles may do with a customer key: to read with it, and for the rest only what the services ask for on their behalf.
+// What roles may do with a customer key: to read with it, and for the rest only what the services ask for on
+// their behalf.
 func TestPermissionsForACustomerKey(t *testing.T) {
 	onTables := []string{
-		"kms:DescribeKey via dynamodb.*.amazonaws.com", "kms:Encrypt via dynamodb.*.amazonaws.com", "kms:GenerateDataKey via dynamodb.*.amazonaws.com",
-		"kms:GenerateDataKeyWithoutPlaintext via dynamodb.*.amazonaws.com", "kms:ReEncryptFrom via dynamodb.*.amazonaws.com", "kms:ReEncryptTo via dynamodb.*.amazonaws.com",
+		"kms:DescribeKey via dynamodb.*.amazonaws.com", "kms:Encrypt via dynamodb.*.amazonaws.com",
+		"kms:GenerateDataKey via dynamodb.*.amazonaws.com",
+		"kms:GenerateDataKeyWithoutPlaintext via dynamodb.*.amazonaws.com",
+		"kms:ReEncryptFrom via dynamodb.*.amazonaws.com", "kms:ReEncryptTo via dynamodb.*.amazonaws.com",
 	}
 	read, onQueues := []string{"kms:Decrypt"}, []string{"kms:GenerateDataKey via sqs.*.amazonaws.com"}
 	for name, c := range map[string]struct {
@@ -176,7 +185,8 @@ func TestPermissionsForACustomerKey(t *testing.T) {
 		function, relay []string
 	}{
 		"tables and queues": {withOutbox(t), sorted(read, onQueues, onTables), sorted(read, onTables)},
-		"no table":          {values{"store": "redis", "storeSecretArn": storeSecret}, sorted(read, onQueues), nil},
+		"no table": {values{"store": "redis", "storeSecretArn": storeSecret}, sorted(read, onQueues),
+			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, c.given, values{"kmsKeyArn": kmsKey}))
@@ -192,7 +202,8 @@ func TestPermissionsForACustomerKey(t *testing.T) {
 func withKey(t *testing.T, tpl template, policy string) []string {
 	t.Helper()
 	var may []string
-	for _, s := range at(t, tpl.of("AWS::IAM::Policy")[tpl.id(t, policy)], "PolicyDocument", "Statement").([]any) {
+	for _, s := range at(t, tpl.of("AWS::IAM::Policy")[tpl.id(t, policy)], "PolicyDocument",
+		"Statement").([]any) {
 		if text(at(t, s, "Resource")) != kmsKey {
 			continue
 		}
@@ -210,9 +221,12 @@ func withKey(t *testing.T, tpl template, policy string) []string {
 // The bucket of large dead letters is for a function that has a client of S3.
 func TestBucketOfLargeDeadLetters(t *testing.T) {
 	const arn = "arn:aws:s3:::large/ledger"
-	equal(t, "the variable", variables(t, synthesise(t, plain(t, values{"deadLetterBucketArn": arn})))["IDEMSK_DEAD_LETTER_BUCKET"], "large/ledger")
+	equal(t, "the variable", variables(t,
+		synthesise(t, plain(t, values{"deadLetterBucketArn": arn})))["IDEMSK_DEAD_LETTER_BUCKET"],
+		"large/ledger")
 	_, err := readSettings(plain(t, values{"deadLetterBucketArn": arn, "codeDir": nil}), noEnvironment)
-	if want := `deadLetterBucketArn is "` + arn + `": want none with the example, which has no client of S3`; !strings.Contains(text(err), want) {
+	if want := `deadLetterBucketArn is "` + arn +
+		`": want none with the example, which has no client of S3`; !strings.Contains(text(err), want) {
 		t.Errorf("%v; want %s", err, want)
 	}
 }
@@ -225,21 +239,27 @@ func TestPermissionsOfOtherSettings(t *testing.T) {
 		no       string   // no action has this prefix
 	}{
 		"SCRAM": {values{"auth": "scram-sha-512", "secretArn": secret, "secretKeyArn": kmsKey},
-			[]string{"secretsmanager:GetSecretValue " + secret, "kms:Decrypt " + kmsKey, "kafka:DescribeClusterV2 " + cluster, "kafka:ListScramSecrets " + cluster}, "kafka-cluster:"},
-		"self-managed on the internet": {values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
+			[]string{"secretsmanager:GetSecretValue " + secret, "kms:Decrypt " + kmsKey,
+				"kafka:DescribeClusterV2 " + cluster, "kafka:ListScramSecrets " + cluster}, "kafka-cluster:"},
+		"self-managed on the internet": {values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096",
+			"secretArn": secret},
 			[]string{"secretsmanager:GetSecretValue " + secret}, "ec2:"},
-		"self-managed without MSK": {values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096", "secretArn": secret},
+		"self-managed without MSK": {values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096",
+			"secretArn": secret},
 			nil, "kafka"},
 		"large dead letters": {values{"deadLetterBucketArn": "arn:aws:s3:::large/ledger"},
 			[]string{"s3:PutObject arn:aws:s3:::large/ledger/*"}, "s3:L"},
-		"a bucket": {values{"onFailure": bucket, "retries": 10, "retryDelay": "500ms"}, []string{"s3:PutObject " + bucket + "/*", "s3:ListBucket " + bucket}, "s3:G"},
+		"a bucket": {values{"onFailure": bucket, "retries": 10, "retryDelay": "500ms"},
+			[]string{"s3:PutObject " + bucket + "/*", "s3:ListBucket " + bucket}, "s3:G"},
 		"a topic": {values{"onFailure": "topic:given-up", "retries": 10, "retryDelay": "500ms"},
 			[]string{"kafka-cluster:WriteData arn:aws:kafka:eu-central-1:111122223333:topic/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2/given-up"}, "s3:"},
-		"a queue": {values{"onFailure": "queue", "retries": 10, "retryDelay": "500ms"}, []string{"sqs:SendMessage ConsumerOnFailure.Arn"}, "s3:"},
-		"Glue": {values{"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments"}, []string{
-			"glue:GetRegistry arn:aws:glue:eu-central-1:111122223333:registry/payments",
-			"glue:GetSchemaVersion arn:aws:glue:eu-central-1:111122223333:schema/payments/*",
-		}, "xray:"},
+		"a queue": {values{"onFailure": "queue", "retries": 10, "retryDelay": "500ms"},
+			[]string{"sqs:SendMessage ConsumerOnFailure.Arn"}, "s3:"},
+		"Glue": {values{"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments"},
+			[]string{
+				"glue:GetRegistry arn:aws:glue:eu-central-1:111122223333:registry/payments",
+				"glue:GetSchemaVersion arn:aws:glue:eu-central-1:111122223333:schema/payments/*",
+			}, "xray:"},
 		"no example": {values{"example": false}, nil, "never:"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,11 +10,13 @@ func TestKeyScopeIsPinned(t *testing.T) {
 		settings values
 		want     string
 	}{
-		"one topic":           {nil, "topic:payments"},
-		"two, in any order":   {values{"topics": "refunds=g2,payments"}, "topic:payments+refunds"},
-		"a topic was added":   {values{"topics": "refunds=g2,payments", "deployedKeyScope": "topic:payments"}, "topic:payments+refunds"},
-		"all that it reads":   {values{"keyScope": "namespace"}, "namespace"},
-		"a topic was renamed": {values{"keyScope": "namespace", "topics": "paid", "deployedKeyScope": "namespace"}, "namespace"},
+		"one topic":         {nil, "topic:payments"},
+		"two, in any order": {values{"topics": "refunds=g2,payments"}, "topic:payments+refunds"},
+		"a topic was added": {values{"topics": "refunds=g2,payments", "deployedKeyScope": "topic:payments"},
+			"topic:payments+refunds"},
+		"all that it reads": {values{"keyScope": "namespace"}, "namespace"},
+		"a topic was renamed": {values{"keyScope": "namespace", "topics": "paid",
+			"deployedKeyScope": "namespace"}, "namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, c.settings))
@@ -32,8 +34,8 @@ func TestKeyScopeIsPinned(t *testing.T) {
 	}
 }
 
-// CloudFormation keeps a parameter's value and refuses one that the new template does not allow: so an update that changes the
-// namespace fails before anything changes.
+// CloudFormation keeps a parameter's value and refuses one that the new template does not allow: so an update
+// that changes the namespace fails before anything changes.
 func TestNamespaceIsPinned(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings values
@@ -52,7 +54,8 @@ func TestNamespaceIsPinned(t *testing.T) {
 			if !strings.Contains(says, "--parameters Namespace="+c.want) {
 				t.Errorf("%q does not say how to change it on purpose", says)
 			}
-			equal(t, "output", at(t, tpl["Outputs"], "DeployedNamespace", "Value"), values{"Ref": "Namespace"})
+			equal(t, "output", at(t, tpl["Outputs"], "DeployedNamespace", "Value"),
+				values{"Ref": "Namespace"})
 		})
 	}
 }

@@ -85,7 +85,8 @@ func envName(name string) string {
 	return b.String()
 }
 
-// text returns a value in the form in which -c passes it. cdk.json may also contain numbers, booleans and lists.
+// text returns a value in the form in which -c passes it. cdk.json may also contain numbers, booleans and
+// lists.
 func text(value any) string {
 	list, ok := value.([]any)
 	if !ok {

@@ -24,10 +24,12 @@ func (s *settings) check() error {
 	s.findBuilt(architecture)
 	var errs []error
 	if !stackName.MatchString(s.stackName) {
-		errs = append(errs, &consumer.PropError{Prop: "stackName", Value: s.stackName, Want: "a letter, then up to 127 letters, digits or '-'"})
+		errs = append(errs, &consumer.PropError{Prop: "stackName", Value: s.stackName,
+			Want: "a letter, then up to 127 letters, digits or '-'"})
 	}
 	if arn := s.props.DeadLetterBucketARN; arn != "" && strings.HasPrefix(s.props.CodeDir, builtFor) {
-		errs = append(errs, &consumer.PropError{Prop: "deadLetterBucketArn", Value: arn, Want: "none with the example, which has no client of S3"})
+		errs = append(errs, &consumer.PropError{Prop: "deadLetterBucketArn", Value: arn,
+			Want: "none with the example, which has no client of S3"})
 	}
 	errs = append(errs, s.checkOutbox(architecture)...)
 	errs = append(errs, s.checkMaintenance(architecture)...)
@@ -40,8 +42,8 @@ func (s *settings) check() error {
 	return errors.Join(errs...)
 }
 
-// findBuilt completes the props with what `make build` has built: the example's function, or the layer for a function in another
-// language, which is never the example.
+// findBuilt completes the props with what `make build` has built: the example's function, or the layer for a
+// function in another language, which is never the example.
 func (s *settings) findBuilt(architecture string) {
 	store := ""
 	if given := s.props.Store; given == consumer.StorePostgres || given == consumer.StoreRedis {
@@ -52,7 +54,8 @@ func (s *settings) findBuilt(architecture string) {
 		return
 	}
 	s.example = false
-	s.props.LayerZip = cmp.Or(s.props.LayerZip, layerBuiltFor+string(cmp.Or(s.props.Architecture, consumer.ARM64))+store+".zip")
+	s.props.LayerZip = cmp.Or(s.props.LayerZip,
+		layerBuiltFor+string(cmp.Or(s.props.Architecture, consumer.ARM64))+store+".zip")
 }
 
 // notBuilt is a placeholder for an existing VPC, for Check.
@@ -64,7 +67,8 @@ func (s *settings) checkOutbox(architecture string) []error {
 		if reflect.ValueOf(s.outbox).IsZero() {
 			return nil
 		}
-		return []error{&consumer.PropError{Prop: "outbox", Value: "false", Want: "true with a setting of the outbox or its relay"}}
+		return []error{&consumer.PropError{Prop: "outbox", Value: "false",
+			Want: "true with a setting of the outbox or its relay"}}
 	}
 	s.outbox.RelayDir = cmp.Or(s.outbox.RelayDir, relayBuiltFor+architecture)
 	s.props.Outbox = &s.outbox
@@ -77,7 +81,8 @@ func (s *settings) checkMaintenance(architecture string) []error {
 		if s.maintenance == (consumer.MaintenanceProps{}) {
 			return nil
 		}
-		return []error{&consumer.PropError{Prop: "maintenance", Value: "false", Want: "true with a setting of it"}}
+		return []error{&consumer.PropError{Prop: "maintenance", Value: "false",
+			Want: "true with a setting of it"}}
 	}
 	s.maintenance.Dir = cmp.Or(s.maintenance.Dir, maintenanceBuiltFor+architecture)
 	s.props.Maintenance = &s.maintenance
@@ -91,7 +96,8 @@ func (n *network) check(endpoints bool) []error {
 	}
 	if n.vpcID == "" {
 		for name, ids := range map[string][]string{
-			"availabilityZones": n.zones, "subnets": n.subnetIDs, "routeTables": n.routeTableIDs, "securityGroups": n.securityGroupIDs,
+			"availabilityZones": n.zones, "subnets": n.subnetIDs, "routeTables": n.routeTableIDs,
+			"securityGroups": n.securityGroupIDs,
 		} {
 			if len(ids) > 0 {
 				fail(name, fmt.Sprint(ids), "vpc with it")
@@ -100,10 +106,12 @@ func (n *network) check(endpoints bool) []error {
 		return errs
 	}
 	if len(n.subnetIDs) == 0 || len(n.subnetIDs) != len(n.zones) {
-		fail("subnets", fmt.Sprint(n.subnetIDs), fmt.Sprintf("one private subnet of vpc for each of availabilityZones, %v", n.zones))
+		fail("subnets", fmt.Sprint(n.subnetIDs),
+			fmt.Sprintf("one private subnet of vpc for each of availabilityZones, %v", n.zones))
 	}
 	if (endpoints || len(n.routeTableIDs) > 0) && len(n.routeTableIDs) != len(n.subnetIDs) {
-		fail("routeTables", fmt.Sprint(n.routeTableIDs), "the route table of each of subnets, for DynamoDB's endpoint")
+		fail("routeTables", fmt.Sprint(n.routeTableIDs),
+			"the route table of each of subnets, for DynamoDB's endpoint")
 	}
 	return errs
 }
@@ -118,7 +126,8 @@ func inSettings(err error) []error {
 	for _, err := range joined.Unwrap() {
 		var wrong *consumer.PropError
 		if errors.As(err, &wrong) {
-			err = &consumer.PropError{Prop: settingOf(wrong.Prop), Value: wrong.Value, Want: inWords(wrong.Want)}
+			err = &consumer.PropError{Prop: settingOf(wrong.Prop), Value: wrong.Value,
+				Want: inWords(wrong.Want)}
 		}
 		errs = append(errs, err)
 	}

@@ -18,8 +18,8 @@ func scrub(in []byte) []byte {
 	return logicalHash.ReplaceAll(assetHash.ReplaceAll(in, []byte("ASSET")), []byte("${1}HASH"))
 }
 
-// The templates of the plain example and of one with its keys elsewhere, as a whole: a change of them is to be seen, and meant.
-// go test -update writes them anew.
+// The templates of the plain example and of one with its keys elsewhere, as a whole: a change of them is to
+// be seen, and meant. go test -update writes them anew.
 func TestTemplates(t *testing.T) {
 	for name, more := range map[string]values{"plain": {}, "postgres": onPostgres()} {
 		t.Run(name, func(t *testing.T) { snapshot(t, name, synthesise(t, plain(t, more))) })
@@ -45,6 +45,7 @@ func snapshot(t *testing.T, name string, part any) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Errorf("the template differs from %s; look at the difference after `go test -run %s -update .`", file, t.Name())
+		t.Errorf("the template differs from %s; look at the difference after `go test -run %s -update .`",
+			file, t.Name())
 	}
 }

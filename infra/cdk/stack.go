@@ -34,7 +34,8 @@ func newStack(scope constructs.Construct, s *settings) *stack {
 		props.AlarmTopic = importTopic(st, s.alarmTopicARN)
 	}
 	var ledger *ledger
-	if s.example && s.props.Store != consumer.StorePostgres && s.props.Store != consumer.StoreRedis { // these stores keep the ledger in the same database
+	if s.example && s.props.Store != consumer.StorePostgres && s.props.Store != consumer.StoreRedis {
+		// these stores keep the ledger in the same database
 		ledger = newLedger(st, &props)
 	}
 	st.consumer = consumer.New(st.Stack, "Consumer", &props)
@@ -45,8 +46,8 @@ func newStack(scope constructs.Construct, s *settings) *stack {
 	return st
 }
 
-// environment returns the stack's environment. By default the credentials determine it. A table with a customer key needs the region
-// at synthesis, so the region is then that of the key.
+// environment returns the stack's environment. By default the credentials determine it. A table with a
+// customer key needs the region at synthesis, so the region is then that of the key.
 func (s *settings) environment() *awscdk.Environment {
 	if s.kmsKeyARN == "" {
 		return nil
@@ -54,7 +55,8 @@ func (s *settings) environment() *awscdk.Environment {
 	return &awscdk.Environment{Region: ref(strings.Split(s.kmsKeyARN, ":")[3])}
 }
 
-// addOutputs adds the outputs that an operator needs for idemsk get, list and redrive, and for the next deployment.
+// addOutputs adds the outputs that an operator needs for idemsk get, list and redrive, and for the next
+// deployment.
 func (st *stack) addOutputs() {
 	c := st.consumer
 	c.NamespaceParameter.OverrideLogicalId(ref("Namespace"))
@@ -72,7 +74,8 @@ func (st *stack) addOutputs() {
 	out("LogGroupName", "log of the function and of its event sources", c.LogGroup.LogGroupName())
 	out("DeadLetterQueueUrl", "records that the function gave up", c.DeadLetterQueue.QueueUrl())
 	for i, source := range c.EventSources {
-		out(fmt.Sprintf("EventSource%d", i+1), "event source mapping of topic "+c.Props().Topics[i].Name, source.Ref())
+		out(fmt.Sprintf("EventSource%d", i+1), "event source mapping of topic "+c.Props().Topics[i].Name,
+			source.Ref())
 	}
 	if c.Outbox != nil {
 		out("OutboxTableName", "table of published events", c.Outbox.Table.TableName())
@@ -81,7 +84,8 @@ func (st *stack) addOutputs() {
 		out("RelayEventSource", "event source mapping of the table's stream", c.Outbox.EventSource.Ref())
 	}
 	if c.Maintenance != nil {
-		out("MaintenanceFunctionName", "function that reconciles and prunes keys", c.Maintenance.Function.FunctionName())
+		out("MaintenanceFunctionName", "function that reconciles and prunes keys",
+			c.Maintenance.Function.FunctionName())
 		out("MaintenanceLogGroupName", "its log", c.Maintenance.LogGroup.LogGroupName())
 	}
 	if c.OnFailureQueue != nil {

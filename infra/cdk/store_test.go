@@ -13,9 +13,12 @@ const storeSecret = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:pay
 // onPostgres are settings of a function whose keys are in PostgreSQL, in a private VPC.
 func onPostgres() values {
 	return values{
-		"store": "postgres", "storeUrl": "postgres://db.example.com:5432/payments", "storeSecretArn": storeSecret, "storeSecretKeyArn": kmsKey,
-		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0", "availabilityZones": "eu-central-1a",
-		"securityGroups": "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0", "vpcEndpoints": true,
+		"store": "postgres", "storeUrl": "postgres://db.example.com:5432/payments",
+		"storeSecretArn": storeSecret, "storeSecretKeyArn": kmsKey,
+		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0",
+		"availabilityZones": "eu-central-1a",
+		"securityGroups":    "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0",
+		"vpcEndpoints": true,
 	}
 }
 
@@ -26,8 +29,9 @@ func TestKeysInPostgreSQL(t *testing.T) {
 	equal(t, "the output of a table", tpl["Outputs"].(values)["TableName"], nil)
 	env := variables(t, tpl)
 	for name, want := range map[string]any{
-		"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://db.example.com:5432/payments", "IDEMSK_STORE_SECRET_ARN": storeSecret,
-		"IDEMSK_TABLE": "idemsk", "IDEMSK_CONCURRENCY": "8", "IDEMSK_LEDGER_TABLE": nil,
+		"IDEMSK_STORE": "postgres", "IDEMSK_STORE_URL": "postgres://db.example.com:5432/payments",
+		"IDEMSK_STORE_SECRET_ARN": storeSecret,
+		"IDEMSK_TABLE":            "idemsk", "IDEMSK_CONCURRENCY": "8", "IDEMSK_LEDGER_TABLE": nil,
 	} {
 		equal(t, name, env[name], want)
 	}
@@ -46,7 +50,8 @@ func TestKeysInPostgreSQL(t *testing.T) {
 		equal(t, "the function may "+want, may[want], true)
 	}
 	equal(t, "an alarm of DynamoDB", st.consumer.Alarms[consumer.AlarmStoreThrottles], nil)
-	equal(t, "an alarm of every store", build(t, plain(t)).consumer.Alarms[consumer.AlarmStoreDown] != nil, true)
+	equal(t, "an alarm of every store", build(t, plain(t)).consumer.Alarms[consumer.AlarmStoreDown] != nil,
+		true)
 	equal(t, "an alarm of the store", st.consumer.Alarms[consumer.AlarmStoreDown] != nil, true)
 	var endpoints []string
 	for name := range st.consumer.Endpoints {
@@ -54,14 +59,17 @@ func TestKeysInPostgreSQL(t *testing.T) {
 	}
 	slices.Sort(endpoints)
 	equal(t, "endpoints", endpoints, []string{"secretsmanager", "sqs"})
-	equal(t, "security groups", at(t, tpl.of(function)[tpl.id(t, "ConsumerFunction")], "VpcConfig", "SecurityGroupIds"), []string{"sg-0123456789abcdef0"})
+	equal(t, "security groups", at(t, tpl.of(function)[tpl.id(t, "ConsumerFunction")], "VpcConfig",
+		"SecurityGroupIds"), []string{"sg-0123456789abcdef0"})
 }
 
 func TestKeysInRedis(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{"store": "redis", "storeSecretArn": storeSecret, "storeTable": "app:keys"}))
+	tpl := synthesise(t, plain(t, values{"store": "redis", "storeSecretArn": storeSecret,
+		"storeTable": "app:keys"}))
 	env := variables(t, tpl)
 	for name, want := range map[string]any{
-		"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": nil, "IDEMSK_STORE_SECRET_ARN": storeSecret, "IDEMSK_TABLE": "app:keys", "IDEMSK_CONCURRENCY": "32",
+		"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": nil, "IDEMSK_STORE_SECRET_ARN": storeSecret,
+		"IDEMSK_TABLE": "app:keys", "IDEMSK_CONCURRENCY": "32",
 	} {
 		equal(t, name, env[name], want)
 	}
@@ -75,31 +83,50 @@ func TestInvalidStoreSettings(t *testing.T) {
 		given values
 		want  []string
 	}{
-		"unknown":              {values{"store": "mysql"}, []string{`store is "mysql": want one of dynamodb, postgres, redis`}},
-		"DynamoDB's is made":   {values{"storeUrl": "redis://h", "storeTable": "t"}, []string{`storeUrl is "redis://h"` + dynamo, `storeTable is "t"` + dynamo}},
-		"no server":            {values{"store": "redis"}, []string{`storeUrl is "": want rediss://HOST:PORT, or storeSecretArn`}},
-		"another's URL":        {values{"store": "redis", "storeUrl": "postgres://h/d"}, []string{`storeUrl is "postgres://h/d": want rediss://HOST:PORT`}},
-		"no URL":               {values{"store": "postgres", "storeUrl": "h:5432"}, []string{`storeUrl is `}},
-		"unreadable":           {values{"store": "postgres", "storeUrl": "postgres://u:hush%zz@h"}, []string{`storeUrl is "…": want postgres://HOST:PORT/DATABASE`}},
-		"a password":           {values{"store": "postgres", "storeUrl": "postgres://u:hush@h/d"}, []string{`storeUrl is "postgres://u:xxxxx@h/d": want a URL without user and password`}},
-		"no ARN":               {values{"store": "redis", "storeSecretArn": "payments"}, []string{`storeSecretArn is "payments": want arn:aws:secretsmanager:`}},
-		"a key for no secret":  {values{"store": "redis", "storeUrl": "redis://h", "storeSecretKeyArn": kmsKey}, []string{`storeSecretKeyArn is "` + kmsKey + `": want storeSecretArn with it`}},
-		"a table of DynamoDB":  {values{"store": "redis", "storeUrl": "redis://h", "tableName": "keys"}, []string{`tableName is "keys": want none with store redis, which has storeTable`}},
-		"insights":             {values{"store": "redis", "storeUrl": "redis://h", "contributorInsights": true}, []string{`contributorInsights is "true": want none`}},
-		"claims by partition":  {values{"store": "postgres", "storeUrl": "postgres://h/d", "claim": "partition"}, []string{`claim is "partition": want key with store postgres: only`}},
-		"an outbox":            {withOutbox(t, values{"store": "redis", "storeUrl": "redis://h"}), []string{`outbox is "set": want none with store redis: `}},
-		"a name of PostgreSQL": {values{"store": "postgres", "storeUrl": "postgres://h/d", "storeTable": "a.b.c"}, []string{`storeTable is "a.b.c": want a table's name`}},
-		"a prefix of Redis":    {values{"store": "redis", "storeUrl": "redis://h", "storeTable": "a{b}"}, []string{`storeTable is "a{b}": want 1 to 128`}},
-		"set twice": {values{"store": "redis", "storeUrl": "redis://h", "environment": `{"IDEMSK_STORE_URL":"redis://i"}`},
+		"unknown": {values{"store": "mysql"},
+			[]string{`store is "mysql": want one of dynamodb, postgres, redis`}},
+		"DynamoDB's is made": {values{"storeUrl": "redis://h", "storeTable": "t"},
+			[]string{`storeUrl is "redis://h"` + dynamo, `storeTable is "t"` + dynamo}},
+		"no server": {values{"store": "redis"},
+			[]string{`storeUrl is "": want rediss://HOST:PORT, or storeSecretArn`}},
+		"another's URL": {values{"store": "redis", "storeUrl": "postgres://h/d"},
+			[]string{`storeUrl is "postgres://h/d": want rediss://HOST:PORT`}},
+		"no URL": {values{"store": "postgres", "storeUrl": "h:5432"}, []string{`storeUrl is `}},
+		"unreadable": {values{"store": "postgres", "storeUrl": "postgres://u:hush%zz@h"},
+			[]string{`storeUrl is "…": want postgres://HOST:PORT/DATABASE`}},
+		"a password": {values{"store": "postgres", "storeUrl": "postgres://u:hush@h/d"},
+			[]string{`storeUrl is "postgres://u:xxxxx@h/d": want a URL without user and password`}},
+		"no ARN": {values{"store": "redis", "storeSecretArn": "payments"},
+			[]string{`storeSecretArn is "payments": want arn:aws:secretsmanager:`}},
+		"a key for no secret": {values{"store": "redis", "storeUrl": "redis://h",
+			"storeSecretKeyArn": kmsKey},
+			[]string{`storeSecretKeyArn is "` + kmsKey + `": want storeSecretArn with it`}},
+		"a table of DynamoDB": {values{"store": "redis", "storeUrl": "redis://h", "tableName": "keys"},
+			[]string{`tableName is "keys": want none with store redis, which has storeTable`}},
+		"insights": {values{"store": "redis", "storeUrl": "redis://h",
+			"contributorInsights": true}, []string{`contributorInsights is "true": want none`}},
+		"claims by partition": {values{"store": "postgres", "storeUrl": "postgres://h/d",
+			"claim": "partition"}, []string{`claim is "partition": want key with store postgres: only`}},
+		"an outbox": {withOutbox(t, values{"store": "redis", "storeUrl": "redis://h"}),
+			[]string{`outbox is "set": want none with store redis: `}},
+		"a name of PostgreSQL": {values{"store": "postgres", "storeUrl": "postgres://h/d",
+			"storeTable": "a.b.c"}, []string{`storeTable is "a.b.c": want a table's name`}},
+		"a prefix of Redis": {values{"store": "redis", "storeUrl": "redis://h", "storeTable": "a{b}"},
+			[]string{`storeTable is "a{b}": want 1 to 128`}},
+		"set twice": {values{"store": "redis", "storeUrl": "redis://h",
+			"environment": `{"IDEMSK_STORE_URL":"redis://i"}`},
 			[]string{`environment is "IDEMSK_STORE_URL": want other names`}},
-		"a claim set twice": {values{"store": "redis", "storeUrl": "redis://h", "environment": `{"IDEMSK_CLAIM":"partition"}`}, []string{`environment is "IDEMSK_CLAIM": want other names`}},
+		"a claim set twice": {values{"store": "redis", "storeUrl": "redis://h",
+			"environment": `{"IDEMSK_CLAIM":"partition"}`},
+			[]string{`environment is "IDEMSK_CLAIM": want other names`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := readSettings(plain(t, c.given), noEnvironment)
 			lines := strings.Split(text(err), "\n")
 			equal(t, "errors", len(lines), len(c.want))
 			for i, want := range c.want {
-				if i < len(lines) && (!strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "hush")) {
+				if i < len(lines) && (!strings.HasPrefix(lines[i], want) ||
+					strings.Contains(lines[i], "hush")) {
 					t.Errorf("%s; want %s", lines[i], want)
 				}
 			}
@@ -108,9 +135,11 @@ func TestInvalidStoreSettings(t *testing.T) {
 }
 
 func TestProgramMatchesTheStore(t *testing.T) {
-	for store, dir := range map[string]string{"postgres": "../../dist/handler-arm64-postgres", "redis": "../../dist/handler-arm64-redis"} {
+	for store, dir := range map[string]string{"postgres": "../../dist/handler-arm64-postgres",
+		"redis": "../../dist/handler-arm64-redis"} {
 		t.Chdir(t.TempDir())
-		_, err := readSettings(plain(t, values{"store": store, "storeSecretArn": storeSecret, "codeDir": nil}), noEnvironment)
+		_, err := readSettings(plain(t, values{"store": store, "storeSecretArn": storeSecret,
+			"codeDir": nil}), noEnvironment)
 		equal(t, store, strings.HasPrefix(text(err), `codeDir is "`+dir+`": want`), true)
 	}
 }

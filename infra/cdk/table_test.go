@@ -16,9 +16,12 @@ func TestTable(t *testing.T) {
 	tpl := synthesise(t, plain(t))
 	id := tpl.id(t, "ConsumerTable")
 	table := tpl.of(globalTable)[id]
-	equal(t, "the key schema", table["KeySchema"], []values{{"AttributeName": dynamostore.AttrKey, "KeyType": "HASH"}})
-	equal(t, "the attributes", table["AttributeDefinitions"], []values{{"AttributeName": dynamostore.AttrKey, "AttributeType": "S"}})
-	equal(t, "TTL", table["TimeToLiveSpecification"], values{"AttributeName": dynamostore.AttrExpiry, "Enabled": true})
+	equal(t, "the key schema", table["KeySchema"],
+		[]values{{"AttributeName": dynamostore.AttrKey, "KeyType": "HASH"}})
+	equal(t, "the attributes", table["AttributeDefinitions"],
+		[]values{{"AttributeName": dynamostore.AttrKey, "AttributeType": "S"}})
+	equal(t, "TTL", table["TimeToLiveSpecification"],
+		values{"AttributeName": dynamostore.AttrExpiry, "Enabled": true})
 	equal(t, "billing", table["BillingMode"], "PAY_PER_REQUEST")
 	equal(t, "encryption", table["SSESpecification"], values{"SSEEnabled": true, "SSEType": "KMS"})
 	equal(t, "replicas: another region's would break the claim of a key", table["Replicas"], []values{{
@@ -35,7 +38,8 @@ func TestTable(t *testing.T) {
 
 func TestTableSettings(t *testing.T) {
 	tpl := synthesise(t, plain(t, values{
-		"tableName": "keys", "contributorInsights": "true", "deletionProtection": "false", "removalPolicy": "destroy", "kmsKeyArn": kmsKey,
+		"tableName": "keys", "contributorInsights": "true", "deletionProtection": "false",
+		"removalPolicy": "destroy", "kmsKeyArn": kmsKey,
 	}))
 	id := tpl.id(t, "ConsumerTable")
 	table := tpl.of(globalTable)[id]
@@ -50,7 +54,8 @@ func TestTableSettings(t *testing.T) {
 func TestOnlyTheExampleHasALedger(t *testing.T) {
 	with := synthesise(t, plain(t))
 	ledger := with.of(globalTable)[with.id(t, "Ledger")]
-	equal(t, "the ledger's key", ledger["KeySchema"], []values{{"AttributeName": "account", "KeyType": "HASH"}})
+	equal(t, "the ledger's key", ledger["KeySchema"],
+		[]values{{"AttributeName": "account", "KeyType": "HASH"}})
 	equal(t, "the function's ledger", variables(t, with)["IDEMSK_LEDGER_TABLE"], with.ref(t, "Ledger"))
 
 	without := synthesise(t, plain(t, values{"example": false}))
@@ -61,7 +66,8 @@ func TestOnlyTheExampleHasALedger(t *testing.T) {
 func TestDeadLetterQueueIsProtected(t *testing.T) {
 	for name, more := range map[string]values{"AWS's key": {}, "customer key": {"kmsKeyArn": kmsKey}} {
 		t.Run(name, func(t *testing.T) {
-			tpl := synthesise(t, plain(t, more, values{"onFailure": "queue", "retries": "10", "retryDelay": "500ms"}))
+			tpl := synthesise(t, plain(t, more,
+				values{"onFailure": "queue", "retries": "10", "retryDelay": "500ms"}))
 			queues := tpl.of(queue)
 			equal(t, "queues", len(queues), 2)
 			for id, q := range queues {
@@ -73,7 +79,8 @@ func TestDeadLetterQueueIsProtected(t *testing.T) {
 				equal(t, id+": refuses plain HTTP", refusesPlainHTTP(t, tpl, id), true)
 				equal(t, id+": removal", at(t, tpl["Resources"], id, "DeletionPolicy"), "Retain")
 			}
-			equal(t, "the function's queue", variables(t, tpl)["IDEMSK_DEAD_LETTER_QUEUE_URL"], tpl.ref(t, "ConsumerDeadLetters"))
+			equal(t, "the function's queue", variables(t, tpl)["IDEMSK_DEAD_LETTER_QUEUE_URL"],
+				tpl.ref(t, "ConsumerDeadLetters"))
 		})
 	}
 }
@@ -86,7 +93,8 @@ func refusesPlainHTTP(t *testing.T, tpl template, id string) bool {
 		}
 		for _, statement := range at(t, policy, "PolicyDocument", "Statement").([]any) {
 			s := statement.(values)
-			if s["Effect"] == "Deny" && s["Action"] == "sqs:*" && at(t, s, "Condition", "Bool", "aws:SecureTransport") == "false" {
+			if s["Effect"] == "Deny" && s["Action"] == "sqs:*" &&
+				at(t, s, "Condition", "Bool", "aws:SecureTransport") == "false" {
 				return true
 			}
 		}

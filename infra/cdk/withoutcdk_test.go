@@ -41,9 +41,11 @@ func included(t *testing.T, text string) template {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	app := awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String(t.TempDir()), AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false)})
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String(t.TempDir()),
+		AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false)})
 	st := awscdk.NewStack(app, jsii.String("document"), nil)
-	cloudformationinclude.NewCfnInclude(st, jsii.String("Template"), &cloudformationinclude.CfnIncludeProps{TemplateFile: &path})
+	cloudformationinclude.NewCfnInclude(st, jsii.String("Template"),
+		&cloudformationinclude.CfnIncludeProps{TemplateFile: &path})
 	return templateOf(t, st)
 }
 
@@ -86,9 +88,11 @@ func TestPolicyInTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	filledIn := strings.NewReplacer(
-		"arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE", "ConsumerTable.Arn", "arn:aws:sqs:REGION:ACCOUNT:DEAD_LETTERS", "ConsumerDeadLetters.Arn",
+		"arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE", "ConsumerTable.Arn",
+		"arn:aws:sqs:REGION:ACCOUNT:DEAD_LETTERS", "ConsumerDeadLetters.Arn",
 		"arn:aws:logs:REGION:ACCOUNT:log-group:LOG_GROUP:*", "ConsumerLogs.Arn",
-		"REGION", "eu-central-1", "ACCOUNT", "111122223333", "CLUSTER/ID", clusterName, "TOPIC", "payments", "GROUP", "payments-ledger",
+		"REGION", "eu-central-1", "ACCOUNT", "111122223333", "CLUSTER/ID", clusterName, "TOPIC", "payments",
+		"GROUP", "payments-ledger",
 	)
 	named := func(resource any) string { return filledIn.Replace(resource.(string)) }
 	equal(t, "version", policy["Version"], "2012-10-17")
@@ -118,8 +122,10 @@ func resolved(v any) any {
 			return "Consumer" + get
 		}
 		if sub, ok := v["Fn::Sub"].(string); ok {
-			return strings.NewReplacer("${AWS::Partition}", "aws", "${AWS::Region}", "eu-central-1", "${AWS::AccountId}", "111122223333",
-				"${Cluster}", clusterName, "${Topic}", "payments", "${ConsumerGroup}", "payments-ledger").Replace(sub)
+			return strings.NewReplacer("${AWS::Partition}", "aws", "${AWS::Region}", "eu-central-1",
+				"${AWS::AccountId}", "111122223333",
+				"${Cluster}", clusterName, "${Topic}", "payments", "${ConsumerGroup}",
+				"payments-ledger").Replace(sub)
 		}
 		all := make(values, len(v))
 		for name, one := range v {
@@ -155,27 +161,35 @@ func constructed(v any) any {
 	return v
 }
 
-// The template is one that the CDK reads, and each of its properties that the construct has is the same there.
+// The template is one that the CDK reads, and each of its properties that the construct has is the same
+// there.
 func TestTemplateInTheDocument(t *testing.T) {
 	// Packaging puts an object of S3 in the place of the folder.
-	text := strings.Replace(withoutCDK(t, "yaml"), "Code: ./function", "Code: { S3Bucket: bucket, S3Key: key }", 1)
+	text := strings.Replace(withoutCDK(t, "yaml"), "Code: ./function",
+		"Code: { S3Bucket: bucket, S3Key: key }", 1)
 	tpl, theirs := included(t, text), withoutExample(t)
 
 	role := tpl.one(t, "AWS::IAM::Role")
 	named := func(resource any) string { return resolved(resource).(string) }
-	equal(t, "the permissions", permissions(t, at(t, role, "Policies", 0, "PolicyDocument", "Statement").([]any), named), wanted(t))
+	equal(t, "the permissions", permissions(t,
+		at(t, role, "Policies", 0, "PolicyDocument", "Statement").([]any), named), wanted(t))
 	for kind, same := range map[string]struct {
 		theirs     string
 		properties []string
 	}{
-		"AWS::Lambda::Function": {"AWS::Lambda::Function", []string{"Runtime", "Handler", "Architectures", "MemorySize", "Timeout", "LoggingConfig"}},
+		"AWS::Lambda::Function": {"AWS::Lambda::Function",
+			[]string{"Runtime", "Handler", "Architectures", "MemorySize", "Timeout", "LoggingConfig"}},
 		"AWS::Lambda::EventSourceMapping": {"AWS::Lambda::EventSourceMapping", []string{
-			"EventSourceArn", "Topics", "AmazonManagedKafkaEventSourceConfig", "StartingPosition", "BatchSize", "FunctionResponseTypes",
-			"BisectBatchOnFunctionError", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds", "ProvisionedPollerConfig",
+			"EventSourceArn", "Topics", "AmazonManagedKafkaEventSourceConfig", "StartingPosition",
+			"BatchSize", "FunctionResponseTypes",
+			"BisectBatchOnFunctionError", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds",
+			"ProvisionedPollerConfig",
 		}},
-		"AWS::DynamoDB::Table": {"AWS::DynamoDB::GlobalTable", []string{"BillingMode", "AttributeDefinitions", "KeySchema", "TimeToLiveSpecification"}},
-		"AWS::SQS::Queue":      {"AWS::SQS::Queue", []string{"MessageRetentionPeriod", "SqsManagedSseEnabled"}},
-		"AWS::Logs::LogGroup":  {"AWS::Logs::LogGroup", []string{"RetentionInDays"}},
+		"AWS::DynamoDB::Table": {"AWS::DynamoDB::GlobalTable",
+			[]string{"BillingMode", "AttributeDefinitions", "KeySchema", "TimeToLiveSpecification"}},
+		"AWS::SQS::Queue": {"AWS::SQS::Queue",
+			[]string{"MessageRetentionPeriod", "SqsManagedSseEnabled"}},
+		"AWS::Logs::LogGroup": {"AWS::Logs::LogGroup", []string{"RetentionInDays"}},
 	} {
 		ours, construct := tpl.one(t, kind), theirs.one(t, same.theirs)
 		for _, property := range same.properties {

@@ -1,6 +1,6 @@
-// Package awsclient is the HTTP client of the AWS SDK's clients. It limits the time without data in an attempt; without a limit a dead
-// connection could use up an invocation. A large answer may take longer as long as data arrives. Data that the kernel has accepted
-// counts as sent.
+// Package awsclient is the HTTP client of the AWS SDK's clients. It limits the time without data in an
+// attempt; without a limit a dead connection could use up an invocation. A large answer may take longer as
+// long as data arrives. Data that the kernel has accepted counts as sent.
 package awsclient
 
 import (
@@ -19,14 +19,15 @@ import (
 	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
-// maxIdleConns is the number of idle connections, as many as a batch has concurrent requests. The SDK's default is 10.
+// maxIdleConns is the number of idle connections, as many as a batch has concurrent requests. The SDK's
+// default is 10.
 const maxIdleConns = 64
 
-// New returns a client whose attempts fail after limit without data, with an error that the SDK retries. It then closes the
-// idle connections too, because a network fault usually affects all of them.
+// New returns a client whose attempts fail after limit without data, with an error that the SDK retries. It
+// then closes the idle connections too, because a network fault usually affects all of them.
 //
-// The client has base's settings if base is nil or the SDK's own. Any other client, or one with a timeout, is returned
-// unchanged.
+// The client has base's settings if base is nil or the SDK's own. Any other client, or one with a timeout, is
+// returned unchanged.
 func New(base aws.HTTPClient, limit time.Duration) aws.HTTPClient {
 	if base == nil {
 		base = awshttp.NewBuildableClient()
@@ -39,11 +40,12 @@ func New(base aws.HTTPClient, limit time.Duration) aws.HTTPClient {
 	transport.MaxIdleConnsPerHost = maxIdleConns
 	withoutHTTP2(transport)
 	asIs := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &client{http: &http.Client{Transport: transport, CheckRedirect: asIs}, limit: limit, closeIdle: transport.CloseIdleConnections}
+	return &client{http: &http.Client{Transport: transport, CheckRedirect: asIs}, limit: limit,
+		closeIdle: transport.CloseIdleConnections}
 }
 
-// withoutHTTP2 makes a transport use HTTP/1.1, because the next attempt would use a silent HTTP/2 connection again. The SDK's
-// transport enables HTTP/2 when it is copied.
+// withoutHTTP2 makes a transport use HTTP/1.1, because the next attempt would use a silent HTTP/2 connection
+// again. The SDK's transport enables HTTP/2 when it is copied.
 func withoutHTTP2(t *http.Transport) {
 	t.ForceAttemptHTTP2 = false
 	t.TLSNextProto = make(map[string]func(string, *tls.Conn) http.RoundTripper)
@@ -86,14 +88,15 @@ func (c *client) Do(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// wholeBody reads the body of a request into memory. The SDK closes its own body when the header of the reply arrives. If that is
-// before net/http has read the end of the body, net/http closes the connection, and the reply to a successful write is lost.
-// https://github.com/aws/aws-sdk-go-v2/issues/2737
+// wholeBody reads the body of a request into memory. The SDK closes its own body when the header of the reply
+// arrives. If that is before net/http has read the end of the body, net/http closes the connection, and the
+// reply to a successful write is lost. https://github.com/aws/aws-sdk-go-v2/issues/2737
 func wholeBody(r *http.Request) (io.Reader, error) {
 	if r.Body == nil {
 		return nil, nil //nolint:nilnil // no body
 	}
-	body := bytes.NewBuffer(make([]byte, 0, max(0, r.ContentLength)+bytes.MinRead)) // does not grow if the length is known
+	// does not grow if the length is known
+	body := bytes.NewBuffer(make([]byte, 0, max(0, r.ContentLength)+bytes.MinRead))
 	if _, err := body.ReadFrom(r.Body); err != nil {
 		return nil, fmt.Errorf("reading the request's body: %w", err)
 	}
@@ -145,7 +148,8 @@ type progress struct {
 	watch *silence.Watch
 }
 
-// maxRead is the maximum size of one read. A chunk of an answer would be read until a larger buffer is full, without a report of progress.
+// maxRead is the maximum size of one read. A chunk of an answer would be read until a larger buffer is full,
+// without a report of progress.
 const maxRead = 32 << 10
 
 // Read implements io.Reader.

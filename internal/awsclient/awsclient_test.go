@@ -28,8 +28,8 @@ const (
 	soon  = 5 * time.Second
 )
 
-// behindProxy starts a service that answers with the requested number of bytes, and returns a client that connects through a
-// proxy.
+// behindProxy starts a service that answers with the requested number of bytes, and returns a client that
+// connects through a proxy.
 func behindProxy(t *testing.T) (client aws.HTTPClient, proxy *faultproxy.Proxy, url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -172,7 +172,8 @@ type clientFunc func(r *http.Request) (*http.Response, error)
 
 func (f clientFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A user's own HTTP client, and an SDK client with a timeout, keep their limits. Request bodies are sent whole.
+// A user's own HTTP client, and an SDK client with a timeout, keep their limits. Request bodies are sent
+// whole.
 func TestClientWithItsOwnLimitsKeepsThem(t *testing.T) {
 	_, proxy, url := behindProxy(t)
 	base := awshttp.NewBuildableClient().WithTimeout(3 * limit)

@@ -1,4 +1,5 @@
-// Package emf writes CloudWatch's embedded metric format, for functions that do not consume records; package msk has those of a consumer.
+// Package emf writes CloudWatch's embedded metric format, for functions that do not consume records; package
+// msk has those of a consumer.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 package emf
 
@@ -25,8 +26,8 @@ func Duration(name string, d time.Duration) Metric {
 	return Metric{name, "Milliseconds", float64(d.Microseconds()) / 1000} //nolint:mnd // microseconds in a millisecond
 }
 
-// Write writes the metrics as one line. The only dimension is FunctionName. There is none if function is empty, because CloudWatch does
-// not accept empty values. An error is not reported: w is the log.
+// Write writes the metrics as one line. The only dimension is FunctionName. There is none if function is
+// empty, because CloudWatch does not accept empty values. An error is not reported: w is the log.
 func Write(w io.Writer, function string, now time.Time, metrics ...Metric) {
 	type definition struct{ Name, Unit string }
 	line, list, dimensions := make(map[string]any), make([]definition, len(metrics)), []string{}
@@ -38,8 +39,9 @@ func Write(w io.Writer, function string, now time.Time, metrics ...Metric) {
 		dimensions = append(dimensions, "FunctionName")
 	}
 	line["_aws"] = map[string]any{
-		"Timestamp":         now.UnixMilli(),
-		"CloudWatchMetrics": []any{map[string]any{"Namespace": Namespace, "Dimensions": [][]string{dimensions}, "Metrics": list}},
+		"Timestamp": now.UnixMilli(),
+		"CloudWatchMetrics": []any{map[string]any{"Namespace": Namespace,
+			"Dimensions": [][]string{dimensions}, "Metrics": list}},
 	}
 	text, err := json.Marshal(line)
 	if err != nil {

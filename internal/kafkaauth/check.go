@@ -23,8 +23,8 @@ const (
 	SettingSecretARN   Setting = "IDEMSK_KAFKA_SECRET_ARN" //nolint:gosec // a name
 )
 
-// Flag returns the name of the command's flag for the setting: tls-ca for IDEMSK_KAFKA_TLS_CA. Username and password have none,
-// because flags are visible in the list of processes.
+// Flag returns the name of the command's flag for the setting: tls-ca for IDEMSK_KAFKA_TLS_CA. Username and
+// password have none, because flags are visible in the list of processes.
 func (s Setting) Flag() string {
 	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(string(s), "IDEMSK_KAFKA_"), "_", "-"))
 }
@@ -57,7 +57,8 @@ type checker struct {
 func (c *Config) Check() []SettingError {
 	ch := &checker{Config: c}
 	if methods := Methods(); !slices.Contains(methods, c.method()) {
-		ch.fail(SettingAuth, string(c.Method), "one of "+strings.Trim(strings.ReplaceAll(fmt.Sprint(methods), " ", ", "), "[]"))
+		ch.fail(SettingAuth, string(c.Method),
+			"one of "+strings.Trim(strings.ReplaceAll(fmt.Sprint(methods), " ", ", "), "[]"))
 		return ch.errs
 	}
 	ch.encryption()
@@ -120,10 +121,12 @@ func (c *checker) files() {
 	}
 }
 
-// noCredentials reports credentials that the method does not use: the wrong method is more likely than superfluous credentials.
+// noCredentials reports credentials that the method does not use: the wrong method is more likely than
+// superfluous credentials.
 func (c *checker) noCredentials() {
 	if c.SecretARN != "" {
-		c.fail(SettingSecretARN, c.SecretARN, "none with the authentication "+string(c.method())+", which uses no secret")
+		c.fail(SettingSecretARN, c.SecretARN,
+			"none with the authentication "+string(c.method())+", which uses no secret")
 	}
 	c.noPassword()
 }
@@ -142,10 +145,12 @@ func (c *checker) password() {
 	given := c.Username != "" || c.Password != ""
 	switch {
 	case c.SecretARN != "" && given:
-		c.fail(SettingSecretARN, c.SecretARN, "either a secret or "+string(SettingUsername)+" and "+string(SettingPassword))
+		c.fail(SettingSecretARN, c.SecretARN,
+			"either a secret or "+string(SettingUsername)+" and "+string(SettingPassword))
 	case c.SecretARN != "":
 	case !given:
-		c.fail(SettingSecretARN, "", "the ARN of a secret with username and password, or set "+string(SettingUsername)+" and "+string(SettingPassword))
+		c.fail(SettingSecretARN, "", "the ARN of a secret with username and password, or set "+
+			string(SettingUsername)+" and "+string(SettingPassword))
 	case c.Username == "":
 		c.fail(SettingUsername, "", "the user of the password")
 	case c.Password == "":

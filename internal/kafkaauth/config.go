@@ -1,5 +1,5 @@
-// Package kafkaauth configures the authentication of a Kafka client at its brokers, and TLS: from environment variables (Read),
-// or from the flags of a command.
+// Package kafkaauth configures the authentication of a Kafka client at its brokers, and TLS: from environment
+// variables (Read), or from the flags of a command.
 package kafkaauth
 
 import (
@@ -49,16 +49,17 @@ type Config struct {
 	TLS     TLS
 	CA      string // the certificates to trust, in PEM, or their file; "": the system's
 
-	// Certificate and Key are the client's certificate, followed by the intermediate certificates, and its private key, not
-	// encrypted: each in PEM, or its file. MTLS needs them; they are also used with the methods for which a broker wants both.
-	// A file is read for each connection.
+	// Certificate and Key are the client's certificate, followed by the intermediate certificates, and its
+	// private key, not encrypted: each in PEM, or its file. MTLS needs them; they are also used with the
+	// methods for which a broker wants both. A file is read for each connection.
 	Certificate, Key string
 
 	// Username and Password are for SCRAM and Plain.
 	Username, Password string
 
-	// SecretARN is a secret in Secrets Manager with username and password, or certificate and privateKey, as an event source
-	// mapping has them. It replaces the fields above. It is read for new connections, at most every 30 s.
+	// SecretARN is a secret in Secrets Manager with username and password, or certificate and privateKey, as
+	// an event source mapping has them. It replaces the fields above. It is read for new connections, at most
+	// every 30 s.
 	SecretARN string
 
 	// AWS is used by IAM and for the secret. See NeedsAWS.
@@ -83,11 +84,13 @@ func (c *Config) method() Method {
 	return c.Method
 }
 
-// dialTimeout is the timeout of a connection, including the TLS handshake and, for it, the request for the secret.
+// dialTimeout is the timeout of a connection, including the TLS handshake and, for it, the request for the
+// secret.
 const dialTimeout = 5 * time.Second
 
-// Options returns the options of a client with this configuration, including its brokers. It fails with all errors that Check
-// finds. Credentials are determined when a connection is opened, so that changes are noticed.
+// Options returns the options of a client with this configuration, including its brokers. It fails with all
+// errors that Check finds. Credentials are determined when a connection is opened, so that changes are
+// noticed.
 func (c *Config) Options() ([]kgo.Opt, error) {
 	var errs []error
 	for _, err := range c.Check() {

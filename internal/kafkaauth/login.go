@@ -45,7 +45,8 @@ type login struct {
 
 func newLogin(c *Config) *login {
 	l := &login{
-		given: content{Username: c.Username, Password: c.Password}, certFile: c.Certificate, key: c.Key, credentialsOfAWS: c.AWS.Credentials,
+		given: content{Username: c.Username, Password: c.Password}, certFile: c.Certificate, key: c.Key,
+		credentialsOfAWS: c.AWS.Credentials,
 	}
 	if c.SecretARN != "" {
 		l.secret = secret.New(c.AWS, c.SecretARN)
@@ -107,7 +108,8 @@ func (l *login) certificate(ctx context.Context) (*tls.Certificate, error) {
 	}
 	cert, err := tls.X509KeyPair([]byte(c.Certificate), []byte(c.PrivateKey))
 	if err != nil { // the error does not contain the key
-		return nil, fmt.Errorf("the secret %s: certificate and privateKey, in PEM, the key not encrypted: %w", l.secret.ARN, err)
+		return nil, fmt.Errorf("the secret %s: certificate and privateKey, in PEM, the key not encrypted: %w",
+			l.secret.ARN, err)
 	}
 	return &cert, nil
 }
@@ -122,5 +124,6 @@ func (l *login) iam(ctx context.Context) (saslaws.Auth, error) {
 	if err != nil {
 		return saslaws.Auth{}, fmt.Errorf("AWS credentials for Kafka's authentication iam: %w", err)
 	}
-	return saslaws.Auth{AccessKey: c.AccessKeyID, SecretKey: c.SecretAccessKey, SessionToken: c.SessionToken}, nil
+	return saslaws.Auth{AccessKey: c.AccessKeyID, SecretKey: c.SecretAccessKey, SessionToken: c.SessionToken},
+		nil
 }

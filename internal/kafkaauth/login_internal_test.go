@@ -44,12 +44,13 @@ func (s *secretsManager) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // at returns the login with the secret of the fake at a URL.
 func at(url string) *login {
 	return newLogin(&Config{Method: SCRAM512, SecretARN: "arn:of:the:secret", AWS: aws.Config{
-		BaseEndpoint: &url, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		BaseEndpoint: &url, Region: "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
 	}})
 }
 
-// Connections that are opened at the same time read the secret once. Those that are opened later read it again, because it may
-// have been rotated.
+// Connections that are opened at the same time read the secret once. Those that are opened later read it
+// again, because it may have been rotated.
 func TestSecretIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s, url := newSecretsManager(t)
@@ -58,7 +59,8 @@ func TestSecretIsReadAgain(t *testing.T) {
 	want := func(password string, asked int32) {
 		t.Helper()
 		if got, err := l.scram(t.Context()); err != nil || got.Pass != password || s.asked.Load() != asked {
-			t.Errorf("the password is %q, read %d times, %v; want %q, %d", got.Pass, s.asked.Load(), err, password, asked)
+			t.Errorf("the password is %q, read %d times, %v; want %q, %d", got.Pass, s.asked.Load(), err,
+				password, asked)
 		}
 	}
 	want("old", 1)
@@ -113,15 +115,18 @@ func TestAWSCredentialsAreThoseOfTheConnection(t *testing.T) {
 	})
 	l := newLogin(&Config{Method: IAM, AWS: aws.Config{Credentials: provider}})
 	for _, session = range []string{"one", "two"} {
-		if got, err := l.iam(t.Context()); err != nil || got.AccessKey != "id" || got.SecretKey != "key" || got.SessionToken != session {
+		if got, err := l.iam(t.Context()); err != nil || got.AccessKey != "id" || got.SecretKey != "key" ||
+			got.SessionToken != session {
 			t.Errorf("%+v, %v; want the session %s", got, err, session)
 		}
 	}
 	session = ""
-	if _, err := l.iam(t.Context()); err == nil || !strings.Contains(err.Error(), "AWS credentials") || !strings.Contains(err.Error(), "expired") {
+	if _, err := l.iam(t.Context()); err == nil || !strings.Contains(err.Error(), "AWS credentials") ||
+		!strings.Contains(err.Error(), "expired") {
 		t.Errorf("%v", err)
 	}
-	if _, err := newLogin(&Config{Method: IAM}).iam(t.Context()); err == nil || !strings.Contains(err.Error(), "no AWS credentials") {
+	if _, err := newLogin(&Config{Method: IAM}).iam(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "no AWS credentials") {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 // isPEM tells a PEM text from a file's name.
 func isPEM(s string) bool { return strings.HasPrefix(s, "-----BEGIN ") }
 
-// readPEM returns a PEM text, or the content of its file. Its error does not contain s, which may be a key in a wrong form.
+// readPEM returns a PEM text, or the content of its file. Its error does not contain s, which may be a key in
+// a wrong form.
 func readPEM(s string) ([]byte, error) {
 	if isPEM(s) {
 		return []byte(s), nil

@@ -15,8 +15,9 @@ type Variables interface {
 	FailSecret(name, want string)
 }
 
-// Read reads the variables IDEMSK_KAFKA_BROKERS, _AUTH, _TLS, _TLS_CA, _TLS_CERT, _TLS_KEY, _USERNAME, _PASSWORD and
-// _SECRET_ARN, and records all errors. The caller sets the field AWS of the result if it NeedsAWS.
+// Read reads the variables IDEMSK_KAFKA_BROKERS, _AUTH, _TLS, _TLS_CA, _TLS_CERT, _TLS_KEY, _USERNAME,
+// _PASSWORD and _SECRET_ARN, and records all errors. The caller sets the field AWS of the result if it
+// NeedsAWS.
 func Read(v Variables) Config {
 	text := func(s Setting) string { return v.String(string(s), "") }
 	c := Config{

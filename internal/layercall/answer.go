@@ -8,15 +8,16 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// The lists of an answer. Both have items with an itemIdentifier. The second one is of this project alone, under a name that no function
-// has by chance. All other fields of an answer are the function's own.
+// The lists of an answer. Both have items with an itemIdentifier. The second one is of this project alone,
+// under a name that no function has by chance. All other fields of an answer are the function's own.
 const (
 	listFailures = "batchItemFailures" // a failed record each, see failureOf
 	listResults  = "idemskResults"     // a result each
 )
 
-// results returns what the answer says of each record of a call: all took effect but those that the answer names in batchItemFailures. A list
-// that can't be read means that the call failed as a whole. A function may return anything else; the layer answers the event source itself.
+// results returns what the answer says of each record of a call: all took effect but those that the answer
+// names in batchItemFailures. A list that can't be read means that the call failed as a whole. A function may
+// return anything else; the layer answers the event source itself.
 func results(rs []kafka.RecordAttempt, answer []byte) ([]batch.Result, error) {
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(answer, &fields) // an answer that is no object has no lists
@@ -38,7 +39,8 @@ func results(rs []kafka.RecordAttempt, answer []byte) ([]batch.Result, error) {
 	return out, nil
 }
 
-// addResults adds the results of a list. What can't be read is left out: the effects of its records have happened.
+// addResults adds the results of a list. What can't be read is left out: the effects of its records have
+// happened.
 func addResults(out []batch.Result, index map[mskevent.Place]int, list json.RawMessage) {
 	var items []json.RawMessage
 	_ = json.Unmarshal(list, &items)

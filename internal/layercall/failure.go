@@ -15,7 +15,8 @@ import (
 // maxRetryAfter bounds a delay. A delay that is negative is none. Both keep the conversion from overflowing.
 const maxRetryAfter = 24 * time.Hour
 
-// failureOf returns the error of an item of batchItemFailures. A field that can't be read is ignored, and the error names it.
+// failureOf returns the error of an item of batchItemFailures. A field that can't be read is ignored, and the
+// error names it.
 func failureOf(item map[string]json.RawMessage) error {
 	text := "the function named the record in " + listFailures
 	var permanent, unavailable bool
@@ -52,9 +53,10 @@ func failureOf(item map[string]json.RawMessage) error {
 	return idem.RetryAfter(err, after)
 }
 
-// FunctionError returns the error of a call by the payload with which the function's runtime reports it. The name of the error's class may mark it as
-// permanent or unavailable, so that a function needs no library. Runtimes report the name with its package (Java), or without (Python, .NET); Node.js
-// reports the property name.
+// FunctionError returns the error of a call by the payload with which the function's runtime reports it. The
+// name of the error's class may mark it as permanent or unavailable, so that a function needs no library.
+// Runtimes report the name with its package (Java), or without (Python, .NET); Node.js reports the property
+// name.
 func FunctionError(payload []byte) error {
 	var e struct{ ErrorType, ErrorMessage string }
 	if err := json.Unmarshal(payload, &e); err != nil || e.ErrorType == "" && e.ErrorMessage == "" {
@@ -71,7 +73,8 @@ func FunctionError(payload []byte) error {
 	return err
 }
 
-// delayIn returns the delay at the end of a message: "retry after" with a Go duration or whole seconds. It is 0 if the end is anything else.
+// delayIn returns the delay at the end of a message: "retry after" with a Go duration or whole seconds. It is
+// 0 if the end is anything else.
 func delayIn(message string) time.Duration {
 	const before = "retry after "
 	at := strings.LastIndex(message, before)

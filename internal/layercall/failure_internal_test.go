@@ -33,19 +33,27 @@ func TestFailuresOfItems(t *testing.T) {
 		`{"retryAfterMs":5000}`:      {"retry after 5s"},
 		`{"retryAfterMs":999999999}`: {"retry after 24h0m0s"},
 		`{"permanent":true,"error":"closed","retryAfterMs":5000}`: {"permanent", "closed"},
-		`{"unavailable":true}`:                                                  {"unavailable", "named the record in batchItemFailures"},
-		`{"unavailable":true,"error":"the bank is down"}`:                       {"unavailable", "the bank is down"},
-		`{"unavailable":true,"retryAfterMs":30000}`:                             {"unavailable after 30s"},
-		`{"unavailable":true,"retryAfterMs":-1}`:                                {"unavailable"},
-		`{"unavailable":true,"retryAfterMs":"30s"}`:                             {"unavailable", "of another type: retryAfterMs"},
-		`{"unavailable":true,"permanent":false}`:                                {"unavailable"},
-		`{"unavailable":true,"permanent":null}`:                                 {"unavailable"},
-		`{"unavailable":"yes"}`:                                                 {"retry", "of another type: unavailable"},
-		`{"unavailable":1,"permanent":true}`:                                    {"permanent", "of another type: unavailable"},
-		`{"unavailable":true,"permanent":true,"error":"closed"}`:                {"retry", "closed (ignored, because a failure can't be both: permanent, unavailable)"},
-		`{"unavailable":true,"permanent":true,"retryAfterMs":5000}`:             {"retry after 5s", "can't be both"},
-		`{"Unavailable":true}`:                                                  {"retry"},
-		`{"errorType":"PermanentError","error":"no, retry after 30s","x":[{}]}`: {"retry", "no, retry after 30s"},
+		`{"unavailable":true}`: {"unavailable",
+			"named the record in batchItemFailures"},
+		`{"unavailable":true,"error":"the bank is down"}`: {"unavailable",
+			"the bank is down"},
+		`{"unavailable":true,"retryAfterMs":30000}`: {"unavailable after 30s"},
+		`{"unavailable":true,"retryAfterMs":-1}`:    {"unavailable"},
+		`{"unavailable":true,"retryAfterMs":"30s"}`: {"unavailable",
+			"of another type: retryAfterMs"},
+		`{"unavailable":true,"permanent":false}`: {"unavailable"},
+		`{"unavailable":true,"permanent":null}`:  {"unavailable"},
+		`{"unavailable":"yes"}`: {"retry",
+			"of another type: unavailable"},
+		`{"unavailable":1,"permanent":true}`: {"permanent",
+			"of another type: unavailable"},
+		`{"unavailable":true,"permanent":true,"error":"closed"}`: {"retry",
+			"closed (ignored, because a failure can't be both: permanent, unavailable)"},
+		`{"unavailable":true,"permanent":true,"retryAfterMs":5000}`: {"retry after 5s",
+			"can't be both"},
+		`{"Unavailable":true}`: {"retry"},
+		`{"errorType":"PermanentError","error":"no, retry after 30s","x":[{}]}`: {"retry",
+			"no, retry after 30s"},
 	} {
 		var item map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(fields), &item); err != nil {
@@ -61,13 +69,17 @@ func TestFailuresOfItems(t *testing.T) {
 func TestTypesOfErrors(t *testing.T) {
 	for want, types := range map[string][]string{
 		"permanent": {
-			"PermanentError", "PermanentException", "com.example.PermanentException", "com.example.App$PermanentException", "App+PermanentException",
+			"PermanentError", "PermanentException", "com.example.PermanentException",
+			"com.example.App$PermanentException", "App+PermanentException",
 			"ledger::PermanentError", "ledger.errors.PermanentError",
 		},
-		"unavailable": {"UnavailableError", "UnavailableException", "com.example.App$UnavailableException", "UnavailableError"},
+		"unavailable": {"UnavailableError", "UnavailableException", "com.example.App$UnavailableException",
+			"UnavailableError"},
 		"retry": {
-			"", "Error", "ValueError", "permanentError", "PERMANENTERROR", "Permanent", "Unavailable", "NonPermanentError", "ServiceUnavailableException",
-			"MyUnavailableError", "PermanentErrors", "PermanentError ", "PermanentError.Cause", "PermanentException$1", "PermanentError.", "PermanentError`1",
+			"", "Error", "ValueError", "permanentError", "PERMANENTERROR", "Permanent", "Unavailable",
+			"NonPermanentError", "ServiceUnavailableException",
+			"MyUnavailableError", "PermanentErrors", "PermanentError ", "PermanentError.Cause",
+			"PermanentException$1", "PermanentError.", "PermanentError`1",
 			"unavailable.Error", "Unavailable.Exception",
 		},
 	} {
@@ -76,7 +88,8 @@ func TestTypesOfErrors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := FunctionError(body); meaning(err) != want || err.Error() != "the function failed: "+name+": no such account" {
+			if err := FunctionError(body); meaning(err) != want ||
+				err.Error() != "the function failed: "+name+": no such account" {
 				t.Errorf("%q: %s, %q; want %s", name, meaning(err), err, want)
 			}
 		}
@@ -85,9 +98,12 @@ func TestTypesOfErrors(t *testing.T) {
 
 func TestErrorsThatCannotBeReadAreRetried(t *testing.T) {
 	for _, body := range []string{
-		``, `null`, `"PermanentError"`, `["PermanentError"]`, `{}`, `{"errorType":["PermanentError"]}`, `{"errorType":"PermanentError"`,
-		`{"errorType":"PermanentError","errorMessage":{"code":7}}`, `{"errorMessage":"PermanentError"}`, `{"errorMessage":"no, retry after 30s"}`,
-		`{"errorType":"Error","errorMessage":"PermanentError: retry after 30s"}`, `{"errorType":null,"errorMessage":"UnavailableError"}`,
+		``, `null`, `"PermanentError"`, `["PermanentError"]`, `{}`, `{"errorType":["PermanentError"]}`,
+		`{"errorType":"PermanentError"`,
+		`{"errorType":"PermanentError","errorMessage":{"code":7}}`, `{"errorMessage":"PermanentError"}`,
+		`{"errorMessage":"no, retry after 30s"}`,
+		`{"errorType":"Error","errorMessage":"PermanentError: retry after 30s"}`,
+		`{"errorType":null,"errorMessage":"UnavailableError"}`,
 	} {
 		if err := FunctionError([]byte(body)); meaning(err) != "retry" {
 			t.Errorf("%s: %s, %q; want retry", body, meaning(err), err)
@@ -129,7 +145,8 @@ func TestDelayOfAnUnavailableError(t *testing.T) {
 			t.Errorf("%q: %s; want %s", message, got, want)
 		}
 	}
-	if got := meaning(FunctionError([]byte(`{"errorType":"com.example.UnavailableException","errorMessage":null}`))); got != "unavailable" {
+	if got := meaning(FunctionError([]byte(
+		`{"errorType":"com.example.UnavailableException","errorMessage":null}`))); got != "unavailable" {
 		t.Errorf("without a message: %s", got)
 	}
 }

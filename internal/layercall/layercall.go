@@ -1,6 +1,7 @@
-// Package layercall is what the Lambda layer and the function behind it tell each other: the event of a call, which names the attempt of each
-// record, and the answer, which names the records that failed (docs/layer.md). A Runtime brings a call to the function: package proxy of the layer
-// does it over HTTP, and a test may do it in its own process.
+// Package layercall is what the Lambda layer and the function behind it tell each other: the event of a call,
+// which names the attempt of each record, and the answer, which names the records that failed
+// (docs/layer.md). A Runtime brings a call to the function: package proxy of the layer does it over HTTP, and
+// a test may do it in its own process.
 package layercall
 
 import (
@@ -21,21 +22,24 @@ const (
 	headerAttempt = "idemsk-attempt" // the number of the attempt, from 1
 )
 
-// Runtime calls the function with an event, and returns its answer. The calls of an invocation follow one another. An error means that the call
-// failed as a whole: a FunctionError, or what prevented the call. If the function did not get the event, the error is marked by
-// idem.Unavailable, so that no attempt is counted.
+// Runtime calls the function with an event, and returns its answer. The calls of an invocation follow one
+// another. An error means that the call failed as a whole: a FunctionError, or what prevented the call. If
+// the function did not get the event, the error is marked by idem.Unavailable, so that no attempt is counted.
 type Runtime func(ctx context.Context, event []byte) (answer []byte, err error)
 
-// Build is the app.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event in another context.
+// Build is the app.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event
+// in another context.
 func Build(_ context.Context, base *app.Base) (msk.Handler, error) {
-	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
+	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result,
+		error) {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)
 		return inv.call(ctx, rs)
 	}
 	return nil, nil //nolint:nilnil // the handler is in the configuration
 }
 
-// NewContext returns the context in which the event of an invocation is handled. The error says why the event can't be divided into calls.
+// NewContext returns the context in which the event of an invocation is handled. The error says why the event
+// can't be divided into calls.
 func NewContext(ctx context.Context, event []byte, runtime Runtime) (context.Context, error) {
 	inv, err := newInvocation(event, runtime)
 	if err != nil {
@@ -59,7 +63,8 @@ func newInvocation(event []byte, runtime Runtime) (*invocation, error) {
 	if err != nil {
 		return nil, err
 	}
-	inv := &invocation{runtime: runtime, kafka: parsed, records: make(map[mskevent.Place]*mskevent.Record, len(parsed.Records))}
+	inv := &invocation{runtime: runtime, kafka: parsed,
+		records: make(map[mskevent.Place]*mskevent.Record, len(parsed.Records))}
 	for i := range parsed.Records {
 		r := &parsed.Records[i]
 		if inv.records[r.Place()] != nil {
@@ -93,7 +98,8 @@ func (inv *invocation) event(rs []kafka.RecordAttempt) ([]byte, error) {
 		}
 		json, err := records[i].WithHeaders(
 			mskevent.Header{Key: headerToken, Value: strconv.AppendInt(nil, rs[i].Attempt.Token, 10)},
-			mskevent.Header{Key: headerAttempt, Value: strconv.AppendInt(nil, int64(rs[i].Attempt.Number), 10)},
+			mskevent.Header{Key: headerAttempt,
+				Value: strconv.AppendInt(nil, int64(rs[i].Attempt.Number), 10)},
 		)
 		if err != nil {
 			return nil, fmt.Errorf("adding headers to %s: %w", rs[i].Record.Source(), err)

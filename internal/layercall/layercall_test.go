@@ -23,13 +23,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The function is called for the records that must run, each with the number of its attempt. Its answer, or the error of the call, decides what
-// becomes of them.
+// The function is called for the records that must run, each with the number of its attempt. Its answer, or
+// the error of the call, decides what becomes of them.
 func TestCallsOfAnInvocation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		env := map[string]string{
-			"AWS_LAMBDA_FUNCTION_NAME": "payments", "IDEMSK_STORE": "memory", "IDEMSK_KEY": "key", "IDEMSK_FAILURES": "partial", "IDEMSK_RETRY_DELAY": "0s",
+			"AWS_LAMBDA_FUNCTION_NAME": "payments", "IDEMSK_STORE": "memory", "IDEMSK_KEY": "key",
+			"IDEMSK_FAILURES": "partial", "IDEMSK_RETRY_DELAY": "0s",
 		}
 		vars := app.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
 		fn, err := lambda.New(t.Context(), layercall.Build, vars, io.Discard, io.Discard)
@@ -43,31 +44,36 @@ func TestCallsOfAnInvocation(t *testing.T) {
 			want    string
 		}{
 			{[]reply{
-				{"a#1 b#1", "", layercall.FunctionError([]byte(`{"errorType":"ValueError","errorMessage":"no such account"}`))},
+				{"a#1 b#1", "", layercall.FunctionError(
+					[]byte(`{"errorType":"ValueError","errorMessage":"no such account"}`))},
 				{"a#1", `{"batchItemFailures":[]}`, nil},
 				{"b#1", `{"batchItemFailures":[{"itemIdentifier":{"partition":"t-0","offset":1}}]}`, nil},
 			}, `{"batchItemFailures":[{"itemIdentifier":{"partition":"t-0","offset":1}}]}`},
-			{[]reply{{"b#2", "", idem.Unavailable(errors.New("it did not get the event"))}}, `{"batchItemFailures":[{"itemIdentifier":{"partition":"t-0","offset":1}}]}`},
+			{[]reply{{"b#2", "", idem.Unavailable(errors.New("it did not get the event"))}},
+				`{"batchItemFailures":[{"itemIdentifier":{"partition":"t-0","offset":1}}]}`},
 			{[]reply{{"b#2", `"ok"`, nil}}, `{"batchItemFailures":[]}`},
 			{nil, `{"batchItemFailures":[]}`},
 		} {
 			calls := 0
-			ctx, err := layercall.NewContext(t.Context(), event, func(_ context.Context, event []byte) ([]byte, error) {
-				calls++
-				if calls > len(invocation.runtime) {
-					return nil, fmt.Errorf("a call with %s", attempts(t, event))
-				}
-				call := invocation.runtime[calls-1]
-				if got := attempts(t, event); got != call.wants {
-					t.Errorf("call %d has %s, want %s", calls, got, call.wants)
-				}
-				return []byte(call.answer), call.err
-			})
+			ctx, err := layercall.NewContext(t.Context(), event,
+				func(_ context.Context, event []byte) ([]byte, error) {
+					calls++
+					if calls > len(invocation.runtime) {
+						return nil, fmt.Errorf("a call with %s", attempts(t, event))
+					}
+					call := invocation.runtime[calls-1]
+					if got := attempts(t, event); got != call.wants {
+						t.Errorf("call %d has %s, want %s", calls, got, call.wants)
+					}
+					return []byte(call.answer), call.err
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if answer, err := fn.Invoke(ctx, event); err != nil || string(answer) != invocation.want || calls != len(invocation.runtime) {
-				t.Errorf("answer %s, %v after %d calls; want %s after %d", answer, err, calls, invocation.want, len(invocation.runtime))
+			if answer, err := fn.Invoke(ctx, event); err != nil || string(answer) != invocation.want ||
+				calls != len(invocation.runtime) {
+				t.Errorf("answer %s, %v after %d calls; want %s after %d", answer, err, calls,
+					invocation.want, len(invocation.runtime))
 			}
 		}
 	})
@@ -81,7 +87,8 @@ type reply struct {
 }
 
 func message(offset int64, key string) mskevent.Message {
-	return mskevent.Message{Topic: "t", Offset: offset, Timestamp: 1_700_000_000_000, TimestampType: "CREATE_TIME", Key: []byte(key)}
+	return mskevent.Message{Topic: "t", Offset: offset, Timestamp: 1_700_000_000_000,
+		TimestampType: "CREATE_TIME", Key: []byte(key)}
 }
 
 // attempts returns the records of an event as KEY#ATTEMPT.
@@ -92,7 +99,8 @@ func attempts(t *testing.T, event []byte) string {
 	}
 	var all []string
 	for _, r := range decoded.Partitions[0].Records {
-		if !slices.ContainsFunc(r.Headers, func(h kafka.Header) bool { return h.Key == "idemsk-token" && len(h.Value) > 0 }) {
+		if !slices.ContainsFunc(r.Headers,
+			func(h kafka.Header) bool { return h.Key == "idemsk-token" && len(h.Value) > 0 }) {
 			t.Errorf("%s has no token: %v", r.Source(), r.Headers)
 		}
 		all = append(all, string(r.Key)+"#"+string(r.Headers[len(r.Headers)-1].Value))
@@ -106,7 +114,8 @@ func TestEventsThatHaveNoCalls(t *testing.T) {
 		`{"eventSource":"aws:kafka"}`: `it has no "records"`,
 		`{"eventSource":"aws:kafka","records":{"t-0":[{"offset":1},{"offset":1}]}}`: "the record t-0@1 twice",
 	} {
-		if _, err := layercall.NewContext(t.Context(), []byte(event), nil); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := layercall.NewContext(t.Context(), []byte(event), nil); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want an error with %q", event, err, says)
 		}
 	}

@@ -19,12 +19,16 @@ func (e *AnswerError) Error() string {
 	return fmt.Sprintf("the answer %.*q %s", shownAnswer, e.Answer, e.Problem)
 }
 
-// Failures reads a partial batch response. It returns the places that the response names. Each must have been delivered, which has
-// reports. An empty answer, null, an empty document and a document without batchItemFailures mean that no record failed. listed
-// reports whether the answer has such a list. The error is an *AnswerError: for an event source mapping, the whole batch failed.
+// Failures reads a partial batch response. It returns the places that the response names. Each must have been
+// delivered, which has reports. An empty answer, null, an empty document and a document without
+// batchItemFailures mean that no record failed. listed reports whether the answer has such a list. The error
+// is an *AnswerError: for an event source mapping, the whole batch failed.
 func Failures(payload []byte, has func(Place) bool) (failed map[Place]bool, listed bool, err error) {
 	failed = make(map[Place]bool)
-	listed, err = Items(payload, has, func(place Place, _ map[string]json.RawMessage) { failed[place] = true })
+	listed, err = Items(payload, has, func(place Place,
+		_ map[string]json.RawMessage) {
+		failed[place] = true
+	})
 	if err != nil {
 		return nil, false, err
 	}
@@ -32,10 +36,12 @@ func Failures(payload []byte, has func(Place) bool) (failed map[Place]bool, list
 }
 
 // Items is as Failures, and calls each with the place and the fields of an item.
-func Items(payload []byte, has func(Place) bool, each func(Place, map[string]json.RawMessage)) (listed bool, err error) {
+func Items(payload []byte, has func(Place) bool, each func(Place, map[string]json.RawMessage)) (listed bool,
+	err error) {
 	const list = "batchItemFailures"
 	bad := func(format string, args ...any) error {
-		return &AnswerError{Problem: fmt.Sprintf(format, args...), Answer: payload[:min(len(payload), shownAnswer)]}
+		return &AnswerError{Problem: fmt.Sprintf(format, args...),
+			Answer: payload[:min(len(payload), shownAnswer)]}
 	}
 	var answer map[string]json.RawMessage
 	if isEmpty(payload) {
@@ -64,10 +70,12 @@ func Items(payload []byte, has func(Place) bool, each func(Place, map[string]jso
 	return listed, nil
 }
 
-// outcomes is the name of the field of an event that asks for outcomes, and of the one of an answer that has them (lambda/msk).
+// outcomes is the name of the field of an event that asks for outcomes, and of the one of an answer that has
+// them (lambda/msk).
 const outcomes = "idemskOutcomes"
 
-// Outcomes returns the outcome of each record that an answer names, and none if the function does not use idemsk.
+// Outcomes returns the outcome of each record that an answer names, and none if the function does not use
+// idemsk.
 func Outcomes(payload []byte) map[Place]string {
 	var answer map[string]json.RawMessage
 	var items []struct {
@@ -105,7 +113,8 @@ func Identifier(raw json.RawMessage) (Place, error) {
 	}
 	var partition *string
 	var offset *int64
-	if err := errors.Join(unmarshal(id["partition"], &partition), unmarshal(id["offset"], &offset)); err != nil {
+	if err := errors.Join(unmarshal(id["partition"], &partition),
+		unmarshal(id["offset"], &offset)); err != nil {
 		return Place{}, err
 	}
 	if partition == nil || offset == nil {
@@ -121,7 +130,8 @@ func unmarshal(raw json.RawMessage, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// ErrorMessage returns the type and the message of a function's error, or up to 300 bytes of an answer of another form.
+// ErrorMessage returns the type and the message of a function's error, or up to 300 bytes of an answer of
+// another form.
 func ErrorMessage(payload []byte) string {
 	var document struct {
 		ErrorType    string `json:"errorType"`

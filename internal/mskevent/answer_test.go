@@ -14,7 +14,8 @@ func TestAnswers(t *testing.T) {
 	has := func(p mskevent.Place) bool { return p.Partition == "a-b-1" && p.Offset >= 5 && p.Offset <= 9 }
 	item := func(id string) string { return `{"batchItemFailures":[{"itemIdentifier":` + id + `}]}` }
 	for answer, want := range map[string]string{
-		"": "", "null\n": "", "{}": "", "[]": "", `""`: "", `{"batchItemFailures":[]}`: "", `{"batchItemFailures":null}`: "", `{"statusCode":200}`: "",
+		"": "", "null\n": "", "{}": "", "[]": "", `""`: "", `{"batchItemFailures":[]}`: "",
+		`{"batchItemFailures":null}`: "", `{"statusCode":200}`: "",
 		item(`{"partition":"a-b-1","offset":7}`): "a-b-1@7",
 		`{"batchItemFailures":[{"itemIdentifier":{"partition":"a-b-1","offset":5}},{"itemIdentifier":{"offset":5,"partition":"a-b-1"}}]}`: "a-b-1@5",
 	} {
@@ -46,7 +47,8 @@ func TestAnswers(t *testing.T) {
 		item(`{"Partition":"a-b-1","Offset":7}`):   "missing",
 	} {
 		_, _, err := mskevent.Failures([]byte(answer), has)
-		if wrong := (*mskevent.AnswerError)(nil); !errors.As(err, &wrong) || !strings.Contains(err.Error(), says) {
+		if wrong := (*mskevent.AnswerError)(nil); !errors.As(err, &wrong) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want an AnswerError that says %q", answer, err, says)
 		}
 	}
@@ -55,7 +57,8 @@ func TestAnswers(t *testing.T) {
 func FuzzAnswer(f *testing.F) {
 	f.Add(`{"batchItemFailures":[{"itemIdentifier":{"partition":"t-0","offset":1}}]}`)
 	f.Fuzz(func(t *testing.T, answer string) {
-		failed, _, err := mskevent.Failures([]byte(answer), func(p mskevent.Place) bool { return p.Offset == 1 })
+		failed, _, err := mskevent.Failures([]byte(answer),
+			func(p mskevent.Place) bool { return p.Offset == 1 })
 		for place := range failed {
 			if err != nil || place.Offset != 1 {
 				t.Fatalf("%s: %v, %v", answer, failed, err)
@@ -69,9 +72,11 @@ func TestOutcomes(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"batchItemFailures":[],"idemskOutcomes":[{"partition":"a-1","offset":7,"outcome":"Executed"}]}`: "Executed",
 		`{"idemskOutcomes":[{"partition":"a-1","offset":8,"outcome":"Executed"}]}`:                        "",
-		`{"idemskOutcomes":{}}`: "", `{"idemskOutcomes":[1]}`: "", `{}`: "", `null`: "", ``: "", `"Executed"`: "",
+		`{"idemskOutcomes":{}}`: "", `{"idemskOutcomes":[1]}`: "", `{}`: "", `null`: "", ``: "",
+		`"Executed"`: "",
 	} {
-		if got := mskevent.Outcomes([]byte(answer))[mskevent.Place{Partition: "a-1", Offset: 7}]; got != want {
+		if got := mskevent.Outcomes([]byte(answer))[mskevent.Place{Partition: "a-1",
+			Offset: 7}]; got != want {
 			t.Errorf("%s: %q; want %q", answer, got, want)
 		}
 	}
@@ -80,7 +85,8 @@ func TestOutcomes(t *testing.T) {
 // An empty list is distinguished from a missing list.
 func TestAnswerWithoutAList(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[string]bool{"": false, "null": false, "{}": false, `{"statusCode":200}`: false, `{"batchItemFailures":[]}`: true} {
+	for answer, want := range map[string]bool{"": false, "null": false, "{}": false,
+		`{"statusCode":200}`: false, `{"batchItemFailures":[]}`: true} {
 		if _, listed, err := mskevent.Failures([]byte(answer), nil); listed != want || err != nil {
 			t.Errorf("%s: listed %v, %v", answer, listed, err)
 		}

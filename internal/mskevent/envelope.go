@@ -14,8 +14,8 @@ func MSK(arn string, brokers ...string) Envelope {
 	return open(appendField(source, "bootstrapServers", strings.Join(brokers, ",")))
 }
 
-// Cluster returns the envelope of a cluster by its name in dead letters: the ARN of an MSK cluster, or the bootstrap servers of
-// a self-managed one. Without a name the envelope has neither.
+// Cluster returns the envelope of a cluster by its name in dead letters: the ARN of an MSK cluster, or the
+// bootstrap servers of a self-managed one. Without a name the envelope has neither.
 func Cluster(name string) Envelope {
 	switch {
 	case name == "":
@@ -26,7 +26,8 @@ func Cluster(name string) Envelope {
 	return open(appendField(appendField(nil, "eventSource", "SelfManagedKafka"), "bootstrapServers", name))
 }
 
-// WithOutcomes returns the envelope of an event whose answer is to have the outcome of each record: see Outcomes.
+// WithOutcomes returns the envelope of an event whose answer is to have the outcome of each record: see
+// Outcomes.
 func (e Envelope) WithOutcomes() Envelope {
 	return append(appendField([]byte{'{'}, outcomes, "all"), e[1:]...)
 }

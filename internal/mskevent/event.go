@@ -1,5 +1,5 @@
-// Package mskevent writes and reads the events of a Kafka event source mapping. It keeps the JSON of each record unchanged, so that
-// invalid records stay invalid.
+// Package mskevent writes and reads the events of a Kafka event source mapping. It keeps the JSON of each
+// record unchanged, so that invalid records stay invalid.
 package mskevent
 
 import (
@@ -46,11 +46,12 @@ type Event struct {
 	Payload  []byte // unchanged
 	Envelope Envelope
 	Records  []Record // one partition after another, in the order of the payload
-	Broken   error    // not nil if Payload is not a valid event: there are no Records, and only the Payload can be delivered
+	// not nil if Payload is not a valid event: there are no Records, and only the Payload can be delivered
+	Broken error
 }
 
-// Parse reads an event. It returns an error if the payload is not an event, or if a record has no offset, because an answer
-// could not name that record.
+// Parse reads an event. It returns an error if the payload is not an event, or if a record has no offset,
+// because an answer could not name that record.
 func Parse(name string, payload []byte) (*Event, error) {
 	e := &Event{Name: name, Payload: payload}
 	var source []byte // the fields beside the records
@@ -105,8 +106,8 @@ func (e *Event) parsePartition(id string, records []byte) error {
 	})
 }
 
-// IsKafka reports whether a payload is a JSON object whose eventSource is that of an event source mapping for Kafka. It does not read
-// the payload beyond that field, which event source mappings write first.
+// IsKafka reports whether a payload is a JSON object whose eventSource is that of an event source mapping for
+// Kafka. It does not read the payload beyond that field, which event source mappings write first.
 func IsKafka(payload []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
@@ -124,7 +125,8 @@ func IsKafka(payload []byte) bool {
 		if key == "eventSource" {
 			var source string
 			err := json.Unmarshal(value, &source)
-			return err == nil && (source == "aws:kafka" || source == "SelfManagedKafka" || source == "aws:SelfManagedKafka")
+			return err == nil && (source == "aws:kafka" || source == "SelfManagedKafka" ||
+				source == "aws:SelfManagedKafka")
 		}
 	}
 	return false

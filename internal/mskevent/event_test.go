@@ -23,12 +23,15 @@ const two = `{"eventSource":"aws:kafka", "records":{
 func TestEventNamesItsCluster(t *testing.T) {
 	t.Parallel()
 	for cluster, want := range map[string]msk.Event{
-		"arn:aws:kafka:eu-central-1:1:cluster/a/1": {Source: "aws:kafka", SourceARN: "arn:aws:kafka:eu-central-1:1:cluster/a/1"},
-		"b-1:9092,b-2:9092":                        {Source: "SelfManagedKafka", BootstrapServers: "b-1:9092,b-2:9092"},
-		"":                                         {Source: "aws:kafka"},
+		"arn:aws:kafka:eu-central-1:1:cluster/a/1": {Source: "aws:kafka",
+			SourceARN: "arn:aws:kafka:eu-central-1:1:cluster/a/1"},
+		"b-1:9092,b-2:9092": {Source: "SelfManagedKafka",
+			BootstrapServers: "b-1:9092,b-2:9092"},
+		"": {Source: "aws:kafka"},
 	} {
 		got, err := msk.Decode(mskevent.Cluster(cluster).Messages(mskevent.Message{Topic: "t"}))
-		if err != nil || got.Source != want.Source || got.SourceARN != want.SourceARN || got.BootstrapServers != want.BootstrapServers {
+		if err != nil || got.Source != want.Source || got.SourceARN != want.SourceARN ||
+			got.BootstrapServers != want.BootstrapServers {
 			t.Errorf("%s: %+v, %v", cluster, got, err)
 		}
 	}
@@ -46,7 +49,8 @@ func TestPartOfAnEvent(t *testing.T) {
 	if string(got) != want || size.With(&e.Records[0]).Bytes != len(want) {
 		t.Errorf("of %d bytes\n got %s\nwant %s", size.With(&e.Records[0]).Bytes, got, want)
 	}
-	if id, topic := e.Records[2].PartitionID, e.Records[2].Topic(); id != "t-2" || topic != "t" || e.Records[2].Offset != 1 {
+	if id, topic := e.Records[2].PartitionID, e.Records[2].Topic(); id != "t-2" || topic != "t" ||
+		e.Records[2].Offset != 1 {
 		t.Errorf("the last record is at %s@%d of the topic %s", id, e.Records[2].Offset, topic)
 	}
 }
@@ -65,7 +69,8 @@ func TestParseRefuses(t *testing.T) {
 		`{"records":{},"records":{}}`:     "twice",
 		`{"records":{"t":[{"offset":1}}}`: "invalid character",
 	} {
-		if _, err := mskevent.Parse("test.json", []byte(payload)); err == nil || !strings.Contains(err.Error(), says) ||
+		if _, err := mskevent.Parse("test.json", []byte(payload)); err == nil ||
+			!strings.Contains(err.Error(), says) ||
 			!strings.HasPrefix(err.Error(), "test.json ") {
 			t.Errorf("%s: %v; want an error that names the file and says %q", payload, err, says)
 		}
@@ -80,9 +85,10 @@ func TestMessagesAreReadByTheFunction(t *testing.T) {
 		all[i] = byte(i)
 	}
 	payload := mskevent.MSK("arn", "b:1").Messages(
-		mskevent.Message{Topic: "a-b", Partition: 3, Offset: 1 << 60, Timestamp: -1, TimestampType: "CREATE_TIME", Key: []byte{}, Value: all, Headers: []mskevent.Header{
-			{Key: "h\"\n", Value: all}, {Key: "h\"\n", Value: []byte{}}, {Key: "null"},
-		}},
+		mskevent.Message{Topic: "a-b", Partition: 3, Offset: 1 << 60, Timestamp: -1,
+			TimestampType: "CREATE_TIME", Key: []byte{}, Value: all, Headers: []mskevent.Header{
+				{Key: "h\"\n", Value: all}, {Key: "h\"\n", Value: []byte{}}, {Key: "null"},
+			}},
 		mskevent.Message{Topic: "a-b", Partition: 0, Offset: 2, Timestamp: 1000},
 		mskevent.Message{Topic: "a-b", Partition: 3, Offset: 1<<60 + 1},
 	)
@@ -97,7 +103,8 @@ func TestMessagesAreReadByTheFunction(t *testing.T) {
 		t.Fatalf("decoded %+v", event)
 	}
 	r := event.Partitions[1].Records[0]
-	if r.Undecodable != nil || r.Source() != "a-b-3@1152921504606846976" || !r.Timestamp.IsZero() || r.Key == nil || string(r.Value) != string(all) {
+	if r.Undecodable != nil || r.Source() != "a-b-3@1152921504606846976" || !r.Timestamp.IsZero() ||
+		r.Key == nil || string(r.Value) != string(all) {
 		t.Errorf("decoded %+v, %v", r, r.Undecodable)
 	}
 	want := []kafka.Header{{Key: "h\"\n", Value: all}, {Key: "h\"\n", Value: []byte{}}, {Key: "null"}}
@@ -130,7 +137,8 @@ func TestSamplesKeepTheirBytes(t *testing.T) {
 		if err := errors.Join(json.Unmarshal(payload, &before), json.Unmarshal(again, &after)); err != nil {
 			t.Fatalf("%s, or what is delivered again of it, is no JSON: %v", path, err)
 		}
-		maps.DeleteFunc(before["records"].(map[string]any), func(_ string, records any) bool { return len(records.([]any)) == 0 })
+		maps.DeleteFunc(before["records"].(map[string]any),
+			func(_ string, records any) bool { return len(records.([]any)) == 0 })
 		x, _ := json.Marshal(before)
 		y, _ := json.Marshal(after)
 		if string(x) != string(y) {
@@ -139,7 +147,8 @@ func TestSamplesKeepTheirBytes(t *testing.T) {
 	}
 }
 
-// The records of an event are those that encoding/json reads, byte for byte, and an event of them is a valid one.
+// The records of an event are those that encoding/json reads, byte for byte, and an event of them is a valid
+// one.
 func FuzzRecords(f *testing.F) {
 	f.Add(two)
 	f.Add(` { "a\u0062": [ 1.5e3 , { "x" : "\\\"}]" } ] , "records" : { "t-0" : [ { "offset" : 1 , "v" : "\\" } , {"offset":2,"headers":[]} ] , "t-1":null } } `)
@@ -152,13 +161,15 @@ func FuzzRecords(f *testing.F) {
 			Records map[string][]json.RawMessage `json:"records"`
 		}
 		var fields map[string]json.RawMessage // the names of an event are case-sensitive
-		if err := errors.Join(json.Unmarshal([]byte(payload), &fields), json.Unmarshal(fields["records"], &want.Records)); err != nil {
+		if err := errors.Join(json.Unmarshal([]byte(payload), &fields),
+			json.Unmarshal(fields["records"], &want.Records)); err != nil {
 			t.Fatalf("%q: %v", payload, err)
 		}
 		got := make(map[string][]json.RawMessage)
 		for _, r := range e.Records {
 			got[r.PartitionID] = append(got[r.PartitionID], r.JSON)
-			if out, err := r.WithHeaders(mskevent.Header{Key: "a", Value: []byte("b")}); err != nil || !json.Valid(out) {
+			if out, err := r.WithHeaders(mskevent.Header{Key: "a", Value: []byte("b")}); err != nil ||
+				!json.Valid(out) {
 				t.Errorf("%s with a header: %s, %v", r.JSON, out, err)
 			}
 		}
@@ -167,7 +178,8 @@ func FuzzRecords(f *testing.F) {
 				t.Errorf("%q: %s has %q, want %q", payload, id, got[id], records)
 			}
 		}
-		if again := e.Envelope.Event(len(e.Records), func(i int) *mskevent.Record { return &e.Records[i] }); !json.Valid(again) {
+		if again := e.Envelope.Event(len(e.Records),
+			func(i int) *mskevent.Record { return &e.Records[i] }); !json.Valid(again) {
 			t.Errorf("%q: %s", payload, again)
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
-// WithHeaders returns the JSON of the record with headers added behind its own. Nothing else of the JSON changes. A record whose
-// headers are absent or null gets a list.
+// WithHeaders returns the JSON of the record with headers added behind its own. Nothing else of the JSON
+// changes. A record whose headers are absent or null gets a list.
 func (r *Record) WithHeaders(headers ...Header) (json.RawMessage, error) {
 	var list []byte
 	for i, h := range headers {

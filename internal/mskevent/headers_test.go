@@ -10,16 +10,20 @@ import (
 func TestWithHeaders(t *testing.T) {
 	const added = `{"idemsk-token":[49,-1]},{"b":null}`
 	for before, after := range map[string]string{
-		`{"offset":1,"headers":[{"a":[1]}] , "value":"\u00e9"}`: `{"offset":1,"headers":[{"a":[1]},` + added + `] , "value":"\u00e9"}`,
-		`{"headers":[],"offset":1}`:                             `{"headers":[` + added + `],"offset":1}`,
-		`{"headers": [ ] ,"offset":1}`:                          `{"headers": [` + added + `] ,"offset":1}`,
-		`{ "headers":null,"offset":1}`:                          `{ "headers":[` + added + `],"offset":1}`,
-		`{"offset":1,"x":{"headers":[]}}`:                       `{"headers":[` + added + `],"offset":1,"x":{"headers":[]}}`,
-		`{}`:                                                    `{"headers":[` + added + `]}`,
-		`{"headers":[{"a":[1]}],"headers":[{"b":[2]}]}`:         `{"headers":[{"a":[1]}],"headers":[{"b":[2]},` + added + `]}`,
+		`{"offset":1,"headers":[{"a":[1]}] , "value":"\u00e9"}`: `{"offset":1,"headers":[{"a":[1]},` + added +
+			`] , "value":"\u00e9"}`,
+		`{"headers":[],"offset":1}`:    `{"headers":[` + added + `],"offset":1}`,
+		`{"headers": [ ] ,"offset":1}`: `{"headers": [` + added + `] ,"offset":1}`,
+		`{ "headers":null,"offset":1}`: `{ "headers":[` + added + `],"offset":1}`,
+		`{"offset":1,"x":{"headers":[]}}`: `{"headers":[` + added +
+			`],"offset":1,"x":{"headers":[]}}`,
+		`{}`: `{"headers":[` + added + `]}`,
+		`{"headers":[{"a":[1]}],"headers":[{"b":[2]}]}`: `{"headers":[{"a":[1]}],"headers":[{"b":[2]},` +
+			added + `]}`,
 	} {
 		r := mskevent.Record{JSON: []byte(before)}
-		got, err := r.WithHeaders(mskevent.Header{Key: "idemsk-token", Value: []byte{'1', 0xff}}, mskevent.Header{Key: "b"})
+		got, err := r.WithHeaders(mskevent.Header{Key: "idemsk-token", Value: []byte{'1', 0xff}},
+			mskevent.Header{Key: "b"})
 		if err != nil || string(got) != after {
 			t.Errorf("%s:\ngot  %s, %v\nwant %s", before, got, err, after)
 		}

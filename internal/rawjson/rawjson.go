@@ -16,8 +16,8 @@ func Check(text []byte) error {
 	return json.Unmarshal(text, new(json.RawMessage)) // says where it is wrong
 }
 
-// Elements counts the elements of lists and the members of objects, also within each other. The text need not be valid: it counts the commas
-// and the beginnings of lists and objects.
+// Elements counts the elements of lists and the members of objects, also within each other. The text need not
+// be valid: it counts the commas and the beginnings of lists and objects.
 func Elements(text []byte) (n int) {
 	inString := false
 	for i := 0; i < len(text); i++ {
@@ -33,8 +33,8 @@ func Elements(text []byte) (n int) {
 	return n
 }
 
-// Parts calls f for each member of an object, or for each element of a list without a key, in order. The value is text[start:end]. The text
-// must be a valid object or list.
+// Parts calls f for each member of an object, or for each element of a list without a key, in order. The
+// value is text[start:end]. The text must be a valid object or list.
 func Parts(text []byte, f func(key string, start, end int) error) error {
 	_, err := Each(text, blanks(text, 0), func(key string, start int) (int, error) {
 		end := Skip(text, start)
@@ -43,8 +43,8 @@ func Parts(text []byte, f func(key string, start, end int) error) error {
 	return err
 }
 
-// Each is Parts for the object or list that begins at start, with a function that finds the end of a value itself. It returns the end of the
-// object or list.
+// Each is Parts for the object or list that begins at start, with a function that finds the end of a value
+// itself. It returns the end of the object or list.
 func Each(text []byte, start int, f func(key string, start int) (end int, err error)) (end int, err error) {
 	inObject := text[start] == '{'
 	i := blanks(text, start+1)

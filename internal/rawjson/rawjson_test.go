@@ -16,10 +16,12 @@ func TestPartsOfAnObject(t *testing.T) {
 		got[name] = text[start:end]
 		return nil
 	})
-	if want := map[string]string{"a": `[1, {"b":"}\""}]`, "b": `"x"`, "": "-1e5"}; err != nil || !maps.Equal(got, want) {
+	if want := map[string]string{"a": `[1, {"b":"}\""}]`, "b": `"x"`, "": "-1e5"}; err != nil ||
+		!maps.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	if n := rawjson.Elements([]byte(text)); n != 6 { // two commas and an object, a comma, a list and an object
+	if n := rawjson.Elements([]byte(text)); n != 6 {
+		// two commas and an object, a comma, a list and an object
 		t.Errorf("%d elements, want 6", n)
 	}
 }
@@ -42,7 +44,8 @@ func FuzzParts(f *testing.F) {
 			parts[name] = text[start:end]
 			return nil
 		})
-		if err != nil || !maps.EqualFunc(parts, object, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
+		if err != nil || !maps.EqualFunc(parts, object,
+			func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
 			t.Fatalf("%q has the parts %q, %v; want %q", text, parts, err, object)
 		}
 	})

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Unmarshal is json.Unmarshal, whose errors can quote a part of the data. The errors of Unmarshal do not, because logs and dead letters show them.
+// Unmarshal is json.Unmarshal, whose errors can quote a part of the data. The errors of Unmarshal do not,
+// because logs and dead letters show them.
 func Unmarshal(data []byte, into any) error {
 	err := json.Unmarshal(data, into)
 	var malformed *json.SyntaxError // names one character

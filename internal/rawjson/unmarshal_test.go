@@ -36,7 +36,8 @@ func TestErrorsQuoteNoValue(t *testing.T) {
 			t.Errorf("%s: %v; want %q", data, err, want)
 		}
 	}
-	if err := rawjson.Unmarshal([]byte(`{"Number":7,"Map":{"4":"x"}}`), &into); err != nil || into.Number != 7 || into.Map[4] != "x" {
+	if err := rawjson.Unmarshal([]byte(`{"Number":7,"Map":{"4":"x"}}`), &into); err != nil ||
+		into.Number != 7 || into.Map[4] != "x" {
 		t.Errorf("%+v, %v", into, err)
 	}
 }

@@ -32,7 +32,8 @@ func (l large) List(ctx context.Context, _ store.ListQuery) iter.Seq2[store.Entr
 				yield(store.Entry{}, fmt.Errorf("listing: %w", err))
 				return
 			}
-			entry := store.Entry{Key: fmt.Sprint("key-", i), Status: store.StatusStarted, CreatedAt: now.Add(-time.Hour), LeaseUntil: now.Add(-time.Minute), Result: make([]byte, 64)}
+			entry := store.Entry{Key: fmt.Sprint("key-", i), Status: store.StatusStarted,
+				CreatedAt: now.Add(-time.Hour), LeaseUntil: now.Add(-time.Minute), Result: make([]byte, 64)}
 			if !yield(entry, nil) {
 				return
 			}
@@ -79,7 +80,8 @@ func TestMemoryOfAnExport(t *testing.T) {
 	const rows = 100_000
 	before, used := heap(), int64(0)
 	st := large{begin: func() { used = heap() - before }}
-	r, err := reconcile.Run(t.Context(), st, reconcile.ReadExport("e.csv", rowsOf(rows), "id"), reconcile.Options{Limit: 5}, now)
+	r, err := reconcile.Run(t.Context(), st, reconcile.ReadExport("e.csv", rowsOf(rows), "id"),
+		reconcile.Options{Limit: 5}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +98,8 @@ func TestTheDeadlineLeavesAnUnfinishedReport(t *testing.T) {
 		_ = yield(reconcile.Row{Key: "a", Line: 2}, nil) && yield(reconcile.Row{}, over.Err())
 	}
 	for name, export := range map[string]iter.Seq2[reconcile.Row, error]{
-		"the store": reconcile.ReadExport("e.csv", strings.NewReader("id\nghost\n"), "id"), "the export": slow,
+		"the store":  reconcile.ReadExport("e.csv", strings.NewReader("id\nghost\n"), "id"),
+		"the export": slow,
 	} {
 		r, err := reconcile.Run(over, large{n: 1}, export, reconcile.Options{}, now)
 		if err != nil || !r.Unfinished || r.OnlyInExport != nil || r.Differences() != 0 {
@@ -105,7 +108,8 @@ func TestTheDeadlineLeavesAnUnfinishedReport(t *testing.T) {
 	}
 	canceled, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := reconcile.Run(canceled, large{n: 1}, nil, reconcile.Options{}, now); !errors.Is(err, context.Canceled) {
+	if _, err := reconcile.Run(canceled, large{n: 1}, nil, reconcile.Options{}, now); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 // Bucket is the part of *s3.Client that reads exports.
 type Bucket interface {
 	s3.ListObjectsV2APIClient
-	GetObject(ctx context.Context, in *s3.GetObjectInput, optFns ...func(*s3.Options)) (*s3.GetObjectOutput, error)
+	GetObject(ctx context.Context, in *s3.GetObjectInput, optFns ...func(*s3.Options)) (*s3.GetObjectOutput,
+		error)
 }
 
 const scheme = "s3://"
@@ -22,8 +23,8 @@ const scheme = "s3://"
 // InBucket reports whether an export is in S3.
 func InBucket(location string) bool { return strings.HasPrefix(location, scheme) }
 
-// OpenObject opens the newest object whose name begins with the one in location, s3://BUCKET/NAME, and ends as ReadExport requires.
-// The rows are read while they are used.
+// OpenObject opens the newest object whose name begins with the one in location, s3://BUCKET/NAME, and ends
+// as ReadExport requires. The rows are read while they are used.
 func OpenObject(ctx context.Context, client Bucket, location, field string) (*Export, error) {
 	bucket, prefix, _ := strings.Cut(strings.TrimPrefix(location, scheme), "/")
 	newest, err := newestObject(ctx, client, bucket, prefix)
@@ -38,7 +39,8 @@ func OpenObject(ctx context.Context, client Bucket, location, field string) (*Ex
 	if err != nil {
 		return nil, fmt.Errorf("reading the export %s: %w%s", name, err, hint(err))
 	}
-	return &Export{Closer: out.Body, Name: name, Written: *newest.LastModified, Rows: ReadExport(name, out.Body, field)}, nil
+	return &Export{Closer: out.Body, Name: name, Written: *newest.LastModified,
+		Rows: ReadExport(name, out.Body, field)}, nil
 }
 
 func newestObject(ctx context.Context, client Bucket, bucket, prefix string) (*types.Object, error) {
@@ -50,7 +52,8 @@ func newestObject(ctx context.Context, client Bucket, bucket, prefix string) (*t
 			return nil, err
 		}
 		for _, object := range page.Contents {
-			if formatOf(*object.Key) != nil && (newest == nil || object.LastModified.After(*newest.LastModified)) {
+			if formatOf(*object.Key) != nil &&
+				(newest == nil || object.LastModified.After(*newest.LastModified)) {
 				newest = &object
 			}
 		}

@@ -28,7 +28,8 @@ func TestTheNewestExportOfABucket(t *testing.T) {
 	if err != nil || !from.Equal(now.Add(-25*time.Hour)) || !to.Equal(now.Add(-time.Hour)) {
 		t.Errorf("the bounds are %v, %v, %v", from, to, err)
 	}
-	r, err := reconcile.Run(t.Context(), filled(t), e.Rows, reconcile.Options{Prefix: "ledger#payments#", From: from, To: to}, now)
+	r, err := reconcile.Run(t.Context(), filled(t), e.Rows,
+		reconcile.Options{Prefix: "ledger#payments#", From: from, To: to}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +37,9 @@ func TestTheNewestExportOfABucket(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := e.Bounds(25*time.Hour, time.Hour, now.Add(26*time.Hour)); err == nil || !strings.Contains(err.Error(),
-		"s3://exports/bookings/2.csv was written 26h0m0s ago, and an export covers 25h0m0s") {
+	if _, _, err := e.Bounds(25*time.Hour, time.Hour, now.Add(26*time.Hour)); err == nil ||
+		!strings.Contains(err.Error(),
+			"s3://exports/bookings/2.csv was written 26h0m0s ago, and an export covers 25h0m0s") {
 		t.Errorf("an old export: %v", err)
 	}
 }

@@ -45,11 +45,13 @@ func OpenFile(path, field string) (*Export, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	return &Export{Closer: file, Name: path, Written: info.ModTime(), Rows: ReadExport(path, file, field)}, nil
+	return &Export{Closer: file, Name: path, Written: info.ModTime(), Rows: ReadExport(path, file, field)},
+		nil
 }
 
-// Bounds returns the bounds of the completion times of the keys that must be in the export, if it has the records of the time covers
-// until lag before it was written. An export that was written before the time that it covers is an error: nothing writes new ones.
+// Bounds returns the bounds of the completion times of the keys that must be in the export, if it has the
+// records of the time covers until lag before it was written. An export that was written before the time that
+// it covers is an error: nothing writes new ones.
 func (e *Export) Bounds(covers, lag time.Duration, now time.Time) (from, to time.Time, err error) {
 	if age := now.Sub(e.Written); age > covers {
 		return from, to, fmt.Errorf("%s was written %v ago, and an export covers %v: is there no newer one? Check the job that writes it",
@@ -58,8 +60,8 @@ func (e *Export) Bounds(covers, lag time.Duration, now time.Time) (from, to time
 	return e.Written.Add(-covers), e.Written.Add(-lag), nil
 }
 
-// ReadExport yields the rows of an export: CSV with a header line, or JSON lines, depending on the file name. field is the name of
-// the column or member with the key.
+// ReadExport yields the rows of an export: CSV with a header line, or JSON lines, depending on the file name.
+// field is the name of the column or member with the key.
 func ReadExport(name string, file io.Reader, field string) iter.Seq2[Row, error] {
 	rows := formatOf(name)
 	if rows == nil {

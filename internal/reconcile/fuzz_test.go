@@ -12,7 +12,8 @@ import (
 	"github.com/idemsk/idemsk/internal/reconcile"
 )
 
-// FuzzReadExport reads any export: each row has a key, and its line is in the file. Keys that encoders of Go have written are read as they are.
+// FuzzReadExport reads any export: each row has a key, and its line is in the file. Keys that encoders of Go
+// have written are read as they are.
 func FuzzReadExport(f *testing.F) {
 	f.Add("id,key\n1,a\n2,\"b\nc\"\n", "key", "a", "b\r\n")
 	f.Add("{\"key\":\"a\"}\n\n{\"key\":\"\\ud800\",\"key\":\"b\"}\n", "key", "\x00", "\u2028")
@@ -22,13 +23,16 @@ func FuzzReadExport(f *testing.F) {
 		for _, name := range []string{"export.csv", "export.jsonl"} {
 			last := 0
 			for row, err := range reconcile.ReadExport(name, strings.NewReader(text), field) {
-				if err == nil && (row.Key == "" || row.Line <= last || row.Line > 1+strings.Count(text, "\n")) {
+				if err == nil && (row.Key == "" || row.Line <= last ||
+					row.Line > 1+strings.Count(text, "\n")) {
 					t.Errorf("%s: %q: %+v after line %d", name, text, row, last)
 				}
 				last = row.Line
 			}
 		}
-		if one == "" || two == "" || !utf8.ValidString(one) || !utf8.ValidString(two) || strings.Contains(one+two, "\r") { // a CSV reader takes \r\n for \n
+		if one == "" || two == "" || !utf8.ValidString(one) || !utf8.ValidString(two) ||
+			strings.Contains(one+two, "\r") {
+			// a CSV reader takes \r\n for \n
 			return
 		}
 		var table, lines bytes.Buffer

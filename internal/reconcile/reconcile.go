@@ -11,25 +11,29 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Report lists the keys and rows that an operator should check, at most Options.Limit of each kind. Entries have no results.
+// Report lists the keys and rows that an operator should check, at most Options.Limit of each kind. Entries
+// have no results.
 type Report struct {
 	Overdue []store.Entry `json:"overdue"` // STARTED, and the lease or delay is over
 	Failed  []store.Entry `json:"failed"`
 
 	// The fields below are nil without an export.
-	OnlyInStore  []store.Entry `json:"onlyInStore,omitempty"`  // COMPLETED, and not in the export
-	OnlyInExport []Row         `json:"onlyInExport,omitempty"` // without a key that is COMPLETED; nil if Unfinished
-	Unsettled    []Unsettled   `json:"unsettled,omitempty"`
-	Twice        []Row         `json:"twice,omitempty"` // the second and further rows of a key
+	OnlyInStore []store.Entry `json:"onlyInStore,omitempty"` // COMPLETED, and not in the export
+	// without a key that is COMPLETED; nil if Unfinished
+	OnlyInExport []Row       `json:"onlyInExport,omitempty"`
+	Unsettled    []Unsettled `json:"unsettled,omitempty"`
+	Twice        []Row       `json:"twice,omitempty"` // the second and further rows of a key
 
 	Found   Counts `json:"found"`   // of each kind, also those beyond the limit
 	Records int    `json:"records"` // read from the store
 	Rows    int    `json:"rows"`    // read from the export
 	Matched int    `json:"matched"` // rows whose key is COMPLETED
 
-	// InProgress is the time since the first claim of the key that has been STARTED for longest, in nanoseconds.
+	// InProgress is the time since the first claim of the key that has been STARTED for longest, in
+	// nanoseconds.
 	InProgress time.Duration `json:"inProgressNanoseconds"`
-	// Unfinished reports that the time was over before all was read: the report has what was found until then.
+	// Unfinished reports that the time was over before all was read: the report has what was found until
+	// then.
 	Unfinished bool `json:"unfinished,omitempty"`
 
 	limit    int
@@ -59,10 +63,11 @@ func (r *Report) Differences() int {
 
 // Options configure a reconciliation.
 type Options struct {
-	// Prefix is prepended to the keys of the export. Stored keys without the prefix need not be in the export. Keys that are stored as
-	// a hash have no visible prefix.
+	// Prefix is prepended to the keys of the export. Stored keys without the prefix need not be in the
+	// export. Keys that are stored as a hash have no visible prefix.
 	Prefix string
-	// From and To are bounds of the completion times of the keys that must be in the export. Zero means no bound.
+	// From and To are bounds of the completion times of the keys that must be in the export. Zero means no
+	// bound.
 	From, To time.Time
 	// Limit is the maximum number of keys or rows that the report lists of each kind. Zero means no limit.
 	Limit int
@@ -71,10 +76,11 @@ type Options struct {
 // ErrExport means that the export can't be read.
 var ErrExport = errors.New("the export can't be read")
 
-// Run compares the store with the export, which may be nil; an error of the export is ErrExport (wrapped). Its memory does not depend on
-// the number of keys in the store if there is a limit: it holds the keys of the export, about 150 bytes a row. If the deadline of ctx
-// ends it, it returns an unfinished report.
-func Run(ctx context.Context, st store.Admin, export iter.Seq2[Row, error], o Options, now time.Time) (*Report, error) {
+// Run compares the store with the export, which may be nil; an error of the export is ErrExport (wrapped).
+// Its memory does not depend on the number of keys in the store if there is a limit: it holds the keys of the
+// export, about 150 bytes a row. If the deadline of ctx ends it, it returns an unfinished report.
+func Run(ctx context.Context, st store.Admin, export iter.Seq2[Row, error], o Options,
+	now time.Time) (*Report, error) {
 	r := &Report{limit: o.Limit, compares: export != nil}
 	rows, err := r.index(export, o.Prefix)
 	if err != nil {
@@ -135,7 +141,8 @@ func (r *Report) compare(left *index, entry *store.Entry, o Options) {
 	case ok:
 		add(&r.Unsettled, &r.Found.Unsettled, r.limit, Unsettled{Row: row, Record: *entry})
 	case !strings.HasPrefix(entry.Key, o.Prefix) && !store.IsHashed(entry.Key):
-	case entry.Status == store.StatusCompleted && !entry.UpdatedAt.Before(o.From) && (o.To.IsZero() || entry.UpdatedAt.Before(o.To)):
+	case entry.Status == store.StatusCompleted && !entry.UpdatedAt.Before(o.From) &&
+		(o.To.IsZero() || entry.UpdatedAt.Before(o.To)):
 		add(&r.OnlyInStore, &r.Found.OnlyInStore, r.limit, *entry)
 	}
 }

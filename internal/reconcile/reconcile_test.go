@@ -14,15 +14,18 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// filled returns a store with a key in each state: done, early (completed ten hours before), failed, dead, flying, expired.
+// filled returns a store with a key in each state: done, early (completed ten hours before), failed, dead,
+// flying, expired.
 func filled(t *testing.T) *memstore.Store {
 	t.Helper()
 	clock := now
 	s := memstore.New(memstore.Config{Clock: func() time.Time { return clock }})
 	add := func(key string, age time.Duration, op store.SettleOp) {
 		clock = now.Add(-age)
-		entry := s.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute, Retention: 24 * time.Hour}})[0].Entry
-		set := store.Settlement{Op: op, Key: key, Token: entry.Token, Owner: "o", Retention: 24 * time.Hour, Failure: &store.Failure{Code: "error"}}
+		entry := s.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute,
+			Retention: 24 * time.Hour}})[0].Entry
+		set := store.Settlement{Op: op, Key: key, Token: entry.Token, Owner: "o", Retention: 24 * time.Hour,
+			Failure: &store.Failure{Code: "error"}}
 		if op != 0 {
 			if errs := s.Settle(t.Context(), []store.Settlement{set}); errs != nil {
 				t.Fatal(errs)
@@ -88,9 +91,10 @@ func TestRunWithoutAnExport(t *testing.T) {
 
 func TestRunWithAnExport(t *testing.T) {
 	for name, export := range map[string]string{
-		"export.csv":   "amount,id\n1,done\n2,ghost\n3,done\n4,failed\n5,secret\n",
-		"bom.CSV":      "\ufeffid,amount\ndone,1\nghost,2\ndone,3\nfailed,4\nsecret,5\n",
-		"export.jsonl": `{"id":"done"}` + "\n\n" + `{"id":"ghost","x":[1]}` + "\n" + `{"id":"done"}` + "\n" + `{"id":"failed"}` + "\n" + `{"id":"secret"}`,
+		"export.csv": "amount,id\n1,done\n2,ghost\n3,done\n4,failed\n5,secret\n",
+		"bom.CSV":    "\ufeffid,amount\ndone,1\nghost,2\ndone,3\nfailed,4\nsecret,5\n",
+		"export.jsonl": `{"id":"done"}` + "\n\n" + `{"id":"ghost","x":[1]}` + "\n" + `{"id":"done"}` + "\n" +
+			`{"id":"failed"}` + "\n" + `{"id":"secret"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := run(t, name, export, reconcile.Options{Prefix: "ledger#payments#"})
@@ -101,7 +105,9 @@ func TestRunWithAnExport(t *testing.T) {
 			equal(t, "only in the store", keys(r.OnlyInStore, record), "early")
 			equal(t, "only in the export", keys(r.OnlyInExport, row), ghost)
 			equal(t, "twice", keys(r.Twice, row), twice)
-			equal(t, "unsettled", keys(r.Unsettled, func(u reconcile.Unsettled) string { return u.Row.Key + " " + string(u.Record.Status) }), "failed FAILED")
+			equal(t, "unsettled", keys(r.Unsettled,
+				func(u reconcile.Unsettled) string { return u.Row.Key + " " + string(u.Record.Status) }),
+				"failed FAILED")
 			equal(t, "counts", fmt.Sprint(r.Records, r.Rows, r.Matched), "8 5 2")
 			if r.Differences() != 4 {
 				t.Error("it has other differences than 4")
@@ -112,10 +118,12 @@ func TestRunWithAnExport(t *testing.T) {
 
 func TestBoundsOfTheCompletionTime(t *testing.T) {
 	const export = "id\ndone\nsecret\n"
-	if r := run(t, "e.csv", export, reconcile.Options{Prefix: "ledger#payments#", From: now.Add(-2 * time.Hour)}); r.Differences() > 0 {
+	if r := run(t, "e.csv", export, reconcile.Options{Prefix: "ledger#payments#",
+		From: now.Add(-2 * time.Hour)}); r.Differences() > 0 {
 		t.Errorf("what completed before the export begins is missed: %+v", r)
 	}
-	if r := run(t, "e.csv", "id\nearly\n", reconcile.Options{Prefix: "ledger#payments#", To: now.Add(-2 * time.Hour)}); r.Differences() > 0 {
+	if r := run(t, "e.csv", "id\nearly\n",
+		reconcile.Options{Prefix: "ledger#payments#", To: now.Add(-2 * time.Hour)}); r.Differences() > 0 {
 		t.Errorf("what completed after the export ends is missed: %+v", r)
 	}
 	if r := run(t, "e.csv", "id\nledger#payments#done\n", reconcile.Options{}); r.Matched != 1 {
@@ -123,7 +131,8 @@ func TestBoundsOfTheCompletionTime(t *testing.T) {
 	}
 }
 
-// Spreadsheets and some databases write a byte order mark; a key may be a number, whose text is that of the record.
+// Spreadsheets and some databases write a byte order mark; a key may be a number, whose text is that of the
+// record.
 func TestExportsOfOtherPrograms(t *testing.T) {
 	for _, tc := range []struct{ name, export, want string }{
 		{"e.csv", "\ufeffid,amount\r\na,1\r\n", "a"},
@@ -155,7 +164,8 @@ func TestInvalidExports(t *testing.T) {
 		{"e.csv", "id\n\"a\"\n\"b", "e.csv: parse error on line 3"},
 		{"e.jsonl", strings.Repeat(" ", 17<<20), "e.jsonl: line 1: bufio.Scanner: token too long"},
 	} {
-		_, err := reconcile.Run(t.Context(), memstore.New(memstore.Config{}), reconcile.ReadExport(tc.name, strings.NewReader(tc.export), "id"), reconcile.Options{}, now)
+		_, err := reconcile.Run(t.Context(), memstore.New(memstore.Config{}),
+			reconcile.ReadExport(tc.name, strings.NewReader(tc.export), "id"), reconcile.Options{}, now)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s %q: %v; want %q in it", tc.name, tc.export, err, tc.want)
 		}

@@ -17,13 +17,15 @@ type Process struct {
 	ended chan struct{}
 }
 
-// Start starts a command with these variables as its whole environment (nil: that of this process). Each line of its output is given to line, without the
-// newline, by one goroutine. The kernel kills the process if this one dies (on Linux).
+// Start starts a command with these variables as its whole environment (nil: that of this process). Each line
+// of its output is given to line, without the newline, by one goroutine. The kernel kills the process if this
+// one dies (on Linux).
 func Start(command, env []string, line func([]byte)) (*Process, error) {
 	return StartWithInput(command, env, nil, line)
 }
 
-// StartWithInput is Start with a standard input, which is not read ahead of the process. The caller closes the file.
+// StartWithInput is Start with a standard input, which is not read ahead of the process. The caller closes
+// the file.
 func StartWithInput(command, env []string, input *os.File, line func([]byte)) (*Process, error) {
 	p := &Process{cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})} //nolint:gosec,noctx // the caller's program, which Signal ends
 	out := &lines{each: line}
@@ -34,7 +36,8 @@ func StartWithInput(command, env []string, input *os.File, line func([]byte)) (*
 	p.cmd.SysProcAttr = serverproc.Group(syscall.SIGKILL, nil)
 	started := make(chan error)
 	go func() {
-		// The kernel sends the signal when the thread that started the process ends: the goroutine keeps its thread.
+		// The kernel sends the signal when the thread that started the process ends: the goroutine keeps its
+		// thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.ended)

@@ -18,17 +18,20 @@ func TestOutputAndStatus(t *testing.T) {
 		status string
 		ok     bool
 	}{
-		`printf 'a\nb\n\n'; printf '%s' "$NAME" >&2`: {[]string{"a", "b", "", "value"}, "exit status 0", true},
+		`printf 'a\nb\n\n'; printf '%s' "$NAME" >&2`: {[]string{"a", "b", "", "value"}, "exit status 0",
+			true},
 		`exit 3`:     {nil, "exit status 3", false},
 		`kill -9 $$`: {nil, "signal: killed", false},
 	} {
 		var lines []string
-		p, err := Start([]string{"/bin/sh", "-c", script}, []string{"NAME=value"}, func(line []byte) { lines = append(lines, string(line)) })
+		p, err := Start([]string{"/bin/sh", "-c", script}, []string{"NAME=value"},
+			func(line []byte) { lines = append(lines, string(line)) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-p.Ended()
-		if status, ok := p.Status(); status != want.status || ok != want.ok || !slices.Equal(lines, want.lines) {
+		if status, ok := p.Status(); status != want.status || ok != want.ok ||
+			!slices.Equal(lines, want.lines) {
 			t.Errorf("%s: %q, %s, %t; want %+v", script, lines, status, ok, want)
 		}
 		p.Signal(syscall.SIGKILL) // no process gets it
@@ -39,7 +42,8 @@ func TestOutputAndStatus(t *testing.T) {
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	ready := make(chan struct{})
-	p, err := Start([]string{"/bin/sh", "-c", `trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done`}, nil, func([]byte) { close(ready) })
+	p, err := Start([]string{"/bin/sh", "-c", `trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done`},
+		nil, func([]byte) { close(ready) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ const (
 	custom = 8
 )
 
-// New returns a UUID of version 7: the time in ms, its fraction in 12 bits, and 62 random bits. The IDs of one host grow with time, so an
-// index appends them at its end.
+// New returns a UUID of version 7: the time in ms, its fraction in 12 bits, and 62 random bits. The IDs of
+// one host grow with time, so an index appends them at its end.
 func New() string {
 	var id [16]byte
 	now := time.Now()

@@ -8,8 +8,10 @@ import (
 
 // The test vector of RFC 9562, appendix B.2: a name in the namespace of DNS.
 func TestUUIDOfAHash(t *testing.T) {
-	dns := []byte{0x6b, 0xa7, 0xb8, 0x10, 0x9d, 0xad, 0x11, 0xd1, 0x80, 0xb4, 0x00, 0xc0, 0x4f, 0xd4, 0x30, 0xc8}
-	if got, want := Of(sha256.Sum256(append(dns, "www.example.com"...))), "5c146b14-3c52-8afd-938a-375d0df1fbf6"; got != want {
+	dns := []byte{0x6b, 0xa7, 0xb8, 0x10, 0x9d, 0xad, 0x11, 0xd1, 0x80, 0xb4, 0x00, 0xc0, 0x4f, 0xd4, 0x30,
+		0xc8}
+	if got, want := Of(sha256.Sum256(append(dns, "www.example.com"...))),
+		"5c146b14-3c52-8afd-938a-375d0df1fbf6"; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// doubtTime is how long offsets are committed again and again after a commit that was not answered. A broker may apply the request
-// late, after later ones of another connection, and so move the offset back.
+// doubtTime is how long offsets are committed again and again after a commit that was not answered. A broker
+// may apply the request late, after later ones of another connection, and so move the offset back.
 const doubtTime = time.Minute
 
-// commit commits the watermarks of all partitions. There is one commit at a time. It reports whether the broker accepts some of
-// them only after a rebalance.
+// commit commits the watermarks of all partitions. There is one commit at a time. It reports whether the
+// broker accepts some of them only after a rebalance.
 func (m *member) commit(ctx context.Context, client *kgo.Client) (rebalance bool) {
 	m.commits.lock()
 	defer m.commits.unlock()
@@ -25,8 +25,8 @@ func (m *member) commit(ctx context.Context, client *kgo.Client) (rebalance bool
 // lastCommitPause is the time between two last commits.
 const lastCommitPause = 50 * time.Millisecond
 
-// commitLast commits the watermarks of all partitions before the member leaves. If the group rebalances, it waits for that, at
-// most lastCommitTimeout.
+// commitLast commits the watermarks of all partitions before the member leaves. If the group rebalances, it
+// waits for that, at most lastCommitTimeout.
 func (m *member) commitLast(ctx context.Context, client *kgo.Client) {
 	for end := time.Now().Add(lastCommitTimeout); m.commit(ctx, client); <-time.After(lastCommitPause) {
 		if time.Now().After(end) {
@@ -36,7 +36,8 @@ func (m *member) commitLast(ctx context.Context, client *kgo.Client) {
 	}
 }
 
-// uncommitted returns the watermarks of partitions (nil: of all) that are to be committed. The caller holds commits.
+// uncommitted returns the watermarks of partitions (nil: of all) that are to be committed. The caller holds
+// commits.
 func (m *member) uncommitted(now time.Time, of map[string][]int32) map[string]map[int32]kgo.EpochOffset {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,21 +67,23 @@ func (m *member) uncommitted(now time.Time, of map[string][]int32) map[string]ma
 	return offsets
 }
 
-// send commits offsets and waits for the answer, at most commitTimeout. It reports whether the broker accepts some of them only
-// after a rebalance. The caller holds commits.
-func (m *member) send(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset) (rebalance bool) {
+// send commits offsets and waits for the answer, at most commitTimeout. It reports whether the broker accepts
+// some of them only after a rebalance. The caller holds commits.
+func (m *member) send(ctx context.Context, client *kgo.Client,
+	offsets map[string]map[int32]kgo.EpochOffset) (rebalance bool) {
 	if len(offsets) == 0 {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-		if err != nil {
-			m.unanswered(offsets, err)
-			return
-		}
-		rebalance = m.answered(offsets, req, resp)
-	})
+	client.CommitOffsetsSync(ctx, offsets,
+		func(_ *kgo.Client, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+			if err != nil {
+				m.unanswered(offsets, err)
+				return
+			}
+			rebalance = m.answered(offsets, req, resp)
+		})
 	return rebalance
 }
 
@@ -98,13 +101,16 @@ func (m *member) unanswered(offsets map[string]map[int32]kgo.EpochOffset, err er
 	m.seldom.warn(m.log, "commit", "offsets were not committed; they are sent again", "error", err)
 }
 
-// answered takes note of the answers for each partition. It reports whether one of them is that the group rebalances.
+// answered takes note of the answers for each partition. It reports whether one of them is that the group
+// rebalances.
 func (m *member) answered(
-	offsets map[string]map[int32]kgo.EpochOffset, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse,
+	offsets map[string]map[int32]kgo.EpochOffset, req *kmsg.OffsetCommitRequest,
+	resp *kmsg.OffsetCommitResponse,
 ) (rebalance bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	names := make(map[[16]byte]string, len(req.Topics)) // later versions of the protocol answer with the ID of a topic alone
+	// later versions of the protocol answer with the ID of a topic alone
+	names := make(map[[16]byte]string, len(req.Topics))
 	for i := range req.Topics {
 		names[req.Topics[i].TopicID] = req.Topics[i].Topic
 	}
@@ -122,7 +128,8 @@ func (m *member) answered(
 			case errors.Is(err, kerr.RebalanceInProgress):
 				rebalance = true
 			default:
-				m.seldom.warn(m.log, "commit", "the offset of a partition was not committed; it is sent again while the partition is assigned",
+				m.seldom.warn(m.log, "commit",
+					"the offset of a partition was not committed; it is sent again while the partition is assigned",
 					"topic", topic, "partition", answer.Partition, "error", err)
 			}
 		}

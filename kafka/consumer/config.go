@@ -30,7 +30,8 @@ const (
 
 // Times that are not configured.
 const (
-	// commitTimeout is how long one commit may take. A commit without an answer is sent again at the next interval.
+	// commitTimeout is how long one commit may take. A commit without an answer is sent again at the next
+	// interval.
 	commitTimeout = 10 * time.Second
 	// endTimeout is how long the last commit and leaving the group may take together.
 	endTimeout = 5 * time.Second
@@ -42,9 +43,9 @@ const (
 	errorPause = 5 * time.Second
 )
 
-// The sizes of fetches, which are lowered if the records would not have room (see sizes.fetches). The client holds at most maxFetches × fetchBytes
-// (64 MiB) of records that were fetched and not yet read into a window. A broker exceeds the limits for a single batch that is larger, so that it
-// can be read.
+// The sizes of fetches, which are lowered if the records would not have room (see sizes.fetches). The client
+// holds at most maxFetches × fetchBytes (64 MiB) of records that were fetched and not yet read into a window.
+// A broker exceeds the limits for a single batch that is larger, so that it can be read.
 const (
 	fetchBytes          = 8 << 20
 	fetchPartitionBytes = 1 << 20
@@ -57,43 +58,53 @@ type Protocol uint8
 
 // The protocols. All members of a group use the same one, except while it is changed.
 const (
-	Classic     Protocol = iota // the members assign the partitions; cooperative-sticky by default
-	Incremental                 // the brokers assign the partitions (KIP-848, group.protocol=consumer); Kafka 4.0 or later
+	Classic Protocol = iota // the members assign the partitions; cooperative-sticky by default
+	// the brokers assign the partitions (KIP-848, group.protocol=consumer); Kafka 4.0 or later
+	Incremental
 )
 
-// Reset decides where to begin in a partition without a committed offset, and after the committed offset was deleted.
+// Reset decides where to begin in a partition without a committed offset, and after the committed offset was
+// deleted.
 type Reset uint8
 
 // The policies, as auto.offset.reset of Kafka.
 const (
 	Earliest Reset = iota // at the first record that exists
-	Latest                // behind the last record: existing records are not handled. The position is committed before the first record is read
-	Fail                  // at the first record without a committed offset; if the committed offset was deleted, Run returns an error
+	// behind the last record: existing records are not handled. The position is committed before the first
+	// record is read
+	Latest
+	// at the first record without a committed offset; if the committed offset was deleted, Run returns an
+	// error
+	Fail
 )
 
-// Config configures a Consumer. Brokers, Topics and Group are required. The zero value of any other field stands for its default.
+// Config configures a Consumer. Brokers, Topics and Group are required. The zero value of any other field
+// stands for its default.
 type Config struct {
-	// Brokers are the addresses of some brokers, host:port. Topics are the topics to consume. Group is the consumer group.
+	// Brokers are the addresses of some brokers, host:port. Topics are the topics to consume. Group is the
+	// consumer group.
 	Brokers []string
 	Topics  []string
 	Group   string
-	// Options are other options of the Kafka client, such as TLS, SASL, kgo.Rack, or kgo.Balancers. They can lower or raise the
-	// largest sizes of fetches, but not change how offsets are committed.
+	// Options are other options of the Kafka client, such as TLS, SASL, kgo.Rack, or kgo.Balancers. They can
+	// lower or raise the largest sizes of fetches, but not change how offsets are committed.
 	Options []kgo.Opt
-	// Records configures what is done with a record. The default of its Order is kafka.ByKey here, and the defaults of its Namespace
-	// and Function are Group. To share keys with a Lambda function, set the namespace to that of the function.
+	// Records configures what is done with a record. The default of its Order is kafka.ByKey here, and the
+	// defaults of its Namespace and Function are Group. To share keys with a Lambda function, set the
+	// namespace to that of the function.
 	Records kafka.Config
-	// InstanceID makes the process a static member. It must be unique in the group and stay the same over restarts. A restart within
-	// SessionTimeout causes no rebalance.
+	// InstanceID makes the process a static member. It must be unique in the group and stay the same over
+	// restarts. A restart within SessionTimeout causes no rebalance.
 	InstanceID string
 	// LeaveGroup makes a static member leave the group when Run ends. Other members always leave.
 	LeaveGroup bool
 	// Protocol is the protocol of the group (default: Classic).
 	Protocol Protocol
-	// SessionTimeout is how long the process may not reach the brokers before they give its partitions to other members (default 45 s, as
-	// session.timeout.ms of Kafka). It is also how long the partitions of a process that died wait. The process sends a heartbeat at
-	// least three times as often. The brokers bound it, by default to 6 s to 30 min. With Protocol Incremental the brokers have a
-	// setting of their own instead.
+	// SessionTimeout is how long the process may not reach the brokers before they give its partitions to
+	// other members (default 45 s, as session.timeout.ms of Kafka). It is also how long the partitions of a
+	// process that died wait. The process sends a heartbeat at least three times as often. The brokers bound
+	// it, by default to 6 s to 30 min. With Protocol Incremental the brokers have a setting of their own
+	// instead.
 	SessionTimeout time.Duration
 	// Reset decides where to begin without a valid committed offset (default: Earliest).
 	Reset Reset
@@ -102,27 +113,32 @@ type Config struct {
 
 	// CommitInterval is the time between two commits (default 5 s, as enable.auto.commit of Kafka).
 	CommitInterval time.Duration
-	// RevokeTimeout is how long handlers may continue when their partition is revoked (default 10 s). The group waits for it. The
-	// rebalance timeout of the group is 50 s longer.
+	// RevokeTimeout is how long handlers may continue when their partition is revoked (default 10 s). The
+	// group waits for it. The rebalance timeout of the group is 50 s longer.
 	RevokeTimeout time.Duration
-	// DrainTimeout is how long handlers may continue when Run is to end (default 20 s). Their contexts end after nine tenths of it.
-	// Run returns at most 6 s later. An orchestrator must wait longer before it kills the process, as Kubernetes does by default (30 s).
+	// DrainTimeout is how long handlers may continue when Run is to end (default 20 s). Their contexts end
+	// after nine tenths of it. Run returns at most 6 s later. An orchestrator must wait longer before it
+	// kills the process, as Kubernetes does by default (30 s).
 	DrainTimeout time.Duration
-	// StartTimeout is how long the brokers may not answer when Run begins (default 30 s). Later failures of brokers are waited for.
+	// StartTimeout is how long the brokers may not answer when Run begins (default 30 s). Later failures of
+	// brokers are waited for.
 	StartTimeout time.Duration
 
-	// PartitionRecords and PartitionBytes bound the window of a partition (defaults 10,000 and 16 MiB). MaxRecords and MaxBytes bound all
-	// windows together (defaults 100,000 and 64 MiB): they are shared equally by the assigned partitions, so that a partition that waits
-	// takes no room of others. All windows together exceed MaxBytes by one record at most, or by one fetch if its records are larger than those
-	// before. If records are larger than an eighth of a share, partitions that wait can take the room of others, which then wait as well.
+	// PartitionRecords and PartitionBytes bound the window of a partition (defaults 10,000 and 16 MiB).
+	// MaxRecords and MaxBytes bound all windows together (defaults 100,000 and 64 MiB): they are shared
+	// equally by the assigned partitions, so that a partition that waits takes no room of others. All windows
+	// together exceed MaxBytes by one record at most, or by one fetch if its records are larger than those
+	// before. If records are larger than an eighth of a share, partitions that wait can take the room of
+	// others, which then wait as well.
 	//
-	// The bytes are those of keys, values and headers, decompressed, and 1 KiB for each record. What is fetched and not yet in a window takes as much
-	// again, and at most 64 MiB before decompression, or a batch of each broker if that is more. How much batches grow when they are decompressed is
-	// estimated by those before. So the defaults bound the memory of the records by about 200 MiB. After a crash at most the records of the windows
-	// are delivered again.
+	// The bytes are those of keys, values and headers, decompressed, and 1 KiB for each record. What is
+	// fetched and not yet in a window takes as much again, and at most 64 MiB before decompression, or a
+	// batch of each broker if that is more. How much batches grow when they are decompressed is estimated by
+	// those before. So the defaults bound the memory of the records by about 200 MiB. After a crash at most
+	// the records of the windows are delivered again.
 	//
-	// A lane that is slower than its records arrive fills its window sooner or later; from then on the partition advances at the speed of
-	// the lane. Larger windows delay this.
+	// A lane that is slower than its records arrive fills its window sooner or later; from then on the
+	// partition advances at the speed of the lane. Larger windows delay this.
 	PartitionRecords, MaxRecords int
 	PartitionBytes, MaxBytes     int64
 
@@ -158,18 +174,23 @@ func (c Config) validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(len(c.Brokers) > 0 && !slices.Contains(c.Brokers, ""), "Brokers is %q: want the addresses of some brokers, host:port", c.Brokers)
-	bad(len(c.Topics) > 0 && !slices.Contains(c.Topics, ""), "Topics is %q: want the topics to consume", c.Topics)
+	bad(len(c.Brokers) > 0 && !slices.Contains(c.Brokers, ""),
+		"Brokers is %q: want the addresses of some brokers, host:port", c.Brokers)
+	bad(len(c.Topics) > 0 && !slices.Contains(c.Topics, ""), "Topics is %q: want the topics to consume",
+		c.Topics)
 	bad(c.Group != "", "Group is empty: want the name of the consumer group")
 	bad(c.Protocol <= Incremental, "Protocol is %d: want Classic or Incremental", c.Protocol)
 	bad(c.Reset <= Fail, "Reset is %d: want Earliest, Latest or Fail", c.Reset)
-	bad(!c.LeaveGroup || c.InstanceID != "", "LeaveGroup is set without InstanceID: only a static member stays in the group without it")
-	bad(!c.LeaveGroup || c.Protocol == Classic, "LeaveGroup is set with Protocol Incremental: a static member of such a group can't be made to leave")
+	bad(!c.LeaveGroup || c.InstanceID != "",
+		"LeaveGroup is set without InstanceID: only a static member stays in the group without it")
+	bad(!c.LeaveGroup || c.Protocol == Classic,
+		"LeaveGroup is set with Protocol Incremental: a static member of such a group can't be made to leave")
 	for _, f := range []struct {
 		name string
 		d    time.Duration
 	}{
-		{"CommitInterval", c.CommitInterval}, {"RevokeTimeout", c.RevokeTimeout}, {"DrainTimeout", c.DrainTimeout}, {"StartTimeout", c.StartTimeout},
+		{"CommitInterval", c.CommitInterval}, {"RevokeTimeout", c.RevokeTimeout},
+		{"DrainTimeout", c.DrainTimeout}, {"StartTimeout", c.StartTimeout},
 		{"SessionTimeout", c.SessionTimeout},
 	} {
 		bad(f.d > 0, "%s is %v: want more than 0", f.name, f.d)
@@ -178,7 +199,8 @@ func (c Config) validate() error {
 		name string
 		n    int64
 	}{
-		{"PartitionRecords", int64(c.PartitionRecords)}, {"PartitionBytes", c.PartitionBytes}, {"MaxRecords", int64(c.MaxRecords)}, {"MaxBytes", c.MaxBytes},
+		{"PartitionRecords", int64(c.PartitionRecords)}, {"PartitionBytes", c.PartitionBytes},
+		{"MaxRecords", int64(c.MaxRecords)}, {"MaxBytes", c.MaxBytes},
 	} {
 		bad(f.n > 0, "%s is %d: want 1 or more", f.name, f.n)
 	}
@@ -188,7 +210,8 @@ func (c Config) validate() error {
 	return fmt.Errorf("consumer: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 }
 
-// clientOptions returns the options of the Kafka client. Those before c.Options can be changed by them, those behind can't.
+// clientOptions returns the options of the Kafka client. Those before c.Options can be changed by them, those
+// behind can't.
 func (c Config) clientOptions() []kgo.Opt {
 	reset := kgo.NewOffset().AtStart()
 	switch c.Reset {
@@ -200,7 +223,8 @@ func (c Config) clientOptions() []kgo.Opt {
 	}
 	options := []kgo.Opt{
 		kgo.ClientID("idemsk-consumer"),
-		kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchPartitionBytes), kgo.MaxConcurrentFetches(maxFetches), kgo.FetchMaxWait(fetchWait),
+		kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
+		kgo.MaxConcurrentFetches(maxFetches), kgo.FetchMaxWait(fetchWait),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.RebalanceTimeout(c.RevokeTimeout + 5*commitTimeout),
 		kgo.SessionTimeout(c.SessionTimeout), kgo.HeartbeatInterval(min(heartbeatInterval, c.SessionTimeout/3)), //nolint:mnd // see Config.SessionTimeout
@@ -208,7 +232,8 @@ func (c Config) clientOptions() []kgo.Opt {
 	options = append(options, c.Options...)
 	options = append(options,
 		kgo.SeedBrokers(c.Brokers...), kgo.ConsumeTopics(c.Topics...), kgo.ConsumerGroup(c.Group),
-		kgo.ConsumeResetOffset(reset), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.KeepControlRecords(),
+		kgo.ConsumeResetOffset(reset), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		kgo.KeepControlRecords(),
 	)
 	if c.InstanceID != "" {
 		options = append(options, kgo.InstanceID(c.InstanceID))

@@ -29,12 +29,14 @@ func valid() Config {
 
 func TestDefaults(t *testing.T) {
 	cfg := valid().withDefaults()
-	if r := cfg.Records; r.Order != kafka.ByKey || r.Namespace != "ledger" || r.Function != "ledger" || r.Logger == nil || cfg.Cluster != "b:1" {
+	if r := cfg.Records; r.Order != kafka.ByKey || r.Namespace != "ledger" || r.Function != "ledger" ||
+		r.Logger == nil || cfg.Cluster != "b:1" {
 		t.Errorf("%+v", cfg)
 	}
 	own := valid()
 	own.Records = kafka.Config{Order: kafka.ByPartition, Namespace: "n", Function: "f"}
-	if r := own.withDefaults().Records; r.Order != kafka.ByPartition || r.Namespace != "n" || r.Function != "f" {
+	if r := own.withDefaults().Records; r.Order != kafka.ByPartition || r.Namespace != "n" ||
+		r.Function != "f" {
 		t.Errorf("%+v: what is set is replaced", r)
 	}
 }
@@ -42,15 +44,18 @@ func TestDefaults(t *testing.T) {
 // Every invalid field is named at once, before anything connects.
 func TestInvalidConfigurationIsRefused(t *testing.T) {
 	_, err := newConsumer(t, Config{
-		Brokers: []string{""}, Protocol: 9, Reset: 9, LeaveGroup: true, CommitInterval: -1, RevokeTimeout: -time.Second, DrainTimeout: -1, StartTimeout: -1,
+		Brokers: []string{""}, Protocol: 9, Reset: 9, LeaveGroup: true, CommitInterval: -1,
+		RevokeTimeout: -time.Second, DrainTimeout: -1, StartTimeout: -1,
 		PartitionRecords: -1, PartitionBytes: -1, MaxRecords: -1, MaxBytes: -1,
 	})
 	if !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Fatalf("error %v", err)
 	}
 	for _, want := range []string{
-		"Brokers is", "Topics is", "Group is empty", "Protocol is 9", "Reset is 9", "LeaveGroup is set", "CommitInterval is", "RevokeTimeout is", "DrainTimeout is",
-		"StartTimeout is", "PartitionRecords is -1", "PartitionBytes is -1", "MaxRecords is -1", "MaxBytes is -1",
+		"Brokers is", "Topics is", "Group is empty", "Protocol is 9", "Reset is 9", "LeaveGroup is set",
+		"CommitInterval is", "RevokeTimeout is", "DrainTimeout is",
+		"StartTimeout is", "PartitionRecords is -1", "PartitionBytes is -1", "MaxRecords is -1",
+		"MaxBytes is -1",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q: %v", want, err)
@@ -74,9 +79,12 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 // A record has all that Kafka has of it. Null and empty keys and values differ.
 func TestRecordIsConvertedCompletely(t *testing.T) {
 	at := time.UnixMilli(1_767_225_600_123)
-	got := record(&kgo.Record{Topic: "t", Partition: 3, Offset: 9, Timestamp: at, Key: []byte{}, Headers: []kgo.RecordHeader{{Key: "a"}, {Key: "a", Value: []byte("b")}}})
-	if got.Source() != "t-3@9" || !got.Timestamp.Equal(at) || got.Timestamp.Location() != time.UTC || got.TimestampType != "CREATE_TIME" ||
-		got.Key == nil || got.Value != nil || !got.Tombstone() || len(got.Headers) != 2 || got.Headers[0].Value != nil || string(got.Headers[1].Value) != "b" {
+	got := record(&kgo.Record{Topic: "t", Partition: 3, Offset: 9, Timestamp: at, Key: []byte{},
+		Headers: []kgo.RecordHeader{{Key: "a"}, {Key: "a", Value: []byte("b")}}})
+	if got.Source() != "t-3@9" || !got.Timestamp.Equal(at) || got.Timestamp.Location() != time.UTC ||
+		got.TimestampType != "CREATE_TIME" ||
+		got.Key == nil || got.Value != nil || !got.Tombstone() || len(got.Headers) != 2 ||
+		got.Headers[0].Value != nil || string(got.Headers[1].Value) != "b" {
 		t.Errorf("%+v", got)
 	}
 	if none := record(&kgo.Record{Timestamp: time.UnixMilli(-1)}); !none.Timestamp.IsZero() {

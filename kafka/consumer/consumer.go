@@ -24,8 +24,8 @@ type Consumer struct {
 	ended     atomic.Bool
 }
 
-// New returns a consumer. It does not connect; see Run. It returns idem.ErrInvalidConfig (wrapped), which names every invalid
-// field.
+// New returns a consumer. It does not connect; see Run. It returns idem.ErrInvalidConfig (wrapped), which
+// names every invalid field.
 func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -45,15 +45,17 @@ func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, err
 	return &Consumer{cfg: cfg, processor: processor}, nil
 }
 
-// Run joins the group and handles records until ctx ends. It then drains, commits, leaves the group and returns nil; see the
-// package comment. It may be called once.
+// Run joins the group and handles records until ctx ends. It then drains, commits, leaves the group and
+// returns nil; see the package comment. It may be called once.
 //
 // It returns an error
-//   - if it can't begin: no broker answers within Config.StartTimeout, a topic does not exist, or access is denied;
-//   - if an operator must act: access was withdrawn, the group uses another protocol, another process has the same InstanceID, a topic
-//     was deleted and created again, or a batch can't be read at all. It drains first;
-//   - if handlers did not return when it drained: batch.ErrOverrun (wrapped), with the records. The process should then end. Their keys
-//     stay claimed until the lease ends.
+//   - if it can't begin: no broker answers within Config.StartTimeout, a topic does not exist, or access is
+//     denied;
+//   - if an operator must act: access was withdrawn, the group uses another protocol, another process has the
+//     same InstanceID, a topic was deleted and created again, or a batch can't be read at all. It drains
+//     first;
+//   - if handlers did not return when it drained: batch.ErrOverrun (wrapped), with the records. The process
+//     should then end. Their keys stay claimed until the lease ends.
 //
 // All other failures, of brokers, of the network and of the store, are logged and waited for.
 func (c *Consumer) Run(ctx context.Context) error {
@@ -71,14 +73,16 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer c.ended.Store(true)
 	alive, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
-	client, err := kgo.NewClient(slices.Concat(c.cfg.clientOptions(), m.callbacks(), []kgo.Opt{kgo.WithContext(alive)})...)
+	client, err := kgo.NewClient(slices.Concat(c.cfg.clientOptions(), m.callbacks(),
+		[]kgo.Opt{kgo.WithContext(alive)})...)
 	if err != nil {
 		m.stream.Close(ctx)
 		return fmt.Errorf("consumer: %w: Options: %w", idem.ErrInvalidConfig, err)
 	}
 	commits, cancelCommits := context.WithCancel(handlers)
 	defer cancelCommits()
-	k := keeper{member: m, client: client, commits: commits, stop: make(chan struct{}), stopped: make(chan struct{})}
+	k := keeper{member: m, client: client, commits: commits, stop: make(chan struct{}),
+		stopped: make(chan struct{})}
 	go k.run()
 	if err = check(ctx, client, &c.cfg); err == nil {
 		err = m.poll(ctx, client)
@@ -87,7 +91,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 }
 
 // end drains, commits and leaves the group. It returns the handlers that did not return.
-func (m *member) end(client *kgo.Client, k *keeper, cancelHandlers, cancelCommits, kill context.CancelFunc) error {
+func (m *member) end(client *kgo.Client, k *keeper, cancelHandlers, cancelCommits,
+	kill context.CancelFunc) error {
 	m.closing()
 	client.AllowRebalance()
 
@@ -118,10 +123,12 @@ func (m *member) overrun(running []*kafka.Message) error {
 	var sources []string
 	for i, msg := range running {
 		source := msg.Record.Source()
-		m.log.Error("a handler did not return within the drain timeout: its record is delivered again", "source", source, "alarm", true)
+		m.log.Error("a handler did not return within the drain timeout: its record is delivered again",
+			"source", source, "alarm", true)
 		if i < most {
 			sources = append(sources, source)
 		}
 	}
-	return fmt.Errorf("consumer: %w: %d of them after %v: %s", batch.ErrOverrun, len(running), m.cfg.DrainTimeout, strings.Join(sources, ", "))
+	return fmt.Errorf("consumer: %w: %d of them after %v: %s", batch.ErrOverrun, len(running),
+		m.cfg.DrainTimeout, strings.Join(sources, ", "))
 }

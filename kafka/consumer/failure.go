@@ -10,10 +10,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ErrOperator means that the consumer can't continue before an operator has changed something. The error says what.
+// ErrOperator means that the consumer can't continue before an operator has changed something. The error says
+// what.
 var ErrOperator = errors.New("consumer: an operator must act")
 
-// failed handles the error of a fetch, or of the group, whose topic is empty. It returns the error if Run must end.
+// failed handles the error of a fetch, or of the group, whose topic is empty. It returns the error if Run
+// must end.
 func (m *member) failed(ctx context.Context, client *kgo.Client, f *kgo.FetchTopicPartition) error {
 	var loss *kgo.ErrDataLoss
 	switch advice := m.advice(f.Err); {
@@ -24,7 +26,8 @@ func (m *member) failed(ctx context.Context, client *kgo.Client, f *kgo.FetchTop
 	case advice != "":
 		return fmt.Errorf("%w: %s: %s: %w", ErrOperator, m.where(f), advice, f.Err)
 	}
-	m.seldom.warn(m.log, fmt.Sprint(f.Topic, "-", f.Partition), "reading failed and is tried again", "where", m.where(f), "error", f.Err)
+	m.seldom.warn(m.log, fmt.Sprint(f.Topic, "-", f.Partition), "reading failed and is tried again", "where",
+		m.where(f), "error", f.Err)
 	if f.Topic == "" {
 		return nil
 	}
@@ -58,8 +61,10 @@ func (m *member) advice(err error) string {
 		{kerr.TopicAuthorizationFailed, "allow the principal to describe and read the topic"},
 		{kerr.GroupAuthorizationFailed, "allow the principal to read and describe the group"},
 		{kerr.ClusterAuthorizationFailed, "allow the principal the operation on the cluster"},
-		{kerr.InconsistentGroupProtocol, "the members of the group use other balancers or another protocol: use the same, or another group"},
-		{kerr.FencedInstanceID, "another process has the instance ID " + m.cfg.InstanceID + ": each process of the group needs its own"},
+		{kerr.InconsistentGroupProtocol,
+			"the members of the group use other balancers or another protocol: use the same, or another group"},
+		{kerr.FencedInstanceID, "another process has the instance ID " + m.cfg.InstanceID +
+			": each process of the group needs its own"},
 		{kerr.InvalidGroupID, "want a valid group"},
 		{kerr.InvalidSessionTimeout, "SessionTimeout (IDEMSK_KAFKA_SESSION_TIMEOUT) is outside the bounds of the brokers, " +
 			"group.min.session.timeout.ms and group.max.session.timeout.ms"},

@@ -21,7 +21,8 @@ const resumeInterval = time.Second
 
 func (k *keeper) run() {
 	defer close(k.stopped)
-	commit, resume, ends := time.NewTicker(k.member.cfg.CommitInterval), time.NewTicker(resumeInterval), time.NewTicker(endsInterval)
+	commit, resume, ends := time.NewTicker(k.member.cfg.CommitInterval), time.NewTicker(resumeInterval),
+		time.NewTicker(endsInterval)
 	defer commit.Stop()
 	defer resume.Stop()
 	defer ends.Stop()

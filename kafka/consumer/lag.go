@@ -8,8 +8,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The end of a partition is known from its fetches. It is requested for partitions that are paused, and for those that had nothing to read yet.
-// For a partition without a committed offset the offset at which its reading begins is requested as well.
+// The end of a partition is known from its fetches. It is requested for partitions that are paused, and for
+// those that had nothing to read yet. For a partition without a committed offset the offset at which its
+// reading begins is requested as well.
 const (
 	endsInterval = 10 * time.Second
 	endsTimeout  = 5 * time.Second
@@ -21,7 +22,8 @@ const (
 	listEnd   = -1
 )
 
-// lag returns the number of offsets from the first record that is not settled to the end; -1 if it is unknown.
+// lag returns the number of offsets from the first record that is not settled to the end; -1 if it is
+// unknown.
 func (p *partition) lag() int64 {
 	first := p.window.first()
 	if p.nothingKnown() {
@@ -36,7 +38,8 @@ func (p *partition) lag() int64 {
 // nothingKnown reports whether no offset was committed, and no record was read.
 func (p *partition) nothingKnown() bool { return p.confirmed < 0 && p.window.last < 0 }
 
-// requestEnds updates the ends of the partitions whose fetches do not have them. A failure leaves them as they are.
+// requestEnds updates the ends of the partitions whose fetches do not have them. A failure leaves them as
+// they are.
 func (m *member) requestEnds(ctx context.Context, client *kgo.Client) {
 	ctx, cancel := context.WithTimeout(ctx, endsTimeout)
 	defer cancel()
@@ -48,7 +51,8 @@ func (m *member) requestEnds(ctx context.Context, client *kgo.Client) {
 	err := m.list(ctx, client, begin, unknown, func(_ place, p *partition, offset int64) { p.begin = offset })
 	if err == nil {
 		unfetched := m.choose(func(p *partition) bool { return p.paused || p.end < 0 })
-		err = m.list(ctx, client, listEnd, unfetched, func(_ place, p *partition, offset int64) { p.end = max(p.end, offset) })
+		err = m.list(ctx, client, listEnd, unfetched,
+			func(_ place, p *partition, offset int64) { p.end = max(p.end, offset) })
 	}
 	if err != nil {
 		m.seldom.warn(m.log, "ends", "the ends of partitions that are not fetched are not known: their lag is unknown or out of date", "error", err)
@@ -56,7 +60,8 @@ func (m *member) requestEnds(ctx context.Context, client *kgo.Client) {
 }
 
 // list requests an offset of some partitions.
-func (m *member) list(ctx context.Context, client *kgo.Client, timestamp int64, of map[string][]int32, note func(place, *partition, int64)) error {
+func (m *member) list(ctx context.Context, client *kgo.Client, timestamp int64, of map[string][]int32,
+	note func(place, *partition, int64)) error {
 	req := kmsg.NewPtrListOffsetsRequest()
 	for topic, partitions := range of {
 		t := kmsg.NewListOffsetsRequestTopic()

@@ -9,14 +9,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// With Config.Reset Latest, a partition without a committed offset is read from its end, and one that the topic gained while the process ran from
-// its start. This position is committed before the first record is read: without it, the next owner would begin at a later end, and the records that
-// were read and not settled would be lost.
+// With Config.Reset Latest, a partition without a committed offset is read from its end, and one that the
+// topic gained while the process ran from its start. This position is committed before the first record is
+// read: without it, the next owner would begin at a later end, and the records that were read and not settled
+// would be lost.
 
-// errNotCommitted means that the position at which reading begins could not be committed. The client joins the group again.
+// errNotCommitted means that the position at which reading begins could not be committed. The client joins
+// the group again.
 var errNotCommitted = errors.New("the position at which reading begins was not committed")
 
-// noteTopics remembers how many partitions each topic has when the member joins. It is called until it succeeds once.
+// noteTopics remembers how many partitions each topic has when the member joins. It is called until it
+// succeeds once.
 func (m *member) noteTopics(ctx context.Context, client *kgo.Client) error {
 	if m.cfg.Reset != Latest || m.known != nil {
 		return nil
@@ -30,7 +33,8 @@ func (m *member) noteTopics(ctx context.Context, client *kgo.Client) error {
 	known := make(map[string]int32)
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil &&
+			!errors.Is(err, kerr.UnknownTopicOrPartition) {
 			return fmt.Errorf("the partitions of a topic are not known: %w", err)
 		}
 		if t.Topic != nil {
@@ -41,8 +45,9 @@ func (m *member) noteTopics(ctx context.Context, client *kgo.Client) error {
 	return nil
 }
 
-// fixPositions replaces the ends in offsets, at which partitions without a committed offset are read, by offsets that it commits. Partitions that
-// the topic did not have when the member joined are read from their start.
+// fixPositions replaces the ends in offsets, at which partitions without a committed offset are read, by
+// offsets that it commits. Partitions that the topic did not have when the member joined are read from their
+// start.
 func (m *member) fixPositions(ctx context.Context, offsets map[string]map[int32]kgo.Offset) error {
 	if m.cfg.Reset != Latest {
 		return nil
@@ -90,7 +95,8 @@ func (m *member) find(ctx context.Context, which int64, of map[string][]int32, f
 }
 
 // commitPositions commits the positions of partitions, and has them read from there.
-func (m *member) commitPositions(ctx context.Context, positions map[place]int64, offsets map[string]map[int32]kgo.Offset) error {
+func (m *member) commitPositions(ctx context.Context, positions map[place]int64,
+	offsets map[string]map[int32]kgo.Offset) error {
 	commit := make(map[string]map[int32]kgo.EpochOffset)
 	for at, offset := range positions {
 		if commit[at.topic] == nil {

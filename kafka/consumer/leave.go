@@ -10,18 +10,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// leave leaves the group. A static member stays, unless Config.LeaveGroup is set. Without an answer the brokers remove the member
-// when its session times out.
+// leave leaves the group. A static member stays, unless Config.LeaveGroup is set. Without an answer the
+// brokers remove the member when its session times out.
 //
-// The client leaves when a rebalance that is in progress has ended. A rebalance that waits for a member that died can take longer than ctx: then
-// the brokers are asked directly, and kill ends the client's requests, for which Close would wait.
+// The client leaves when a rebalance that is in progress has ended. A rebalance that waits for a member that
+// died can take longer than ctx: then the brokers are asked directly, and kill ends the client's requests,
+// for which Close would wait.
 func (m *member) leave(ctx context.Context, client *kgo.Client, kill context.CancelFunc) {
 	deadline, _ := ctx.Deadline()
 	half, cancel := context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/2)) //nolint:mnd // the other half is for the direct request
 	defer cancel()
 	err := client.LeaveGroupContext(half)
 	late := errors.Is(err, context.DeadlineExceeded)
-	if (late && m.cfg.InstanceID == "") || ((late || err == nil) && m.cfg.LeaveGroup) { // the client does not do it for a static member
+	if (late && m.cfg.InstanceID == "") || ((late || err == nil) && m.cfg.LeaveGroup) {
+		// the client does not do it for a static member
 		err = m.requestLeave(ctx, client)
 	}
 	if late {

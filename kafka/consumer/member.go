@@ -13,8 +13,8 @@ import (
 
 // member is a Consumer that runs: a member of the group, with its partitions.
 //
-// The client calls assigned, adjusted, revoked and lost one after another, and never while records are being read
-// (kgo.BlockRebalanceOnPoll).
+// The client calls assigned, adjusted, revoked and lost one after another, and never while records are being
+// read (kgo.BlockRebalanceOnPoll).
 type member struct {
 	cfg    *Config
 	log    *slog.Logger
@@ -24,7 +24,8 @@ type member struct {
 	wake   chan struct{} // a partition can be resumed
 	added  chan struct{} // partitions were assigned, and their committed offsets are known
 
-	commits gate // held from the collection of offsets until they are committed, and while partitions are removed
+	// held from the collection of offsets until they are committed, and while partitions are removed
+	commits gate
 
 	mu         sync.Mutex // guards the fields below and the partitions
 	partitions map[place]*partition
@@ -40,7 +41,8 @@ type member struct {
 	known  map[string]int32 // with Reset Latest: how many partitions each topic had when the member joined
 }
 
-// gate is a lock that is held while a request is in progress. Who waits for a sync.Mutex stops the virtual time of tests, in which the request ends.
+// gate is a lock that is held while a request is in progress. Who waits for a sync.Mutex stops the virtual
+// time of tests, in which the request ends.
 type gate chan struct{}
 
 func (g gate) lock()   { g <- struct{}{} }
@@ -66,13 +68,15 @@ type partition struct {
 func newMember(cfg *Config) *member {
 	return &member{
 		cfg: cfg, log: cfg.Logger.With("group", cfg.Group), seldom: newLimiter(), sizes: newSizes(),
-		commits: make(gate, 1), wake: make(chan struct{}, 1), added: make(chan struct{}, 1), partitions: make(map[place]*partition), alive: time.Now(),
+		commits: make(gate, 1), wake: make(chan struct{}, 1), added: make(chan struct{}, 1),
+		partitions: make(map[place]*partition), alive: time.Now(),
 	}
 }
 
 func (m *member) callbacks() []kgo.Opt {
 	return []kgo.Opt{
-		kgo.OnPartitionsAssigned(m.assigned), kgo.AdjustFetchOffsetsFn(m.adjusted), kgo.OnPartitionsRevoked(m.revoked), kgo.OnPartitionsLost(m.lost),
+		kgo.OnPartitionsAssigned(m.assigned), kgo.AdjustFetchOffsetsFn(m.adjusted),
+		kgo.OnPartitionsRevoked(m.revoked), kgo.OnPartitionsLost(m.lost),
 		kgo.WithHooks(m.sizes),
 	}
 }
@@ -80,7 +84,8 @@ func (m *member) callbacks() []kgo.Opt {
 func (m *member) assigned(ctx context.Context, client *kgo.Client, added map[string][]int32) {
 	m.client = client
 	if err := m.noteTopics(ctx, client); err != nil {
-		m.seldom.warn(m.log, "topics", "the partitions of the topics are requested again before any is read", "error", err)
+		m.seldom.warn(m.log, "topics", "the partitions of the topics are requested again before any is read",
+			"error", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +100,8 @@ func (m *member) assigned(ctx context.Context, client *kgo.Client, added map[str
 }
 
 // adjusted takes note of the committed offsets of partitions that are about to be read.
-func (m *member) adjusted(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (m *member) adjusted(ctx context.Context,
+	offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	if err := m.fixPositions(ctx, offsets); err != nil {
 		return nil, err
 	}
@@ -113,8 +119,8 @@ func (m *member) adjusted(ctx context.Context, offsets map[string]map[int32]kgo.
 	return offsets, nil
 }
 
-// revoked gives partitions back: it ends what runs, within Config.RevokeTimeout, and commits what is settled. If Run is about to
-// end, Run waits for what runs.
+// revoked gives partitions back: it ends what runs, within Config.RevokeTimeout, and commits what is settled.
+// If Run is about to end, Run waits for what runs.
 func (m *member) revoked(ctx context.Context, client *kgo.Client, revoked map[string][]int32) {
 	ending, left := m.state()
 	if len(revoked) == 0 || left {
@@ -165,7 +171,8 @@ func (m *member) lost(ctx context.Context, client *kgo.Client, lost map[string][
 	m.remove(client, lost)
 }
 
-// stop removes the records of partitions from the stream. It returns those whose handlers still run when ctx ends.
+// stop removes the records of partitions from the stream. It returns those whose handlers still run when ctx
+// ends.
 func (m *member) stop(ctx context.Context, of map[string][]int32) (running []*kafka.Message) {
 	var all sync.WaitGroup
 	var mu sync.Mutex

@@ -37,7 +37,8 @@ func (m *member) polled(ctx context.Context, began time.Time, fetches kgo.Fetche
 }
 
 // take adds the fetched records to the stream.
-func (m *member) take(ctx context.Context, client *kgo.Client, fetches kgo.Fetches, within kafka.Within) (err error) {
+func (m *member) take(ctx context.Context, client *kgo.Client, fetches kgo.Fetches,
+	within kafka.Within) (err error) {
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if f.Err != nil && err == nil {
 			err = m.failed(ctx, client, &f)
@@ -50,7 +51,8 @@ func (m *member) take(ctx context.Context, client *kgo.Client, fetches kgo.Fetch
 }
 
 // read adds the records of one partition to its window and to the stream.
-func (m *member) read(ctx context.Context, client *kgo.Client, f *kgo.FetchTopicPartition, within kafka.Within) {
+func (m *member) read(ctx context.Context, client *kgo.Client, f *kgo.FetchTopicPartition,
+	within kafka.Within) {
 	at := place{f.Topic, f.Partition}
 	if m.rewound(ctx, at, f) {
 		m.stop(ended(), map[string][]int32{at.topic: {at.partition}})
@@ -62,8 +64,10 @@ func (m *member) read(ctx context.Context, client *kgo.Client, f *kgo.FetchTopic
 	}
 }
 
-// enter adds records to their window, and to records if they are to be handled. It reports whether the partition is assigned.
-func (m *member) enter(client *kgo.Client, at place, f *kgo.FetchTopicPartition, records *[]kafka.Record) bool {
+// enter adds records to their window, and to records if they are to be handled. It reports whether the
+// partition is assigned.
+func (m *member) enter(client *kgo.Client, at place, f *kgo.FetchTopicPartition,
+	records *[]kafka.Record) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.partitions[at]
@@ -88,8 +92,8 @@ func (m *member) enter(client *kgo.Client, at place, f *kgo.FetchTopicPartition,
 	return true
 }
 
-// rewound reports whether the client reads a partition again from an earlier offset, because the broker lost records. It logs
-// records that were deleted before they were read.
+// rewound reports whether the client reads a partition again from an earlier offset, because the broker lost
+// records. It logs records that were deleted before they were read.
 func (m *member) rewound(ctx context.Context, at place, f *kgo.FetchTopicPartition) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +103,8 @@ func (m *member) rewound(ctx context.Context, at place, f *kgo.FetchTopicPartiti
 	}
 	if next := p.window.last + 1; first > next && f.LogStartOffset > next {
 		m.log.ErrorContext(ctx, "records were deleted before they were read: the retention of the topic is shorter than the lag",
-			"topic", at.topic, "partition", at.partition, "from", next, "to", min(first, f.LogStartOffset)-1, "alarm", true)
+			"topic", at.topic, "partition", at.partition, "from", next, "to", min(first, f.LogStartOffset)-1,
+			"alarm", true)
 	}
 	return first <= p.window.last
 }

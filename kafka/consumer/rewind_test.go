@@ -17,14 +17,16 @@ import (
 func fetched(first, last int64) *kgo.FetchTopicPartition {
 	f := &kgo.FetchTopicPartition{Topic: "payments"}
 	for offset := first; offset <= last; offset++ {
-		f.Records = append(f.Records, &kgo.Record{Topic: "payments", Offset: offset, Key: []byte{byte(offset)}, Value: []byte("{}")})
+		f.Records = append(f.Records, &kgo.Record{Topic: "payments", Offset: offset,
+			Key: []byte{byte(offset)}, Value: []byte("{}")})
 	}
 	f.HighWatermark = last + 1
 	return f
 }
 
-// The brokers lost records while some were in progress, and the client reads on from an earlier offset. The window begins anew
-// there: the watermark passes only records that were read again, and it passes all of them.
+// The brokers lost records while some were in progress, and the client reads on from an earlier offset. The
+// window begins anew there: the watermark passes only records that were read again, and it passes all of
+// them.
 func TestWindowBeginsAnewWhenTheBrokersLostRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
@@ -32,7 +34,8 @@ func TestWindowBeginsAnewWhenTheBrokersLostRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		release := make(chan struct{})
-		cfg := Config{Group: "ledger", Records: kafka.Config{Key: kafka.RecordKey}, Logger: slog.New(slog.DiscardHandler)}.withDefaults()
+		cfg := Config{Group: "ledger", Records: kafka.Config{Key: kafka.RecordKey},
+			Logger: slog.New(slog.DiscardHandler)}.withDefaults()
 		processor, err := kafka.NewProcessor(engine, func(_ context.Context, r kafka.Record) ([]byte, error) {
 			if r.Offset == 5 {
 				<-release

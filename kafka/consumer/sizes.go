@@ -8,16 +8,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// sizes is a hook of the client. It counts the records that the client has fetched, and not yet returned from a poll, by the length of their cost
-// in bits: the client does not tell how large the next record is. It also measures by how much records grow when they are decompressed.
+// sizes is a hook of the client. It counts the records that the client has fetched, and not yet returned from
+// a poll, by the length of their cost in bits: the client does not tell how large the next record is. It also
+// measures by how much records grow when they are decompressed.
 type sizes struct {
 	counts [32]atomic.Int64
 	last   int64 // the result of largest, used by the goroutine that polls alone
 
 	fetch, partition int32 // the limits of a fetch that are configured
 
-	mu           sync.Mutex
-	read, become int64 // the bytes of the batches that were fetched lately, and those that their records take in memory
+	mu sync.Mutex
+	// the bytes of the batches that were fetched lately, and those that their records take in memory
+	read, become int64
 }
 
 // leastFetch is the smallest limit of a fetch. A broker returns one batch that is larger.
@@ -70,8 +72,9 @@ func (s *sizes) largest() int64 {
 	return s.last
 }
 
-// fetches returns the limits of a fetch and of one partition in it, for windows that take at most all bytes together and share bytes each. What is
-// fetched of a partition fits into a half of its window, which is what has room when a fetch begins again, and all fetches together into all.
+// fetches returns the limits of a fetch and of one partition in it, for windows that take at most all bytes
+// together and share bytes each. What is fetched of a partition fits into a half of its window, which is what
+// has room when a fetch begins again, and all fetches together into all.
 func (s *sizes) fetches(all, share int64) (fetch, partition int32) {
 	s.mu.Lock()
 	growth := max(1, float64(s.become)/float64(max(1, s.read)))

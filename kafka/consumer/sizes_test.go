@@ -26,7 +26,8 @@ func TestLargestRecord(t *testing.T) {
 	}
 }
 
-// Fetches are as large as configured if their records have room, and smaller otherwise. Records that grow when they are decompressed need more room.
+// Fetches are as large as configured if their records have room, and smaller otherwise. Records that grow
+// when they are decompressed need more room.
 func TestSizesOfFetches(t *testing.T) {
 	grows := kgo.FetchBatchMetrics{NumRecords: 1, CompressedBytes: 100 << 10, UncompressedBytes: 1999 << 10}
 	for name, test := range map[string]struct {
@@ -34,11 +35,13 @@ func TestSizesOfFetches(t *testing.T) {
 		batch            kgo.FetchBatchMetrics
 		fetch, partition int32
 	}{
-		"defaults":         {all: 64 << 20, share: 16 << 20, fetch: fetchBytes, partition: fetchPartitionBytes},
-		"large":            {all: 1 << 50, share: 1 << 49, fetch: fetchBytes, partition: fetchPartitionBytes},
-		"many partitions":  {all: 64 << 20, share: 64 << 10, fetch: fetchBytes, partition: 32 << 10},
-		"little memory":    {all: 4 << 20, share: 4 << 20, fetch: 512 << 10, partition: fetchPartitionBytes},
-		"compressed":       {all: 64 << 20, share: 4 << 20, batch: grows, fetch: fetchBytes / 20, partition: (2 << 20) / 20},
+		"defaults": {all: 64 << 20, share: 16 << 20, fetch: fetchBytes,
+			partition: fetchPartitionBytes},
+		"large":           {all: 1 << 50, share: 1 << 49, fetch: fetchBytes, partition: fetchPartitionBytes},
+		"many partitions": {all: 64 << 20, share: 64 << 10, fetch: fetchBytes, partition: 32 << 10},
+		"little memory":   {all: 4 << 20, share: 4 << 20, fetch: 512 << 10, partition: fetchPartitionBytes},
+		"compressed": {all: 64 << 20, share: 4 << 20, batch: grows, fetch: fetchBytes / 20,
+			partition: (2 << 20) / 20},
 		"almost no memory": {all: 1, share: 1, batch: grows, fetch: leastFetch, partition: leastFetch},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +49,8 @@ func TestSizesOfFetches(t *testing.T) {
 			s.OnFetchBatchRead(kgo.BrokerMetadata{}, "", 0, test.batch)
 			fetch, partition := s.fetches(test.all, test.share)
 			if fetch != test.fetch || partition != test.partition {
-				t.Errorf("%d and %d for a partition; want %d and %d", fetch, partition, test.fetch, test.partition)
+				t.Errorf("%d and %d for a partition; want %d and %d", fetch, partition, test.fetch,
+					test.partition)
 			}
 		})
 	}

@@ -15,7 +15,8 @@ import (
 // startPause is the time between two attempts to reach the brokers.
 const startPause = 500 * time.Millisecond
 
-// check checks that brokers answer within Config.StartTimeout, and that the topics can be read. When ctx ends, it returns nil.
+// check checks that brokers answer within Config.StartTimeout, and that the topics can be read. When ctx
+// ends, it returns nil.
 func check(ctx context.Context, client *kgo.Client, cfg *Config) error {
 	limit, cancel := context.WithTimeout(ctx, cfg.StartTimeout)
 	defer cancel()
@@ -36,7 +37,8 @@ func check(ctx context.Context, client *kgo.Client, cfg *Config) error {
 	}
 }
 
-// topicsRequest returns a request for the metadata of the topics. With patterns, its topics are nil, which requests those of all.
+// topicsRequest returns a request for the metadata of the topics. With patterns, its topics are nil, which
+// requests those of all.
 func topicsRequest(client *kgo.Client, cfg *Config) *kmsg.MetadataRequest {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation, _ = client.OptValue(kgo.AllowAutoTopicCreation).(bool)
@@ -72,9 +74,11 @@ func checkTopics(ctx context.Context, client *kgo.Client, cfg *Config) error {
 		}
 		switch err := kerr.ErrorForCode(t.ErrorCode); {
 		case errors.Is(err, kerr.UnknownTopicOrPartition):
-			return fmt.Errorf("%w: topic %q does not exist: create it, or correct the name: %w", ErrOperator, name, err)
+			return fmt.Errorf("%w: topic %q does not exist: create it, or correct the name: %w", ErrOperator,
+				name, err)
 		case errors.Is(err, kerr.TopicAuthorizationFailed):
-			return fmt.Errorf("%w: topic %q: allow the principal to describe and read it: %w", ErrOperator, name, err)
+			return fmt.Errorf("%w: topic %q: allow the principal to describe and read it: %w", ErrOperator,
+				name, err)
 		case errors.Is(err, kerr.InvalidTopicException):
 			return fmt.Errorf("%w: topic %q: the name is invalid: %w", ErrOperator, name, err)
 		}

@@ -12,8 +12,9 @@ import (
 type Stats struct {
 	// Joined reports whether the process is a member of the group.
 	Joined bool
-	// Retrying is how many lanes wait to try a record again, and Blocked how many of these wait for an operator: because no dead letters are
-	// configured or they can't be sent, or because the entry of the key can't be read.
+	// Retrying is how many lanes wait to try a record again, and Blocked how many of these wait for an
+	// operator: because no dead letters are configured or they can't be sent, or because the entry of the key
+	// can't be read.
 	Retrying, Blocked int
 	// Partitions are the assigned partitions, sorted.
 	Partitions []PartitionStats
@@ -23,15 +24,17 @@ type Stats struct {
 type PartitionStats struct {
 	Topic     string
 	Partition int32
-	// Records and Bytes are those of the window: from the first record that is not settled to the last that was read.
+	// Records and Bytes are those of the window: from the first record that is not settled to the last that
+	// was read.
 	Records int
 	Bytes   int64
-	// Lag is the number of offsets between the first record that is not settled and the end of the partition, as of the last fetch; -1
-	// for the moment between the assignment and the first answer of the brokers.
+	// Lag is the number of offsets between the first record that is not settled and the end of the partition,
+	// as of the last fetch; -1 for the moment between the assignment and the first answer of the brokers.
 	Lag int64
 	// Paused reports whether the partition is not fetched, because its window is full or after an error.
 	Paused bool
-	// Waiting is how long the first unsettled record has been the first; 0 if all records that were read are settled.
+	// Waiting is how long the first unsettled record has been the first; 0 if all records that were read are
+	// settled.
 	Waiting time.Duration
 }
 
@@ -46,7 +49,8 @@ func (c *Consumer) Stats() Stats {
 	defer m.mu.Unlock()
 	now, s := time.Now(), Stats{Joined: m.joined && !m.ending, Retrying: retrying, Blocked: blocked}
 	for at, p := range m.partitions {
-		stats := PartitionStats{Topic: at.topic, Partition: at.partition, Records: p.window.open(), Bytes: p.window.bytes, Lag: p.lag(), Paused: p.paused}
+		stats := PartitionStats{Topic: at.topic, Partition: at.partition, Records: p.window.open(),
+			Bytes: p.window.bytes, Lag: p.lag(), Paused: p.paused}
 		if stats.Records > 0 {
 			stats.Waiting = now.Sub(p.window.since)
 		}
@@ -61,8 +65,8 @@ func (c *Consumer) Stats() Stats {
 // staleAfter is the time after which a keeper that was not seen is stuck. A commit and a rebalance take less.
 const staleAfter = time.Minute
 
-// Live returns an error if Run has ended, or if the consumer does not make its regular commits, so that the process should be
-// started again. It is nil before Run.
+// Live returns an error if Run has ended, or if the consumer does not make its regular commits, so that the
+// process should be started again. It is nil before Run.
 func (c *Consumer) Live() error {
 	m := c.member.Load()
 	if m == nil {
@@ -74,7 +78,8 @@ func (c *Consumer) Live() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if idle := time.Since(m.alive); idle > staleAfter+m.cfg.RevokeTimeout {
-		return fmt.Errorf("consumer: no commit and no check of the partitions for %v", idle.Round(time.Second))
+		return fmt.Errorf("consumer: no commit and no check of the partitions for %v",
+			idle.Round(time.Second))
 	}
 	return nil
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// window is the records of a partition from the first that is not settled to the last that was read. Its watermark, the offset
-// of the first unsettled record, is what may be committed. The offsets of a partition increase, but not by 1: compaction and
-// transactions leave gaps. A window is not safe for concurrent use.
+// window is the records of a partition from the first that is not settled to the last that was read. Its
+// watermark, the offset of the first unsettled record, is what may be committed. The offsets of a partition
+// increase, but not by 1: compaction and transactions leave gaps. A window is not safe for concurrent use.
 type window struct {
 	entries []entry // ordered by offset; the first is not settled
 	bytes   int64   // of the entries
@@ -45,7 +45,8 @@ func (w *window) add(e entry, now time.Time) {
 
 // settle marks a record as settled. It does nothing if the window does not have the record.
 func (w *window) settle(offset int64, now time.Time) {
-	i, ok := slices.BinarySearchFunc(w.entries, offset, func(e entry, offset int64) int { return int(e.offset - offset) })
+	i, ok := slices.BinarySearchFunc(w.entries, offset,
+		func(e entry, offset int64) int { return int(e.offset - offset) })
 	if !ok || w.entries[i].settled {
 		return
 	}

@@ -23,8 +23,8 @@ func (n *naive) first() int {
 	return len(n.entries)
 }
 
-// The watermark, the count and the bytes are those of the naive model after every step, for offsets with gaps and records that
-// settle in any order, more than once, or before they were read.
+// The watermark, the count and the bytes are those of the naive model after every step, for offsets with gaps
+// and records that settle in any order, more than once, or before they were read.
 func TestWindowAgreesWithTheNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, model, next := newWindow(-1), naive{settled: make(map[int64]bool)}, int64(0)
@@ -32,7 +32,8 @@ func TestWindowAgreesWithTheNaiveModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				next += rapid.Int64Range(1, 5).Draw(t, "gap")
-				e := entry{offset: next, epoch: rapid.Int32Range(0, 9).Draw(t, "epoch"), bytes: rapid.Int32Range(0, 99).Draw(t, "bytes"),
+				e := entry{offset: next, epoch: rapid.Int32Range(0, 9).Draw(t, "epoch"),
+					bytes:   rapid.Int32Range(0, 99).Draw(t, "bytes"),
 					settled: rapid.Bool().Draw(t, "control record")}
 				w.add(e, now)
 				model.entries = append(model.entries, e)
@@ -56,7 +57,8 @@ func TestWindowAgreesWithTheNaiveModel(t *testing.T) {
 					bytes += int64(e.bytes)
 				}
 				if w.open() != len(model.entries)-first || w.bytes != bytes {
-					t.Fatalf("%d records of %d bytes; want %d of %d", w.open(), w.bytes, len(model.entries)-first, bytes)
+					t.Fatalf("%d records of %d bytes; want %d of %d", w.open(), w.bytes,
+						len(model.entries)-first, bytes)
 				}
 				mark, marked := w.watermark()
 				if marked != (first > 0) {

@@ -19,7 +19,8 @@ func ExampleDerive() {
 
 func TestKeysOfDifferentFieldsDiffer(t *testing.T) {
 	seen := make(map[string][]string)
-	for _, fields := range [][]string{{""}, {"", ""}, {"a"}, {"a", ""}, {"", "a"}, {"a", "b"}, {"ab"}, {"a,1:b"}, {"1:a,"}, {"ä"}, {"a\x00b"}, {"a", "b", "c"}} {
+	for _, fields := range [][]string{{""}, {"", ""}, {"a"}, {"a", ""}, {"", "a"}, {"a", "b"}, {"ab"},
+		{"a,1:b"}, {"1:a,"}, {"ä"}, {"a\x00b"}, {"a", "b", "c"}} {
 		key := producer.Derive(fields...)
 		if other, ok := seen[key]; ok || key != producer.Derive(fields...) {
 			t.Errorf("%q and %q have the key %s", fields, other, key)
@@ -57,8 +58,10 @@ func TestHookSetsTheHeaderOnce(t *testing.T) {
 	}{
 		{kgo.Record{Key: []byte("a"), Headers: common}, []string{"source=web", "idempotency-key=a"}},
 		{kgo.Record{Key: []byte("b"), Headers: common}, []string{"source=web", "idempotency-key=b"}},
-		{kgo.Record{Key: []byte("a"), Headers: []kgo.RecordHeader{{Key: "idempotency-key", Value: []byte("own")}}}, []string{"idempotency-key=own"}},
-		{kgo.Record{Key: []byte("a"), Headers: []kgo.RecordHeader{{Key: "Idempotency-Key", Value: []byte("own")}}}, []string{"Idempotency-Key=own"}},
+		{kgo.Record{Key: []byte("a"), Headers: []kgo.RecordHeader{{Key: "idempotency-key",
+			Value: []byte("own")}}}, []string{"idempotency-key=own"}},
+		{kgo.Record{Key: []byte("a"), Headers: []kgo.RecordHeader{{Key: "Idempotency-Key",
+			Value: []byte("own")}}}, []string{"Idempotency-Key=own"}},
 		{kgo.Record{}, nil},
 	} {
 		first := &tc.record

@@ -1,4 +1,5 @@
-// The Lambda layer, with the built-in store DynamoDB: idempotency for functions in any language. See package proxy and docs/layer.md.
+// The Lambda layer, with the built-in store DynamoDB: idempotency for functions in any language. See package
+// proxy and docs/layer.md.
 package main
 
 import (

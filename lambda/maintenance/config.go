@@ -10,9 +10,10 @@ import (
 
 // config is the configuration of the comparison with an export.
 type config struct {
-	export      string        // IDEMSK_EXPORT: s3://BUCKET/NAME; "" for no comparison
-	field       string        // IDEMSK_EXPORT_FIELD: the column or member with the key
-	prefix      string        // of the stored keys: IDEMSK_NAMESPACE, and IDEMSK_EXPORT_TOPIC unless the scope is the namespace
+	export string // IDEMSK_EXPORT: s3://BUCKET/NAME; "" for no comparison
+	field  string // IDEMSK_EXPORT_FIELD: the column or member with the key
+	// of the stored keys: IDEMSK_NAMESPACE, and IDEMSK_EXPORT_TOPIC unless the scope is the namespace
+	prefix      string
 	covers, lag time.Duration // IDEMSK_EXPORT_COVERS, IDEMSK_EXPORT_LAG
 }
 
@@ -30,7 +31,8 @@ func readConfig(v *app.Vars, keys *kafka.Config) config {
 	switch inTopic := keys.KeyScope != kafka.NamespaceScope; {
 	case c.export == "":
 	case !reconcile.InBucket(c.export):
-		v.Fail("IDEMSK_EXPORT", c.export, "s3://BUCKET/NAME, where NAME is the beginning of the names of the exports")
+		v.Fail("IDEMSK_EXPORT", c.export,
+			"s3://BUCKET/NAME, where NAME is the beginning of the names of the exports")
 	case inTopic && topic == "":
 		v.Fail("IDEMSK_EXPORT_TOPIC", "", "the topic of the export's keys")
 	case !inTopic && topic != "":

@@ -39,13 +39,14 @@ type function struct {
 	stdout io.Writer // for metrics
 }
 
-// newFunction creates the function from the environment variables. Metrics go to stdout, logs to stderr. It returns all errors of the
-// configuration together.
+// newFunction creates the function from the environment variables. Metrics go to stdout, logs to stderr. It
+// returns all errors of the configuration together.
 func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) (*function, error) {
 	const name = "AWS_LAMBDA_FUNCTION_NAME"
 	options := []app.Option{postgres.Store(), redis.Store()}
 	cfg := app.ReadConfig(vars, app.Defaults{Name: vars.String(name, ""), NameVariable: name}, options...)
-	f := &function{config: readConfig(vars, &cfg.Records), base: app.NewBase(vars, cfg, stderr, options...), stdout: stdout}
+	f := &function{config: readConfig(vars, &cfg.Records), base: app.NewBase(vars, cfg, stderr, options...),
+		stdout: stdout}
 	vars.WarnUnread(ctx, f.base.Logger)
 	if err := vars.Err(); err != nil {
 		return nil, err
@@ -111,8 +112,10 @@ func (f *function) reconcile(ctx context.Context) error {
 	return wrong
 }
 
-// openExport opens the export and sets the bounds that it has. Without an export, and with an error, it returns an empty one.
-func (f *function) openExport(ctx context.Context, o *reconcile.Options, now time.Time) (*reconcile.Export, error) {
+// openExport opens the export and sets the bounds that it has. Without an export, and with an error, it
+// returns an empty one.
+func (f *function) openExport(ctx context.Context, o *reconcile.Options, now time.Time) (*reconcile.Export,
+	error) {
 	none := &reconcile.Export{Closer: io.NopCloser(nil)}
 	if f.export == "" {
 		return none, nil
@@ -134,7 +137,10 @@ func (f *function) openExport(ctx context.Context, o *reconcile.Options, now tim
 
 // log logs the report: a line for each key or row that it lists, and one with all numbers.
 func (f *function) log(ctx context.Context, r *reconcile.Report, export *reconcile.Export) {
-	warn := func(text string, attrs ...slog.Attr) { f.base.Logger.LogAttrs(ctx, slog.LevelWarn, text, attrs...) }
+	warn := func(text string, attrs ...slog.Attr) {
+		f.base.Logger.LogAttrs(ctx, slog.LevelWarn, text,
+			attrs...)
+	}
 	entries := func(text string, list []store.Entry) {
 		for i := range list {
 			warn(text, ofEntry(&list[i])...)
@@ -151,15 +157,18 @@ func (f *function) log(ctx context.Context, r *reconcile.Report, export *reconci
 	rows("a row of the export has no key in the store", r.OnlyInExport)
 	rows("a row of the export is there twice", r.Twice)
 	for i := range r.Unsettled {
-		warn("a row of the export has a key that is not completed", append(ofEntry(&r.Unsettled[i].Record), slog.Int("line", r.Unsettled[i].Row.Line))...)
+		warn("a row of the export has a key that is not completed",
+			append(ofEntry(&r.Unsettled[i].Record), slog.Int("line", r.Unsettled[i].Row.Line))...)
 	}
-	f.base.Logger.InfoContext(ctx, "reconciled", "keys", r.Records, "found", r.Found, "oldestInProgress", r.InProgress.String(),
+	f.base.Logger.InfoContext(ctx, "reconciled", "keys", r.Records, "found", r.Found, "oldestInProgress",
+		r.InProgress.String(),
 		"export", export.Name, "rows", r.Rows, "matched", r.Matched, "unfinished", r.Unfinished)
 }
 
 func ofEntry(entry *store.Entry) []slog.Attr {
 	return []slog.Attr{
-		slog.String("key", entry.Key), slog.String("status", string(entry.Status)), slog.Int("attempts", entry.Attempts), slog.String("source", entry.Source),
+		slog.String("key", entry.Key), slog.String("status", string(entry.Status)),
+		slog.Int("attempts", entry.Attempts), slog.String("source", entry.Source),
 		slog.Time("updatedAt", entry.UpdatedAt),
 	}
 }

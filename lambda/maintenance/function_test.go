@@ -38,7 +38,8 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{T: t, s3: &s3test.Server{}, vars: map[string]string{
 		"AWS_LAMBDA_FUNCTION_NAME": "maintenance", "IDEMSK_NAMESPACE": "ledger",
-		"IDEMSK_EXPORT": "s3://exports/bookings/", "IDEMSK_EXPORT_FIELD": "id", "IDEMSK_EXPORT_TOPIC": "payments",
+		"IDEMSK_EXPORT": "s3://exports/bookings/", "IDEMSK_EXPORT_FIELD": "id",
+		"IDEMSK_EXPORT_TOPIC": "payments",
 	}}
 	fake := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
 	f.db = dynamodb.NewFromConfig(awstest.Config(t, fake.URL()))
@@ -46,8 +47,10 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	f.aws = map[string]string{
-		"AWS_ENDPOINT_URL_DYNAMODB": fake.URL(), "AWS_ENDPOINT_URL_S3": f.s3.Start(t), "AWS_REGION": "us-east-1",
-		"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+		"AWS_ENDPOINT_URL_DYNAMODB": fake.URL(), "AWS_ENDPOINT_URL_S3": f.s3.Start(t),
+		"AWS_REGION":        "us-east-1",
+		"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_CONFIG_FILE": "/dev/null",
+		"AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 	}
 	for name, value := range f.aws {
 		t.Setenv(name, value)
@@ -59,15 +62,19 @@ func newFixture(t *testing.T) *fixture {
 // add claims a key some time ago, and settles it.
 func (f *fixture) add(key string, age time.Duration, op store.SettleOp) {
 	f.Helper()
-	st, err := dynamostore.New(f.db, dynamostore.Config{Clock: func() time.Time { return time.Now().Add(-age) }})
+	st, err := dynamostore.New(f.db, dynamostore.Config{Clock: func() time.Time {
+		return time.Now().Add(-age)
+	}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	entry := st.Claim(f.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute, Retention: 24 * time.Hour}})[0].Entry
+	entry := st.Claim(f.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Minute,
+		Retention: 24 * time.Hour}})[0].Entry
 	if op == 0 {
 		return
 	}
-	set := store.Settlement{Op: op, Key: key, Token: entry.Token, Owner: "o", Retention: 24 * time.Hour, Failure: &store.Failure{Code: "error"}, Result: []byte("secret")}
+	set := store.Settlement{Op: op, Key: key, Token: entry.Token, Owner: "o", Retention: 24 * time.Hour,
+		Failure: &store.Failure{Code: "error"}, Result: []byte("secret")}
 	if errs := st.Settle(f.Context(), []store.Settlement{set}); errs != nil {
 		f.Fatal(errs)
 	}
@@ -118,7 +125,8 @@ func TestReconcile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]float64{
-		"KeysRead": 6, "KeysOverdue": 1, "KeysFailed": 1, "ExportRows": 2, "ExportMatched": 1, "ExportDifferences": 2, "ReconcileUnfinished": 0,
+		"KeysRead": 6, "KeysOverdue": 1, "KeysFailed": 1, "ExportRows": 2, "ExportMatched": 1,
+		"ExportDifferences": 2, "ReconcileUnfinished": 0,
 	} {
 		f.metric(name, want)
 	}
@@ -130,8 +138,10 @@ func TestReconcile(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"msg":"a key hangs: it is STARTED, its lease is over, and no delivery has claimed it","key":"ledger#payments#dead","status":"STARTED"`,
-		`"msg":"a key failed","key":"ledger#payments#failed"`, `"msg":"a key is completed and not in the export","key":"ledger#payments#unbooked"`,
-		`"msg":"a row of the export has no key in the store","key":"ghost","line":3`, `"export":"s3://exports/bookings/1.csv"`,
+		`"msg":"a key failed","key":"ledger#payments#failed"`,
+		`"msg":"a key is completed and not in the export","key":"ledger#payments#unbooked"`,
+		`"msg":"a row of the export has no key in the store","key":"ghost","line":3`,
+		`"export":"s3://exports/bookings/1.csv"`,
 	} {
 		if !strings.Contains(f.logs.String(), want) {
 			t.Errorf("the log does not have %s:\n%s", want, f.logs.String())
@@ -152,7 +162,8 @@ func TestReconcileWithoutAnExport(t *testing.T) {
 	}
 }
 
-// An export that can't be read fails the invocation, which raises an alarm. The keys are reported all the same.
+// An export that can't be read fails the invocation, which raises an alarm. The keys are reported all the
+// same.
 func TestExportThatCanNotBeRead(t *testing.T) {
 	for name, c := range map[string]struct{ fault, export, want string }{
 		"broken line":   {"", "id\ndone\n\"gho", "s3://exports/bookings/1.csv: parse error on line 3"},
@@ -165,7 +176,8 @@ func TestExportThatCanNotBeRead(t *testing.T) {
 			f.s3.Fault = c.fault
 			f.s3.Put("/exports/bookings/1.csv", []byte(c.export))
 			err := f.invoke(t.Context(), reconciles)
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(f.logs.String(), "the maintenance failed") {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(f.logs.String(), "the maintenance failed") {
 				t.Errorf("%v; want %q, and a line of the log:\n%s", err, c.want, f.logs.String())
 			}
 			f.metric("KeysOverdue", 1)
@@ -176,7 +188,8 @@ func TestExportThatCanNotBeRead(t *testing.T) {
 func TestOldExport(t *testing.T) {
 	f := newFixture(t)
 	f.s3.PutAt("/exports/bookings/1.csv", []byte("id\n"), time.Now().Add(-26*time.Hour))
-	if err := f.invoke(t.Context(), reconciles); err == nil || !strings.Contains(err.Error(), "is there no newer one?") {
+	if err := f.invoke(t.Context(), reconciles); err == nil ||
+		!strings.Contains(err.Error(), "is there no newer one?") {
 		t.Errorf("%v; want that the export is old", err)
 	}
 	f.metric("KeysRead", 0)
@@ -195,7 +208,9 @@ func TestInvocationWhoseTimeIsOver(t *testing.T) {
 
 func TestInvalidEvents(t *testing.T) {
 	for event, want := range map[string]string{
-		`{"task":"prune"}`: "IDEMSK_STORE is dynamodb, which deletes keys itself", `{}`: `the event has the task ""`, `{"task":"clean"}`: `the event has the task "clean": want`,
+		`{"task":"prune"}`: "IDEMSK_STORE is dynamodb, which deletes keys itself",
+		`{}`:               `the event has the task ""`,
+		`{"task":"clean"}`: `the event has the task "clean": want`,
 	} {
 		f := newFixture(t)
 		if err := f.invoke(t.Context(), event); err == nil || !strings.Contains(err.Error(), want) {
@@ -210,10 +225,14 @@ func TestInvalidVariables(t *testing.T) {
 		given map[string]string
 		want  []string
 	}{
-		{map[string]string{"IDEMSK_EXPORT": "exports/bookings", "IDEMSK_LEASE": "never"}, []string{`IDEMSK_EXPORT is "exports/bookings": want s3://`, `IDEMSK_LEASE is "never"`}},
-		{map[string]string{"IDEMSK_EXPORT_TOPIC": ""}, []string{`IDEMSK_EXPORT_TOPIC is "": want the topic of the export's keys`}},
-		{map[string]string{"IDEMSK_KEY_SCOPE": "namespace"}, []string{`IDEMSK_EXPORT_TOPIC is "payments": want none with`}},
-		{map[string]string{"IDEMSK_EXPORT_LAG": "25h"}, []string{`IDEMSK_EXPORT_LAG is "25h0m0s": want less than IDEMSK_EXPORT_COVERS, 25h0m0s`}},
+		{map[string]string{"IDEMSK_EXPORT": "exports/bookings", "IDEMSK_LEASE": "never"},
+			[]string{`IDEMSK_EXPORT is "exports/bookings": want s3://`, `IDEMSK_LEASE is "never"`}},
+		{map[string]string{"IDEMSK_EXPORT_TOPIC": ""},
+			[]string{`IDEMSK_EXPORT_TOPIC is "": want the topic of the export's keys`}},
+		{map[string]string{"IDEMSK_KEY_SCOPE": "namespace"},
+			[]string{`IDEMSK_EXPORT_TOPIC is "payments": want none with`}},
+		{map[string]string{"IDEMSK_EXPORT_LAG": "25h"},
+			[]string{`IDEMSK_EXPORT_LAG is "25h0m0s": want less than IDEMSK_EXPORT_COVERS, 25h0m0s`}},
 	} {
 		f := newFixture(t)
 		for name, value := range c.given {

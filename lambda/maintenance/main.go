@@ -1,12 +1,13 @@
-// The maintenance of a store of keys: a Lambda function that EventBridge invokes on a schedule, with {"task":"reconcile"} or
-// {"task":"prune"}.
+// The maintenance of a store of keys: a Lambda function that EventBridge invokes on a schedule, with
+// {"task":"reconcile"} or {"task":"prune"}.
 //
-//   - reconcile reports keys that hang or failed, and compares keys with an export of business records in S3, as idemsk reconcile does.
-//     It only reads.
-//   - prune deletes keys whose retention is over, in PostgreSQL, as idemsk prune does. DynamoDB and Redis delete such keys themselves.
+//   - reconcile reports keys that hang or failed, and compares keys with an export of business records in S3,
+//     as idemsk reconcile does. It only reads.
+//   - prune deletes keys whose retention is over, in PostgreSQL, as idemsk prune does. DynamoDB and Redis
+//     delete such keys themselves.
 //
-// An invocation whose time is over reports what it found until then, and fails. readConfig lists the variables besides those of the
-// consumer: its store, namespace and scope of keys.
+// An invocation whose time is over reports what it found until then, and fails. readConfig lists the
+// variables besides those of the consumer: its store, namespace and scope of keys.
 package main
 
 import (

@@ -13,12 +13,14 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
-// The program as Lambda runs it: EventBridge's event, the metrics on standard output, the log on standard error.
+// The program as Lambda runs it: EventBridge's event, the metrics on standard output, the log on standard
+// error.
 func TestProgram(t *testing.T) {
 	f := newFixture(t)
 	f.add("ledger#payments#dead", 2*time.Hour, 0)
 	program := filepath.Join(t.TempDir(), "bootstrap")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", program,
+		".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var mu sync.Mutex
@@ -30,7 +32,8 @@ func TestProgram(t *testing.T) {
 			b.Write(line)
 		}
 	}
-	cfg := runtimeapi.Config{Command: []string{program}, Name: "maintenance", Timeout: 5 * time.Minute, InitTimeout: time.Minute, Stdout: to(&metrics), Stderr: to(&logs)}
+	cfg := runtimeapi.Config{Command: []string{program}, Name: "maintenance", Timeout: 5 * time.Minute,
+		InitTimeout: time.Minute, Stdout: to(&metrics), Stderr: to(&logs)}
 	for _, vars := range []map[string]string{f.vars, f.aws} {
 		for name, value := range vars {
 			cfg.Env = append(cfg.Env, name+"="+value)
@@ -46,7 +49,8 @@ func TestProgram(t *testing.T) {
 	}
 	f.add("ledger#payments#unbooked", 2*time.Hour, store.OpComplete)
 	f.s3.Put("/exports/bookings/1.csv", []byte("id\n\"ghost\n"))
-	if _, err = fn.Invoke(t.Context(), []byte(reconciles)); err == nil || !strings.Contains(err.Error(), "the export can't be read") {
+	if _, err = fn.Invoke(t.Context(), []byte(reconciles)); err == nil ||
+		!strings.Contains(err.Error(), "the export can't be read") {
 		t.Errorf("%v; want that the export can't be read", err)
 	}
 	fn.Close(context.Background()) // all lines have come

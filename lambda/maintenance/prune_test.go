@@ -25,7 +25,8 @@ func TestPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	if err := f.invoke(t.Context(), `{"task":"prune"}`); err == nil || !strings.Contains(err.Error(), "idemsk migrate") {
+	if err := f.invoke(t.Context(), `{"task":"prune"}`); err == nil ||
+		!strings.Contains(err.Error(), "idemsk migrate") {
 		t.Errorf("without a table: %v; want what to run", err)
 	}
 	if _, err := pgstore.Migrate(t.Context(), pool, pgstore.DefaultTable); err != nil {
@@ -38,7 +39,8 @@ func TestPrune(t *testing.T) {
 	const keys = 2*pruned + 1
 	requests := make([]store.ClaimRequest, keys+1)
 	for i := range requests {
-		requests[i] = store.ClaimRequest{Key: fmt.Sprint("key-", i), Owner: "o", Lease: time.Minute, Retention: time.Hour}
+		requests[i] = store.ClaimRequest{Key: fmt.Sprint("key-", i), Owner: "o", Lease: time.Minute,
+			Retention: time.Hour}
 	}
 	for _, r := range st.Claim(t.Context(), requests) {
 		if r.Err != nil {
@@ -50,7 +52,8 @@ func TestPrune(t *testing.T) {
 	}
 	over, cancel := context.WithTimeout(t.Context(), margin) // nothing is left
 	defer cancel()
-	if err := f.invoke(over, `{"task":"prune"}`); err == nil || !strings.Contains(err.Error(), errUnfinished.Error()) {
+	if err := f.invoke(over, `{"task":"prune"}`); err == nil ||
+		!strings.Contains(err.Error(), errUnfinished.Error()) {
 		t.Errorf("%v; want %v", err, errUnfinished)
 	}
 	if err := f.invoke(t.Context(), `{"task":"prune"}`); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Response is the partial batch response of a Kafka event source mapping. Its identifiers are objects, unlike those of SQS,
-// Kinesis and DynamoDB Streams.
+// Response is the partial batch response of a Kafka event source mapping. Its identifiers are objects, unlike
+// those of SQS, Kinesis and DynamoDB Streams.
 // https://docs.aws.amazon.com/lambda/latest/dg/services-msk-configure.html
 type Response struct {
 	BatchItemFailures []BatchItemFailure `json:"batchItemFailures"`
@@ -35,7 +35,8 @@ type ItemIdentifier struct {
 	Offset    int64  `json:"offset"`
 }
 
-// answer returns the records to be delivered again: in every partition, the first record that is not settled and all after it.
+// answer returns the records to be delivered again: in every partition, the first record that is not settled
+// and all after it.
 func answer(event *Event, b *kafka.Batch) (Response, *BatchError) {
 	resp := Response{BatchItemFailures: []BatchItemFailure{}}
 	batchErr := &BatchError{}
@@ -50,7 +51,8 @@ func answer(event *Event, b *kafka.Batch) (Response, *BatchError) {
 			}
 			if !blocked && !m.Settled() {
 				blocked = true
-				batchErr.Causes = append(batchErr.Causes, &RecordError{Source: m.Record.Source(), Err: m.Err()})
+				batchErr.Causes = append(batchErr.Causes,
+					&RecordError{Source: m.Record.Source(), Err: m.Err()})
 			}
 			if blocked {
 				resp.BatchItemFailures = append(resp.BatchItemFailures, BatchItemFailure{place})
@@ -92,9 +94,9 @@ func (e *BatchError) Error() string {
 // Unwrap returns the causes.
 func (e *BatchError) Unwrap() []error { return e.Causes }
 
-// overrunError returns an error that names the records whose handlers have not returned. Their keys stay claimed until the
-// lease ends. The process must not handle another invocation, because these handlers would continue when a frozen sandbox is
-// thawed. Package app ends it.
+// overrunError returns an error that names the records whose handlers have not returned. Their keys stay
+// claimed until the lease ends. The process must not handle another invocation, because these handlers would
+// continue when a frozen sandbox is thawed. Package app ends it.
 func overrunError(overruns []*kafka.Message) error {
 	var sources []string
 	for _, m := range overruns[:min(len(overruns), maxCauses)] {
@@ -103,7 +105,8 @@ func overrunError(overruns []*kafka.Message) error {
 	if more := len(overruns) - len(sources); more > 0 {
 		sources = append(sources, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Errorf("msk: %w: %s; its key stays claimed until the lease ends, and the process must end", batch.ErrOverrun, strings.Join(sources, ", "))
+	return fmt.Errorf("msk: %w: %s; its key stays claimed until the lease ends, and the process must end",
+		batch.ErrOverrun, strings.Join(sources, ", "))
 }
 
 // RecordError is an error of one record.

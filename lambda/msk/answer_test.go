@@ -53,14 +53,16 @@ func TestEventAsksForOutcomes(t *testing.T) {
 	s.ledger.fails("b", idem.Permanent(errBoom))
 	s.ledger.fails("c", errBoom)
 	for _, first := range []string{"Executed", "Replayed"} {
-		event := bytes.Replace(payload(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"), recordAt("payments-1@9", "c")), []byte("{"), []byte(`{"idemskOutcomes":"all",`), 1)
+		event := bytes.Replace(payload(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"),
+			recordAt("payments-1@9", "c")), []byte("{"), []byte(`{"idemskOutcomes":"all",`), 1)
 		got, err := s.start().Invoke(t.Context(), event)
 		if err != nil {
 			t.Fatal(err)
 		}
 		second := map[string]string{"Executed": "DeadLettered", "Replayed": "ReplayedFailed"}[first]
 		equal(t, "answer", string(got), `{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-1","offset":9}}],"idemskOutcomes":[`+
-			`{"partition":"payments-0","offset":7,"outcome":"`+first+`"},{"partition":"payments-0","offset":8,"outcome":"`+second+`"},`+
+			`{"partition":"payments-0","offset":7,"outcome":"`+first+
+			`"},{"partition":"payments-0","offset":8,"outcome":"`+second+`"},`+
 			`{"partition":"payments-1","offset":9,"outcome":"Retry"}]}`)
 	}
 }
@@ -72,8 +74,10 @@ func TestRecordsAfterTheFirstFailureOfAPartitionAreReported(t *testing.T) {
 	s.ledger.fails("bad", errBoom)
 	s.ledger.fails("bad too", errBoom)
 	got, err := s.invoke(
-		recordAt("a-0@1", "1"), recordAt("a-0@2", "bad"), recordAt("a-0@3", "2"), recordAt("a-0@7", "bad too"),
-		recordAt("a-1@1", "3"), recordAt("a-10@1", "4"), recordAt("b-0@5", "bad"), recordAt("b-0@6", "5"), recordAt("b-1@1", "6"),
+		recordAt("a-0@1", "1"), recordAt("a-0@2", "bad"), recordAt("a-0@3", "2"),
+		recordAt("a-0@7", "bad too"),
+		recordAt("a-1@1", "3"), recordAt("a-10@1", "4"), recordAt("b-0@5", "bad"), recordAt("b-0@6", "5"),
+		recordAt("b-1@1", "6"),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +95,8 @@ func TestFailBatchFailsTheInvocation(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Failures = msk.FailBatch
 	s.ledger.fails("bad", errBoom)
-	got, err := s.invoke(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "bad"), recordAt("payments-0@3", "b"), recordAt("payments-1@1", "c"))
+	got, err := s.invoke(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "bad"),
+		recordAt("payments-0@3", "b"), recordAt("payments-1@1", "c"))
 	equal(t, "answer", got, "")
 	var batchErr *msk.BatchError
 	if !errors.As(err, &batchErr) {
@@ -126,7 +131,8 @@ func TestErrorNamesAtMostFivePartitions(t *testing.T) {
 }
 
 func TestInvokeRefusesOtherEvents(t *testing.T) {
-	for _, text := range []string{"", "null", "{", `{"Records":[{"eventSource":"aws:sqs"}]}`, `{"records":[]}`} {
+	for _, text := range []string{"", "null", "{", `{"Records":[{"eventSource":"aws:sqs"}]}`,
+		`{"records":[]}`} {
 		s := newFixture(t)
 		_, err := s.start().Invoke(t.Context(), []byte(text))
 		wantErr(t, err, msk.ErrNotKafka)
@@ -141,10 +147,12 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 	}
 	handler := newLedger().handle
 	_, err = msk.New(engine, handler, msk.Config{
-		Records: kafka.Config{Namespace: "a#b", KeyScope: 9, MissingKey: 9, Order: 9, Concurrency: -1}, Failures: 9,
+		Records:  kafka.Config{Namespace: "a#b", KeyScope: 9, MissingKey: 9, Order: 9, Concurrency: -1},
+		Failures: 9,
 	})
 	wantErr(t, err, idem.ErrInvalidConfig)
-	wantContains(t, err.Error(), `Namespace is "a#b"`, "KeyScope is 9", "MissingKey is 9", "Order is 9", "Concurrency is -1", "Failures is 9")
+	wantContains(t, err.Error(), `Namespace is "a#b"`, "KeyScope is 9", "MissingKey is 9", "Order is 9",
+		"Concurrency is -1", "Failures is 9")
 	_, err = msk.New(engine, handler, msk.Config{})
 	wantErr(t, err, idem.ErrInvalidConfig)
 	wantContains(t, err.Error(), "Namespace is empty")

@@ -13,11 +13,12 @@ type Failures uint8
 
 // The ways to report unsettled records.
 const (
-	// FailBatch makes the invocation fail, so that the ESM delivers the whole batch again. Records that have completed are
-	// duplicates then, and are not executed again.
+	// FailBatch makes the invocation fail, so that the ESM delivers the whole batch again. Records that have
+	// completed are duplicates then, and are not executed again.
 	FailBatch Failures = iota
-	// FailPartial returns a partial batch response. It requires FunctionResponseTypes: ReportBatchItemFailures at the ESM.
-	// Without that, the ESM treats any answer as a success, and the unsettled records are lost.
+	// FailPartial returns a partial batch response. It requires FunctionResponseTypes:
+	// ReportBatchItemFailures at the ESM. Without that, the ESM treats any answer as a success, and the
+	// unsettled records are lost.
 	FailPartial
 )
 
@@ -33,7 +34,8 @@ type Config struct {
 
 func (c *Config) validate() error {
 	if c.Failures > FailPartial {
-		return fmt.Errorf("msk: %w: Failures is %d: want FailBatch or FailPartial", idem.ErrInvalidConfig, c.Failures)
+		return fmt.Errorf("msk: %w: Failures is %d: want FailBatch or FailPartial", idem.ErrInvalidConfig,
+			c.Failures)
 	}
 	return nil
 }

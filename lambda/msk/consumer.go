@@ -10,15 +10,16 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Consumer processes the batches of an event source mapping. It is a lambda.Handler, and safe for concurrent use.
+// Consumer processes the batches of an event source mapping. It is a lambda.Handler, and safe for concurrent
+// use.
 type Consumer struct {
 	processor *kafka.Processor
 	failures  Failures
 	report    func(ctx context.Context, r kafka.Report)
 }
 
-// New returns a consumer. The handler must be nil if cfg.Records.Bulk or cfg.Records.BulkAttempts is set. It returns
-// idem.ErrInvalidConfig (wrapped), which names every invalid field.
+// New returns a consumer. The handler must be nil if cfg.Records.Bulk or cfg.Records.BulkAttempts is set. It
+// returns idem.ErrInvalidConfig (wrapped), which names every invalid field.
 func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, error) {
 	processor, err := kafka.NewProcessor(engine, handler, cfg.Records)
 	if err = errors.Join(err, cfg.validate()); err != nil {
@@ -44,8 +45,9 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Process processes an event and returns the partial batch response. With FailBatch it returns a *BatchError if there are
-// records to be delivered again. It returns batch.ErrOverrun (wrapped) if a handler did not return: then the process must end.
+// Process processes an event and returns the partial batch response. With FailBatch it returns a *BatchError
+// if there are records to be delivered again. It returns batch.ErrOverrun (wrapped) if a handler did not
+// return: then the process must end.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {
 	b := c.processor.Run(ctx, event.cluster(), event.records())
 	resp, batchErr := answer(event, b)

@@ -20,8 +20,8 @@ const (
 	benchPartitions = 6
 )
 
-// BenchmarkConsumer takes a batch of fresh records through the consumer on the memory store, each iteration with new keys:
-// from the payload that Lambda hands over, and from an event that is decoded already.
+// BenchmarkConsumer takes a batch of fresh records through the consumer on the memory store, each iteration
+// with new keys: from the payload that Lambda hands over, and from an event that is decoded already.
 func BenchmarkConsumer(b *testing.B) {
 	b.Run("payload", func(b *testing.B) {
 		benchmark(b, func(ctx context.Context, c *msk.Consumer, payload []byte) func() error {
@@ -42,13 +42,17 @@ func BenchmarkConsumer(b *testing.B) {
 	})
 }
 
-// benchmark measures what prepare returns. The store is a new one for each iteration, so that all keys are fresh.
-func benchmark(b *testing.B, prepare func(ctx context.Context, c *msk.Consumer, payload []byte) func() error) {
+// benchmark measures what prepare returns. The store is a new one for each iteration, so that all keys are
+// fresh.
+func benchmark(b *testing.B, prepare func(ctx context.Context, c *msk.Consumer,
+	payload []byte) func() error) {
 	records := make([]record, benchRecords)
 	for i := range records {
 		records[i] = record{
-			place: fmt.Sprintf("payments-%d@%d", i%benchPartitions, i), key: fmt.Sprintf("p-%d", i), kafkaKey: fmt.Sprintf("account-%d", i%9),
-			value: fmt.Sprintf(`{"paymentId":"p-%d","account":"account-%d","amount":1250,"currency":"EUR"}`, i, i%9),
+			place: fmt.Sprintf("payments-%d@%d", i%benchPartitions, i), key: fmt.Sprintf("p-%d", i),
+			kafkaKey: fmt.Sprintf("account-%d", i%9),
+			value: fmt.Sprintf(`{"paymentId":"p-%d","account":"account-%d","amount":1250,"currency":"EUR"}`,
+				i, i%9),
 		}
 	}
 	event := payload(records...)
@@ -80,14 +84,15 @@ func benchConsumer(b *testing.B) *msk.Consumer {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := msk.New(engine, func(context.Context, msk.Record) ([]byte, error) { return nil, nil }, msk.Config{
-		Records: kafka.Config{Namespace: "bench", Logger: slog.New(slog.DiscardHandler)},
-		Report: func(_ context.Context, r kafka.Report) {
-			if r.Executed != benchRecords {
-				b.Fatalf("%d records were executed; want %d", r.Executed, benchRecords)
-			}
-		},
-	})
+	c, err := msk.New(engine, func(context.Context, msk.Record) ([]byte, error) { return nil, nil },
+		msk.Config{
+			Records: kafka.Config{Namespace: "bench", Logger: slog.New(slog.DiscardHandler)},
+			Report: func(_ context.Context, r kafka.Report) {
+				if r.Executed != benchRecords {
+					b.Fatalf("%d records were executed; want %d", r.Executed, benchRecords)
+				}
+			},
+		})
 	if err != nil {
 		b.Fatal(err)
 	}

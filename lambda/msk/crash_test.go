@@ -17,8 +17,8 @@ import (
 
 var errDead = errors.New("the process is dead")
 
-// dies makes the ledger end the process for a key. A dead process sends no requests and has no effects. Its remaining
-// goroutines end with the invocation.
+// dies makes the ledger end the process for a key. A dead process sends no requests and has no effects. Its
+// remaining goroutines end with the invocation.
 func (s *fixture) dies(key string) {
 	s.ledger.on[key] = func(ctx context.Context, _ msk.Record) error { return s.die(ctx) }
 }
@@ -39,7 +39,8 @@ func (s *fixture) die(ctx context.Context) error {
 	return errDead
 }
 
-// deliverOnce delivers an event to a process that may die. It returns the records to be delivered again, or false if all are.
+// deliverOnce delivers an event to a process that may die. It returns the records to be delivered again, or
+// false if all are.
 func (s *fixture) deliverOnce(event *msk.Event) (reported []string, answered bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -58,8 +59,8 @@ func (s *fixture) deliverOnce(event *msk.Event) (reported []string, answered boo
 	return places(resp), err == nil
 }
 
-// deliverAll delivers records as an ESM does until all are settled, and returns the number of deliveries: the whole batch after
-// a failed invocation, otherwise the reported records of each partition.
+// deliverAll delivers records as an ESM does until all are settled, and returns the number of deliveries: the
+// whole batch after a failed invocation, otherwise the reported records of each partition.
 func (s *fixture) deliverAll(records ...record) (deliveries int) {
 	s.t.Helper()
 	for len(records) > 0 || deliveries == 0 {
@@ -69,21 +70,25 @@ func (s *fixture) deliverAll(records ...record) (deliveries int) {
 		pass(time.Second) // an ESM does not hurry, and a breaker that is open needs time
 		reported, answered := s.deliverOnce(batchOf(s.t, records...))
 		if answered {
-			records = slices.DeleteFunc(slices.Clone(records), func(r record) bool { return !slices.Contains(reported, r.place) })
+			records = slices.DeleteFunc(slices.Clone(records),
+				func(r record) bool { return !slices.Contains(reported, r.place) })
 		}
 	}
 	return deliveries
 }
 
-// Only the record that kills its process runs out of attempts, not those of other partitions or those after it.
+// Only the record that kills its process runs out of attempts, not those of other partitions or those after
+// it.
 func TestOnlyTheRecordThatKillsItsProcessRunsOutOfAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		s.dies("killer")
-		records := []record{recordAt("payments-0@1", "before"), recordAt("payments-0@2", "killer"), recordAt("payments-0@3", "behind")}
+		records := []record{recordAt("payments-0@1", "before"), recordAt("payments-0@2", "killer"),
+			recordAt("payments-0@3", "behind")}
 		for _, p := range []string{"1", "2", "3", "4", "5", "6"} {
 			s.ledger.takes("slow "+p, 5*time.Second) // in mid-flight when the process dies for the first time
-			records = append(records, recordAt("payments-"+p+"@1", "slow "+p), recordAt("payments-"+p+"@2", "more "+p))
+			records = append(records, recordAt("payments-"+p+"@1", "slow "+p),
+				recordAt("payments-"+p+"@2", "more "+p))
 		}
 		deaths := 0
 		s.ledger.on["killer"] = func(ctx context.Context, _ msk.Record) error {
@@ -114,8 +119,8 @@ func TestOnlyTheRecordThatKillsItsProcessRunsOutOfAttempts(t *testing.T) {
 	})
 }
 
-// A process that dies between the effect and the completion repeats the effect. Effects are therefore not exactly once in
-// general.
+// A process that dies between the effect and the completion repeats the effect. Effects are therefore not
+// exactly once in general.
 func TestDeathBeforeTheCompletionRepeatsTheEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)

@@ -22,9 +22,11 @@ func TestDeadLetterContainsTheWholeRecord(t *testing.T) {
 		r.kafkaKey = "account-1"
 		s.deliver(r)
 		want := kafka.DeadLetter{
-			Topic: "payments", Partition: 3, Offset: 9007199254740993, Timestamp: 1767225600000, TimestampType: "CREATE_TIME",
-			Key: []byte("account-1"), Value: []byte("\x00\xff"),
-			Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}, {Key: "trace", Value: []byte("\x80")}},
+			Topic: "payments", Partition: 3, Offset: 9007199254740993, Timestamp: 1767225600000,
+			TimestampType: "CREATE_TIME",
+			Key:           []byte("account-1"), Value: []byte("\x00\xff"),
+			Headers: []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")},
+				{Key: "trace", Value: []byte("\x80")}},
 			IdempotencyKey: "ledger#payments#a", Token: s.get(keyA).Token, Attempts: 1,
 			Error:    store.Failure{Code: store.CodePermanent, Message: "boom", At: time.Now().UTC()},
 			Function: "ledger",
@@ -54,7 +56,8 @@ func TestDeadLetterNamesTheCluster(t *testing.T) {
 		"unknown":      {`"other":1`, ""},
 	} {
 		s := newFixture(t)
-		event, err := msk.Decode([]byte(`{` + tc.envelope + `,"records":{"payments-0":[{"offset":7,"value":17}]}}`))
+		event, err := msk.Decode([]byte(`{` + tc.envelope +
+			`,"records":{"payments-0":[{"offset":7,"value":17}]}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +68,8 @@ func TestDeadLetterNamesTheCluster(t *testing.T) {
 	}
 }
 
-// Two failures of one record have different times, also if the letters have no token and the same millisecond.
+// Two failures of one record have different times, also if the letters have no token and the same
+// millisecond.
 func TestEachFailureHasItsOwnTime(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Unprotected = true
@@ -85,10 +89,13 @@ func TestEachFailureHasItsOwnTime(t *testing.T) {
 func letter() kafka.DeadLetter {
 	return kafka.DeadLetter{
 		Topic: "payments", Partition: 3, Offset: 17, Timestamp: 1767225600000, TimestampType: "CREATE_TIME",
-		Key: []byte(strings.Repeat("k", 2000)), Value: []byte(strings.Repeat("v", 8000)), Undecoded: []byte(strings.Repeat("u", 3000)),
-		Headers:        []kafka.DeadHeader{{Key: "h", Value: []byte(strings.Repeat("h", 4000))}, {Key: "null"}},
+		Key: []byte(strings.Repeat("k", 2000)), Value: []byte(strings.Repeat("v", 8000)),
+		Undecoded: []byte(strings.Repeat("u", 3000)),
+		Headers: []kafka.DeadHeader{{Key: "h", Value: []byte(strings.Repeat("h", 4000))},
+			{Key: "null"}},
 		IdempotencyKey: "ledger#payments#a", Token: 1767225600001, Attempts: 5,
-		Error: store.Failure{Code: store.CodeExhausted, Message: "<boom>", At: time.UnixMilli(1767225600002).UTC()}, Function: "ledger", Cluster: "arn:aws:kafka:c",
+		Error: store.Failure{Code: store.CodeExhausted, Message: "<boom>",
+			At: time.UnixMilli(1767225600002).UTC()}, Function: "ledger", Cluster: "arn:aws:kafka:c",
 	}
 }
 
@@ -97,9 +104,15 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 		"all":         func(*kafka.DeadLetter) {},
 		"tombstone":   func(l *kafka.DeadLetter) { l.Value = nil },
 		"empty value": func(l *kafka.DeadLetter) { l.Value = []byte{} },
-		"little":      func(l *kafka.DeadLetter) { *l = kafka.DeadLetter{Topic: "t", Error: store.Failure{Code: "error"}} },
+		"little": func(l *kafka.DeadLetter) {
+			*l = kafka.DeadLetter{Topic: "t",
+				Error: store.Failure{Code: "error"}}
+		},
 		// SQS accepts neither; the escapes decode to the same text
-		"not for XML": func(l *kafka.DeadLetter) { l.IdempotencyKey, l.Headers[0].Key = "a\uFFFEb", "\uFFFF\x01\u2028" },
+		"not for XML": func(l *kafka.DeadLetter) {
+			l.IdempotencyKey, l.Headers[0].Key = "a\uFFFEb",
+				"\uFFFF\x01\u2028"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := letter()
@@ -127,7 +140,8 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 // Later versions and other tools read letters, so their form must not change.
 func TestDeadLetterFormIsStable(t *testing.T) {
 	l := letter()
-	l.Key, l.Value, l.Undecoded, l.Headers = []byte("k"), nil, nil, []kafka.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "n"}}
+	l.Key, l.Value, l.Undecoded, l.Headers = []byte("k"), nil, nil,
+		[]kafka.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "n"}}
 	data, err := l.Encode(1000)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +189,8 @@ func TestLargeDeadLetterOmitsFields(t *testing.T) {
 	wantContains(t, err.Error(), "payments-3@17", "the limit is 100")
 }
 
-// Absent fields are not listed as omitted. An empty value is not omitted, because it would become a tombstone.
+// Absent fields are not listed as omitted. An empty value is not omitted, because it would become a
+// tombstone.
 func TestLargeDeadLetterKeepsAnEmptyValue(t *testing.T) {
 	l := letter()
 	l.Value, l.Undecoded = []byte{}, nil
@@ -193,14 +208,16 @@ func TestLargeDeadLetterKeepsAnEmptyValue(t *testing.T) {
 }
 
 func TestParseDeadLetterRefusesOtherMessages(t *testing.T) {
-	for _, text := range []string{"", "{", "[]", "{}", `{"topic":"t"}`, `{"error":{"code":"x"}}`, `{"topic":17}`} {
+	for _, text := range []string{"", "{", "[]", "{}", `{"topic":"t"}`, `{"error":{"code":"x"}}`,
+		`{"topic":17}`} {
 		if l, err := kafka.ParseDeadLetter([]byte(text)); err == nil {
 			t.Errorf("%q is taken for a dead letter: %+v", text, l)
 		} else {
 			wantContains(t, err.Error(), "not a dead letter of idemsk")
 		}
 	}
-	data, err := json.Marshal(map[string]any{"topic": "t", "error": map[string]any{"code": "x"}, "fromTheFuture": 1})
+	data, err := json.Marshal(map[string]any{"topic": "t", "error": map[string]any{"code": "x"},
+		"fromTheFuture": 1})
 	if err != nil {
 		t.Fatal(err)
 	}

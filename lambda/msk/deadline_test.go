@@ -28,7 +28,8 @@ func TestLanesWithoutASlotBeforeTheDeadlineAreNotStarted(t *testing.T) {
 			return ctx.Err()
 		}
 		s.ledger.on["a"], s.ledger.on["b"] = wait, wait
-		reported := s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@8", "b"), recordAt("payments-1@9", "c"))
+		reported := s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@8", "b"),
+			recordAt("payments-1@9", "c"))
 		<-begun
 		equal(t, "reported places", len(reported), 3)
 		equal(t, "calls", len(s.ledger.order), 1)
@@ -62,10 +63,12 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 		s.engine.Observer = told
 		release := overrun(s, "a")
 		begun := time.Now()
-		resp, err := s.process(recordAt("payments-0@6", "before"), recordAt("payments-0@7", "a"), recordAt("payments-0@8", "behind"), recordAt("payments-1@1", "other"))
+		resp, err := s.process(recordAt("payments-0@6", "before"), recordAt("payments-0@7", "a"),
+			recordAt("payments-0@8", "behind"), recordAt("payments-1@1", "other"))
 		wantErr(t, err, batch.ErrOverrun)
 		wantContains(t, err.Error(), "payments-0@7", "the process must end")
-		wantContains(t, s.log.of("batch")[0]["error"].(string), "payments-0@7: batch: a handler did not return")
+		wantContains(t, s.log.of("batch")[0]["error"].(string),
+			"payments-0@7: batch: a handler did not return")
 		equal(t, "answer", len(resp.BatchItemFailures), 0)
 		if took := time.Since(begun); took < timeout-idem.Defaults().DeadlineMargin || took >= timeout {
 			t.Errorf("the answer came after %v; want it in the margin before %v", took, timeout)
@@ -98,7 +101,8 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 		equal(t, "keys", len(s.keys()), 3)
 
 		s.ledger.on["a"], s.ledger.on["behind"] = nil, nil
-		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "behind")))
+		equalSlices(t, "reported places",
+			s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "behind")))
 		equal(t, "attempts", s.get(keyA).Attempts, 2)
 	})
 }

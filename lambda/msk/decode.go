@@ -10,17 +10,20 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Decode parses a Kafka event as Lambda's event source mapping delivers it, for MSK and for self-managed clusters.
+// Decode parses a Kafka event as Lambda's event source mapping delivers it, for MSK and for self-managed
+// clusters.
 //
-// Every error is [ErrNotKafka] and concerns the whole event: the payload is not JSON, or comes from another service, or
-// contains a record whose topic, partition or offset can't be read, so that it could not be reported. A payload with a
-// duplicate map key is refused, because taking the last one, as JSON parsers do, would lose the records of the first. Any other
-// defect of a record is its [kafka.Record.Undecodable], and does not affect other records.
+// Every error is [ErrNotKafka] and concerns the whole event: the payload is not JSON, or comes from another
+// service, or contains a record whose topic, partition or offset can't be read, so that it could not be
+// reported. A payload with a duplicate map key is refused, because taking the last one, as JSON parsers do,
+// would lose the records of the first. Any other defect of a record is its [kafka.Record.Undecodable], and
+// does not affect other records.
 //
-// JSON is accepted as encoding/json accepts it (nesting up to 10,000 levels, invalid UTF-8 replaced, the last of several fields
-// with the same name), except that names are case sensitive. Unknown fields are ignored. A null field counts as absent. The
-// topic and the partition of a record may be absent, but must not contradict the map key. Header values are arrays of bytes,
-// which Lambda writes signed. Unsigned bytes are accepted too, so a byte is −128 to 255.
+// JSON is accepted as encoding/json accepts it (nesting up to 10,000 levels, invalid UTF-8 replaced, the last
+// of several fields with the same name), except that names are case sensitive. Unknown fields are ignored. A
+// null field counts as absent. The topic and the partition of a record may be absent, but must not contradict
+// the map key. Header values are arrays of bytes, which Lambda writes signed. Unsigned bytes are accepted
+// too, so a byte is −128 to 255.
 //
 // The payload may be reused when Decode has returned.
 func Decode(payload []byte) (*Event, error) {
@@ -150,8 +153,8 @@ func (d *decoder) partition() Partition {
 	return p
 }
 
-// partitionNumber parses the number in a map key. Only its canonical form is accepted, so that two keys never denote one
-// partition.
+// partitionNumber parses the number in a map key. Only its canonical form is accepted, so that two keys never
+// denote one partition.
 func partitionNumber(text string) (n int32, ok bool) {
 	v, err := strconv.ParseInt(text, 10, 32)
 	return int32(v), err == nil && strconv.FormatInt(v, 10) == text
@@ -171,7 +174,8 @@ const (
 	fieldValueSchema   = "valueSchemaMetadata"
 )
 
-// fields has a record's JSON fields. Their syntax is checked. Except for the headers, they are not decoded yet.
+// fields has a record's JSON fields. Their syntax is checked. Except for the headers, they are not decoded
+// yet.
 type fields struct {
 	topic, partition, offset, timestamp, timestampType, key, value, keySchema, valueSchema raw
 
@@ -238,14 +242,15 @@ func (d *decoder) record(p *Partition, i int) {
 	}
 }
 
-// expected estimates how many records are left including this one, whose size is size bytes. The first record may be unusually
-// small, so the estimate is bounded.
+// expected estimates how many records are left including this one, whose size is size bytes. The first record
+// may be unusually small, so the estimate is bounded.
 func (d *decoder) expected(size int) int {
 	const most = 1 << 10
 	return min((len(d.data)-d.pos)/size+1, most)
 }
 
-// fill decodes the fields of a record whose position is known, and returns the error of the first that can't be decoded.
+// fill decodes the fields of a record whose position is known, and returns the error of the first that can't
+// be decoded.
 func (d *decoder) fill(r *kafka.Record, f *fields) *kafka.DecodeError {
 	x := extractor{decoder: d}
 	x.sameTopic(f.topic, r.Topic)

@@ -19,15 +19,18 @@ func TestDuplicatesShareTheOutcomeAcrossPartitions(t *testing.T) {
 		reported []string
 		letters  int
 	}{
-		"executed":          {nil, nil, 0},
-		"an error":          {errBoom, []string{"payments-0@1", "payments-0@2", "payments-1@1"}, 0},
-		"dependency down":   {idem.Unavailable(errBoom), []string{"payments-0@1", "payments-0@2", "payments-1@1"}, 0},
+		"executed": {nil, nil, 0},
+		"an error": {errBoom, []string{"payments-0@1", "payments-0@2", "payments-1@1"}, 0},
+		"dependency down": {idem.Unavailable(errBoom),
+			[]string{"payments-0@1", "payments-0@2", "payments-1@1"}, 0},
 		"a permanent error": {idem.Permanent(errBoom), nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
 			s.ledger.fails("a", tc.err)
-			equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"), recordAt("payments-1@1", "a")), tc.reported...)
+			equalSlices(t, "reported places",
+				s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"),
+					recordAt("payments-1@1", "a")), tc.reported...)
 			equal(t, "calls", s.ledger.calls["a"], 1)
 			equal(t, "claims", s.store.claimed(keyA), 1)
 			equal(t, "dead letters", len(s.letters.sent), tc.letters)
@@ -59,13 +62,16 @@ func TestPartitionsWithTheSameKeysDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// The first record with the key is after one that fails, and is not reached. Its duplicates must not wait for it.
+// The first record with the key is after one that fails, and is not reached. Its duplicates must not wait for
+// it.
 func TestDuplicatesDoNotWaitForARecordThatIsNotReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		s.ledger.fails("bad", errBoom)
 		begun := time.Now()
-		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", "bad"), recordAt("payments-0@2", "a"), recordAt("payments-1@1", "a")),
+		equalSlices(t, "reported places",
+			s.deliver(recordAt("payments-0@1", "bad"), recordAt("payments-0@2", "a"),
+				recordAt("payments-1@1", "a")),
 			"payments-0@1", "payments-0@2")
 		equal(t, "effects", s.ledger.effects["a"], 1)
 		equal(t, "it took", time.Since(begun), 0)
@@ -83,9 +89,11 @@ func TestAnotherFingerprintInTheBatchIsProcessedAfterwards(t *testing.T) {
 			version = a.Token
 			return nil
 		}
-		// Each copy of the refused request gets its own dead letter under its place, so that no record is lost.
+		// Each copy of the refused request gets its own dead letter under its place, so that no record is
+		// lost.
 		equalSlices(t, "reported places", s.deliver(
-			recordAt("payments-0@1", "a"), recordAt("payments-0@2", "a").with("wrong"), recordAt("payments-0@3", "a"), recordAt("payments-0@4", "a").with("wrong")))
+			recordAt("payments-0@1", "a"), recordAt("payments-0@2", "a").with("wrong"),
+			recordAt("payments-0@3", "a"), recordAt("payments-0@4", "a").with("wrong")))
 		equal(t, "calls", s.ledger.calls["a"], 1)
 		equal(t, "executed", s.last().Executed, 1)
 		equal(t, "duplicates", s.last().Duplicates, 1)

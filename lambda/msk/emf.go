@@ -14,9 +14,9 @@ import (
 // MetricsNamespace is the CloudWatch namespace of EMF.
 const MetricsNamespace = "idemsk"
 
-// EMF returns a Config.Report that writes every batch as one line of CloudWatch's embedded metric format. CloudWatch Logs
-// extracts the metrics, so no request is needed. The only dimension is FunctionName. There is none if function is empty,
-// because CloudWatch does not accept empty values.
+// EMF returns a Config.Report that writes every batch as one line of CloudWatch's embedded metric format.
+// CloudWatch Logs extracts the metrics, so no request is needed. The only dimension is FunctionName. There is
+// none if function is empty, because CloudWatch does not accept empty values.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 func EMF(w io.Writer, function string) func(ctx context.Context, r kafka.Report) {
 	var mu sync.Mutex
@@ -53,10 +53,13 @@ func emfLine(r kafka.Report, function string, now time.Time) map[string]any {
 		name string
 		n    int
 	}{
-		{"Executed", r.Executed}, {"Replayed", r.Replayed}, {"ReplayedFailed", r.ReplayedFailed}, {"Duplicates", r.Duplicates},
+		{"Executed", r.Executed}, {"Replayed", r.Replayed}, {"ReplayedFailed", r.ReplayedFailed},
+		{"Duplicates", r.Duplicates},
 		{"InFlight", r.InFlight}, {"Stolen", r.Stolen}, {"Fenced", r.Fenced}, {"Retried", r.Retried},
-		{"DeadLettered", r.DeadLettered}, {"CompletionFailed", r.CompletionFailed}, {"FailedOpen", r.FailedOpen},
-		{"Unprotected", r.Unprotected}, {"NotStarted", r.NotStarted}, {"StoreDown", r.StoreDown}, {"Overruns", r.Overruns},
+		{"DeadLettered", r.DeadLettered}, {"CompletionFailed", r.CompletionFailed},
+		{"FailedOpen", r.FailedOpen},
+		{"Unprotected", r.Unprotected}, {"NotStarted", r.NotStarted}, {"StoreDown", r.StoreDown},
+		{"Overruns", r.Overruns},
 		{"Blocked", r.Blocked}, {"Reported", r.Reported}, {"KeysInTwoPartitions", r.KeysInTwoPartitions},
 		{"HandlerDown", r.HandlerDown}, {"BatchSize", r.Records},
 	} {
@@ -79,8 +82,8 @@ func emfLine(r kafka.Report, function string, now time.Time) map[string]any {
 // maxValues is the maximum number of values that the format allows for a metric.
 const maxValues = 100
 
-// quantiles returns the values in milliseconds. If there are more than maxValues, it returns maxValues evenly spaced ones of
-// the sorted values, including the smallest and the largest, so that percentiles stay correct.
+// quantiles returns the values in milliseconds. If there are more than maxValues, it returns maxValues evenly
+// spaced ones of the sorted values, including the smallest and the largest, so that percentiles stay correct.
 func quantiles(ds []time.Duration) []float64 {
 	sorted := slices.Sorted(slices.Values(ds))
 	n := min(len(sorted), maxValues)

@@ -89,15 +89,18 @@ func TestMetrics(t *testing.T) {
 		equal(t, "timestamp", doc.AWS.Timestamp, time.Now().UnixMilli())
 		equalSlices(t, "dimensions", doc.AWS.CloudWatchMetrics[0].Dimensions[0], "FunctionName")
 		for name, want := range map[string]float64{
-			"BatchSize": 8, "Executed": 1, "Replayed": 1, "ReplayedFailed": 1, "Duplicates": 1, "DeadLettered": 1, "Retried": 1, "NotStarted": 2,
-			"Reported": 3, "InFlight": 0, "Stolen": 0, "Blocked": 0, "Fenced": 0, "CompletionFailed": 0, "FailedOpen": 0, "Unprotected": 0, "StoreDown": 0, "Overruns": 0,
+			"BatchSize": 8, "Executed": 1, "Replayed": 1, "ReplayedFailed": 1, "Duplicates": 1,
+			"DeadLettered": 1, "Retried": 1, "NotStarted": 2,
+			"Reported": 3, "InFlight": 0, "Stolen": 0, "Blocked": 0, "Fenced": 0, "CompletionFailed": 0,
+			"FailedOpen": 0, "Unprotected": 0, "StoreDown": 0, "Overruns": 0,
 			"KeysInTwoPartitions": 0, "HandlerDown": 0,
 			"RecordAge": 0, "InProgressAge": 0,
 		} {
 			equal(t, name, values[name], any(want))
 			delete(values, name)
 		}
-		equal(t, "metrics that are not known here, but for the latency that is too short to be told", len(values), 0)
+		equal(t, "metrics that are not known here, but for the latency that is too short to be told",
+			len(values), 0)
 	})
 }
 
@@ -116,7 +119,8 @@ func TestLatenciesAreReducedToAHundredValues(t *testing.T) {
 			latencies[n-1-i] = time.Duration(i+1) * time.Millisecond
 		}
 		var out bytes.Buffer
-		msk.EMF(&out, "f")(context.Background(), kafka.Report{StoreLatency: latencies, RecordAge: 1500 * time.Microsecond})
+		msk.EMF(&out, "f")(context.Background(),
+			kafka.Report{StoreLatency: latencies, RecordAge: 1500 * time.Microsecond})
 		_, values := parseEMF(t, out.Bytes())
 		got := values["StoreLatency"].([]any)
 		equal(t, "values", len(got), min(n, 100))

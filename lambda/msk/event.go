@@ -7,8 +7,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// ErrNotKafka means that the payload is not a Kafka event. Every error of [Decode] wraps it. The message describes what arrived
-// instead, and the position.
+// ErrNotKafka means that the payload is not a Kafka event. Every error of [Decode] wraps it. The message
+// describes what arrived instead, and the position.
 var ErrNotKafka = errors.New("not a Kafka event as Lambda's event source mapping delivers it")
 
 // Event is one payload of a Kafka event source mapping, for Amazon MSK or a self-managed cluster.
@@ -21,8 +21,9 @@ type Event struct {
 	SourceARN string
 	// BootstrapServers are the brokers, as host:port separated by commas.
 	BootstrapServers string
-	// Outcomes reports that the response is to have the outcome of each record (Response.Outcomes). The event source does not ask for them, the tool's
-	// redrive does: it deletes a dead letter only by the outcome of its record.
+	// Outcomes reports that the response is to have the outcome of each record (Response.Outcomes). The event
+	// source does not ask for them, the tool's redrive does: it deletes a dead letter only by the outcome of
+	// its record.
 	Outcomes bool
 	// Partitions are sorted by topic, then by number.
 	Partitions []Partition
@@ -33,8 +34,8 @@ func (e *Event) cluster() string { return cmp.Or(e.SourceARN, e.BootstrapServers
 
 // Partition is the part of an event that comes from one partition of one topic.
 type Partition struct {
-	// ID is the event's map key, "<topic>-<number>", which a partial batch response must contain. A topic may contain dashes;
-	// the number follows the last dash.
+	// ID is the event's map key, "<topic>-<number>", which a partial batch response must contain. A topic may
+	// contain dashes; the number follows the last dash.
 	ID string
 	// Topic and Number are the two parts of ID.
 	Topic  string

@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// typicalEvent returns an event of n records over three partitions as MSK sends them: a JSON value of 120 bytes, a key
-// of 20 and a header of 20.
+// typicalEvent returns an event of n records over three partitions as MSK sends them: a JSON value of 120
+// bytes, a key of 20 and a header of 20.
 func typicalEvent(n int) []byte {
 	event := events.KafkaEvent{
 		EventSource:      "aws:kafka",
@@ -32,7 +32,8 @@ func typicalEvent(n int) []byte {
 			TimestampType: "CREATE_TIME",
 			Key:           base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "account-%012d", i%1000)),
 			Value:         base64.StdEncoding.EncodeToString([]byte(value)),
-			Headers:       []map[string]events.JSONNumberBytes{{"idempotency-key": fmt.Appendf(nil, "payment-%012d", i)}},
+			Headers: []map[string]events.JSONNumberBytes{{"idempotency-key": fmt.Appendf(nil,
+				"payment-%012d", i)}},
 		})
 	}
 	payload, err := json.Marshal(event)
@@ -42,8 +43,8 @@ func typicalEvent(n int) []byte {
 	return payload
 }
 
-// BenchmarkDecode reports what a record costs, as the budget is given a record; encoding/json stands beside it doing the
-// same work into the type of aws-lambda-go.
+// BenchmarkDecode reports what a record costs, as the budget is given a record; encoding/json stands beside
+// it doing the same work into the type of aws-lambda-go.
 func BenchmarkDecode(b *testing.B) {
 	for _, n := range []int{1, 100, 1_000, 10_000} {
 		payload := typicalEvent(n)

@@ -21,8 +21,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// requireAgreement fails t where the two decoders differ on payload. The first one's copy is overwritten before the
-// comparison, so whatever it had left in place would differ.
+// requireAgreement fails t where the two decoders differ on payload. The first one's copy is overwritten
+// before the comparison, so whatever it had left in place would differ.
 func requireAgreement(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -103,14 +103,20 @@ func readFile(t testing.TB, path string) []byte {
 	return data
 }
 
-// FuzzAgreesWithAWSLambdaGo holds Decode against the event type of aws-lambda-go: what that writes, Decode reads back.
+// FuzzAgreesWithAWSLambdaGo holds Decode against the event type of aws-lambda-go: what that writes, Decode
+// reads back.
 func FuzzAgreesWithAWSLambdaGo(f *testing.F) {
-	f.Add("payments", int32(0), int64(15), int64(1545084650987), "CREATE_TIME", []byte("key"), []byte("value"), "name", []byte{118, 220, 0, 127, 128})
-	f.Add("a-b-1", int32(math.MaxInt32), int64(math.MaxInt64), int64(-2), "", []byte{}, []byte{}, "", []byte{})
-	f.Add("ü<&>\u2028\"\\/", int32(7), int64(0), int64(0), "\x00\u007f", []byte{0}, []byte{255}, "\n", []byte("x"))
-	f.Fuzz(func(t *testing.T, topic string, partition int32, offset, ms int64, kind string, key, value []byte, name string, header []byte) {
+	f.Add("payments", int32(0), int64(15), int64(1545084650987), "CREATE_TIME", []byte("key"),
+		[]byte("value"), "name", []byte{118, 220, 0, 127, 128})
+	f.Add("a-b-1", int32(math.MaxInt32), int64(math.MaxInt64), int64(-2), "", []byte{}, []byte{}, "",
+		[]byte{})
+	f.Add("ü<&>\u2028\"\\/", int32(7), int64(0), int64(0), "\x00\u007f", []byte{0}, []byte{255}, "\n",
+		[]byte("x"))
+	f.Fuzz(func(t *testing.T, topic string, partition int32, offset, ms int64, kind string, key, value []byte,
+		name string, header []byte) {
 		const maxMillis = math.MaxInt64 / 1_000_000 // the type goes through nanoseconds
-		topic, kind, name = strings.ToValidUTF8(topic, ""), strings.ToValidUTF8(kind, ""), strings.ToValidUTF8(name, "")
+		topic, kind, name = strings.ToValidUTF8(topic, ""), strings.ToValidUTF8(kind,
+			""), strings.ToValidUTF8(name, "")
 		if topic == "" || partition < 0 || offset < 0 || ms == -1 || ms < -maxMillis || ms > maxMillis {
 			return
 		}
@@ -121,8 +127,9 @@ func FuzzAgreesWithAWSLambdaGo(f *testing.F) {
 			Headers: []map[string]events.JSONNumberBytes{{name: header}},
 		}
 		want := Record{
-			Topic: topic, Partition: partition, Offset: offset, Timestamp: time.UnixMilli(ms).UTC(), TimestampType: kind,
-			Headers: []kafka.Header{{Key: name, Value: append([]byte{}, header...)}},
+			Topic: topic, Partition: partition, Offset: offset, Timestamp: time.UnixMilli(ms).UTC(),
+			TimestampType: kind,
+			Headers:       []kafka.Header{{Key: name, Value: append([]byte{}, header...)}},
 		}
 		if len(key) > 0 { // the type leaves out the empty ones
 			want.Key = key
@@ -131,7 +138,8 @@ func FuzzAgreesWithAWSLambdaGo(f *testing.F) {
 			want.Value = value
 		}
 		id := fmt.Sprintf("%s-%d", topic, partition)
-		payload, err := json.Marshal(events.KafkaEvent{EventSource: "aws:kafka", Records: map[string][]events.KafkaRecord{id: {in}}})
+		payload, err := json.Marshal(events.KafkaEvent{EventSource: "aws:kafka",
+			Records: map[string][]events.KafkaRecord{id: {in}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,27 +147,32 @@ func FuzzAgreesWithAWSLambdaGo(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, payload)
 		}
-		if p := got.Partitions[0]; len(got.Partitions) != 1 || p.ID != id || !reflect.DeepEqual(p.Records, []Record{want}) {
+		if p := got.Partitions[0]; len(got.Partitions) != 1 || p.ID != id ||
+			!reflect.DeepEqual(p.Records, []Record{want}) {
 			t.Fatalf("got\n%+v\nwant\n%+v\n%s", got.Partitions, want, payload)
 		}
 	})
 }
 
-// TestAgreesWithReference tries events that are nearly right, more of them than a fuzzer finds in the same time.
+// TestAgreesWithReference tries events that are nearly right, more of them than a fuzzer finds in the same
+// time.
 func TestAgreesWithReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { requireAgreement(t, anyEvent(t)) })
 }
 
-// anyEvent draws an event: fields in any order, missing, twice, of another type, white space, at times a byte that is
-// wrong.
+// anyEvent draws an event: fields in any order, missing, twice, of another type, white space, at times a byte
+// that is wrong.
 func anyEvent(t *rapid.T) []byte {
-	oneIn := func(n int, label string) bool { // not at an end of the range, which are drawn more often than the rest
+	oneIn := func(n int, label string) bool {
+		// not at an end of the range, which are drawn more often than the rest
 		return rapid.IntRange(-n/2, n-n/2).Draw(t, label) == 1
 	}
 	object := func(label string, fields map[string][]string) string {
 		var members []string
-		for _, name := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(fields))), 0, 2*len(fields)).Draw(t, label) {
-			members = append(members, fmt.Sprintf("%q:%s", name, rapid.SampledFrom(fields[name]).Draw(t, name)))
+		for _, name := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(fields))), 0,
+			2*len(fields)).Draw(t, label) {
+			members = append(members, fmt.Sprintf("%q:%s", name,
+				rapid.SampledFrom(fields[name]).Draw(t, name)))
 		}
 		return "{" + strings.Join(members, rapid.SampledFrom([]string{",", " ,\n\t"}).Draw(t, "comma")) + "}"
 	}
@@ -169,7 +182,8 @@ func anyEvent(t *rapid.T) []byte {
 		}
 		text := object("fields", recordLiterals)
 		if !oneIn(20, "no offset") {
-			text = strings.TrimSuffix(text, "}") + fmt.Sprintf(`,"offset":%d}`, rapid.IntRange(0, 5).Draw(t, "offset"))
+			text = strings.TrimSuffix(text, "}") +
+				fmt.Sprintf(`,"offset":%d}`, rapid.IntRange(0, 5).Draw(t, "offset"))
 			text = strings.Replace(text, "{,", "{ ", 1)
 		}
 		return text
@@ -197,18 +211,21 @@ func anyEvent(t *rapid.T) []byte {
 }
 
 var envelopeLiterals = map[string][]string{
-	"eventSource":      {`"aws:kafka"`, `"aws:kafka"`, `"SelfManagedKafka"`, `"aws:SelfManagedKafka"`, `null`, `"\u0061ws:kafka"`},
+	"eventSource": {`"aws:kafka"`, `"aws:kafka"`, `"SelfManagedKafka"`, `"aws:SelfManagedKafka"`, `null`,
+		`"\u0061ws:kafka"`},
 	"eventSourceArn":   {`"arn:aws:kafka"`, `null`, `"\ud83d\ude00\ud83d"`},
 	"bootstrapServers": {`"b-1:9098,b-2:9098"`, `""`},
 	"Records":          {`[]`, `{"a":[{}]}`, `[[[]]]`},
 }
 
 var recordLiterals = map[string][]string{
-	"topic":               {`"a"`, `"a"`, `"a-b"`, `"\u0061"`, `null`, `""`, `1`},
-	"partition":           {`0`, `1`, `2`, `10`, `-0`, `null`, `"0"`, `0.0`, `4294967296`},
-	"offset":              {`7`, `0`, `-0`, `-1`, `9223372036854775807`, `9223372036854775808`, `1e3`, `1.0`, `null`, `"1"`, `{}`},
-	"Offset":              {`1`},
-	"timestamp":           {`1545084650987`, `-1`, `-2`, `0`, `9223372036854775807`, `1e3`, `"1"`, `null`, `[]`},
+	"topic":     {`"a"`, `"a"`, `"a-b"`, `"\u0061"`, `null`, `""`, `1`},
+	"partition": {`0`, `1`, `2`, `10`, `-0`, `null`, `"0"`, `0.0`, `4294967296`},
+	"offset": {`7`, `0`, `-0`, `-1`, `9223372036854775807`, `9223372036854775808`, `1e3`, `1.0`,
+		`null`, `"1"`, `{}`},
+	"Offset": {`1`},
+	"timestamp": {`1545084650987`, `-1`, `-2`, `0`, `9223372036854775807`, `1e3`, `"1"`, `null`,
+		`[]`},
 	"timestampType":       {`"CREATE_TIME"`, `"LOG_APPEND_TIME"`, `"\u0043"`, "\"\xff\"", `null`, `1`},
 	"key":                 {`"a2V5"`, `""`, `null`, `"a2V"`, `"\/\/8="`, `"a2\nV5"`, `"a2V\u0035"`, `true`},
 	"value":               {`"dmFsdWU="`, `""`, `null`, `"%%%%"`, `"dmFsdWU"`, `[1]`, `{}`, `"ü==="`},
@@ -219,12 +236,15 @@ var recordLiterals = map[string][]string{
 }
 
 var headerLiterals = []string{
-	`[{"h":[104,-1,255]}]`, `[{"h":[1]},{"h":[2]}]`, `[{"h":[1],"h":[2],"i":[]}]`, `[]`, `null`, `[null,{"h":null}]`,
-	`[{"h":[256]}]`, `[{"h":[-129]}]`, `[{"h":[1.0]}]`, `[{"h":[01]}]`, `[{"h":[1,]}]`, `[{"h":[ -128 , 127 ]}]`, `[{"h":[null]}]`,
+	`[{"h":[104,-1,255]}]`, `[{"h":[1]},{"h":[2]}]`, `[{"h":[1],"h":[2],"i":[]}]`, `[]`, `null`,
+	`[null,{"h":null}]`,
+	`[{"h":[256]}]`, `[{"h":[-129]}]`, `[{"h":[1.0]}]`, `[{"h":[01]}]`, `[{"h":[1,]}]`,
+	`[{"h":[ -128 , 127 ]}]`, `[{"h":[null]}]`,
 	`[{"h":"aGk="}]`, `[{"h":[1,[2]]}]`, `["h"]`, `{}`, `1`, `[{"\u0068\ud800":[-0,0,00]}]`, `[{}]`,
 }
 
 var schemaLiterals = []string{
-	`{"schemaId":"5f3a","dataFormat":"AVRO"}`, `{"schemaId":17,"dataFormat":"JSON"}`, `{"dataFormat":"PROTOBUF"}`, `{}`, `null`,
+	`{"schemaId":"5f3a","dataFormat":"AVRO"}`, `{"schemaId":17,"dataFormat":"JSON"}`,
+	`{"dataFormat":"PROTOBUF"}`, `{}`, `null`,
 	`{"schemaId":null,"schemaId":"b","other":[]}`, `{"schemaId":true}`, `{"dataFormat":1}`, `"AVRO"`, `[]`,
 }

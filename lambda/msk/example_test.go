@@ -12,8 +12,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// A payment that comes three times, twice in one batch and once in the next, is booked once. In a function, the consumer is
-// what lambda.Start gets; package app wires all of this from the environment.
+// A payment that comes three times, twice in one batch and once in the next, is booked once. In a function,
+// the consumer is what lambda.Start gets; package app wires all of this from the environment.
 func Example() {
 	type payment struct {
 		Account string `json:"account"`
@@ -32,16 +32,19 @@ func Example() {
 		log.Fatal(err)
 	}
 	consumer, err := msk.New(engine, msk.JSON(book), msk.Config{
-		Records: kafka.Config{Namespace: "ledger", Logger: slog.New(slog.DiscardHandler)}, Failures: msk.FailPartial,
+		Records:  kafka.Config{Namespace: "ledger", Logger: slog.New(slog.DiscardHandler)},
+		Failures: msk.FailPartial,
 		Report: func(_ context.Context, r kafka.Report) {
-			fmt.Printf("%d records: %d executed, %d replayed, %d duplicates\n", r.Records, r.Executed, r.Replayed, r.Duplicates)
+			fmt.Printf("%d records: %d executed, %d replayed, %d duplicates\n", r.Records, r.Executed,
+				r.Replayed, r.Duplicates)
 		},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	first := `{"eventSource":"aws:kafka","records":{"payments-0":[` + paymentAt(17) + `,` + paymentAt(18) + `]}}`
+	first := `{"eventSource":"aws:kafka","records":{"payments-0":[` + paymentAt(17) + `,` + paymentAt(18) +
+		`]}}`
 	second := `{"eventSource":"aws:kafka","records":{"payments-0":[` + paymentAt(19) + `]}}`
 	for _, event := range []string{first, second} {
 		answer, err := consumer.Invoke(context.Background(), []byte(event))
@@ -60,7 +63,8 @@ func Example() {
 // paymentAt is one payment, at an offset, as Lambda delivers it: the value in base64, the header in bytes.
 func paymentAt(offset int) string {
 	return fmt.Sprintf(`{"topic":"payments","partition":0,"offset":%d,"timestamp":1767225600000,"timestampType":"CREATE_TIME",`+
-		`"value":"eyJhY2NvdW50IjoiYWNjLTEiLCJhbW91bnQiOjEyNTB9","headers":[{"idempotency-key":[112,45,49]}]}`, offset)
+		`"value":"eyJhY2NvdW50IjoiYWNjLTEiLCJhbW91bnQiOjEyNTB9","headers":[{"idempotency-key":[112,45,49]}]}`,
+		offset)
 }
 
 // Errors say what is to become of a record. Any other error may pass, and the record is tried again.
@@ -70,9 +74,11 @@ func ExampleHandler() {
 		case r.Tombstone():
 			return nil, nil // nothing to do
 		case len(r.Value) > 1<<20:
-			return nil, idem.Permanent(fmt.Errorf("a payment of %d bytes", len(r.Value))) // to the dead letters
+			// to the dead letters
+			return nil, idem.Permanent(fmt.Errorf("a payment of %d bytes", len(r.Value)))
 		default:
-			return nil, idem.Unavailable(fmt.Errorf("the bank is closed")) // again later, without blaming the record
+			// again later, without blaming the record
+			return nil, idem.Unavailable(fmt.Errorf("the bank is closed"))
 		}
 	}
 	_, err := handle(context.Background(), msk.Record{Value: []byte("{}")})

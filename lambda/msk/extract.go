@@ -134,9 +134,9 @@ func (x *extractor) schema(field string, v raw) *kafka.Schema {
 	return out
 }
 
-// headerList parses and decodes a record's headers: an array of objects, each of which normally has one header. Headers are
-// decoded at once, unlike the other fields, because parsing the number of each byte twice would be half of the cost of a
-// record.
+// headerList parses and decodes a record's headers: an array of objects, each of which normally has one
+// header. Headers are decoded at once, unlike the other fields, because parsing the number of each byte twice
+// would be half of the cost of a record.
 func (d *decoder) headerList() (headers []kafka.Header, bad error) {
 	if d.peek() != '[' {
 		if v := d.value(); !v.absent() {
@@ -165,7 +165,8 @@ func (d *decoder) headerList() (headers []kafka.Header, bad error) {
 	return append(d.headers.take(len(d.header))[:0], d.header...), nil
 }
 
-// headerValue parses and decodes the array of bytes that is the value of a header. Its error quotes nothing of the value, which may be the key.
+// headerValue parses and decodes the array of bytes that is the value of a header. Its error quotes nothing
+// of the value, which may be the key.
 func (d *decoder) headerValue(name string) (value []byte, bad error) {
 	if d.peek() != '[' {
 		if v := d.value(); !v.absent() {
@@ -179,7 +180,8 @@ func (d *decoder) headerValue(name string) (value []byte, bad error) {
 		v := d.value()
 		n, ok := v.integer()
 		if !ok || n < math.MinInt8 || n > math.MaxUint8 {
-			bad = cmp.Or(bad, fmt.Errorf("%q has %s at %d, not a byte (-128 to 255)", name, v.kind(), len(d.scratch)))
+			bad = cmp.Or(bad, fmt.Errorf("%q has %s at %d, not a byte (-128 to 255)", name, v.kind(),
+				len(d.scratch)))
 		}
 		d.scratch = append(d.scratch, byte(n))
 	}

@@ -29,8 +29,8 @@ var (
 // timeout is the timeout of the tests' function.
 const timeout = 5 * time.Minute
 
-// fixture is a consumer with its surroundings. What outlives the process is in the store, the letters and the ledger. A test
-// sets engine and cfg before the first delivery.
+// fixture is a consumer with its surroundings. What outlives the process is in the store, the letters and the
+// ledger. A test sets engine and cfg before the first delivery.
 type fixture struct {
 	t       testing.TB
 	engine  idem.Config
@@ -46,13 +46,17 @@ type fixture struct {
 }
 
 func newFixture(t testing.TB) *fixture {
-	s := &fixture{t: t, store: &spy{Store: memstore.New(memstore.Config{})}, ledger: newLedger(), letters: &letters{}, log: &logbook{}}
+	s := &fixture{t: t, store: &spy{Store: memstore.New(memstore.Config{})}, ledger: newLedger(),
+		letters: &letters{}, log: &logbook{}}
 	s.cfg = msk.Config{
 		Records: kafka.Config{
 			Namespace: "ledger", Function: "ledger", DeadLetters: s.letters,
 			Logger: slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		},
-		Failures: msk.FailPartial, Report: func(_ context.Context, r kafka.Report) { s.reports = append(s.reports, r) },
+		Failures: msk.FailPartial, Report: func(_ context.Context,
+			r kafka.Report) {
+			s.reports = append(s.reports, r)
+		},
 	}
 	return s
 }
@@ -148,8 +152,8 @@ func (s *fixture) placeKey(place string) string {
 	return ""
 }
 
-// ledger is a handler whose behaviour for a record depends on the idempotency key. It books one effect for each call that
-// succeeds.
+// ledger is a handler whose behaviour for a record depends on the idempotency key. It books one effect for
+// each call that succeeds.
 type ledger struct {
 	book   msk.Handler // does the same for every record, if not nil
 	atomic bool        // effects commit with their completions
@@ -165,7 +169,8 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{on: map[string]func(context.Context, msk.Record) error{}, calls: map[string]int{}, effects: map[string]int{}}
+	return &ledger{on: map[string]func(context.Context, msk.Record) error{}, calls: map[string]int{},
+		effects: map[string]int{}}
 }
 
 func (l *ledger) handle(ctx context.Context, r msk.Record) ([]byte, error) {
@@ -303,7 +308,8 @@ func (l *logbook) Write(line []byte) (int, error) {
 
 // of returns the lines with a message, "batch" or "record".
 func (l *logbook) of(message string) []map[string]any {
-	return slices.DeleteFunc(slices.Clone(l.lines), func(line map[string]any) bool { return line["msg"] != message })
+	return slices.DeleteFunc(slices.Clone(l.lines),
+		func(line map[string]any) bool { return line["msg"] != message })
 }
 
 // about returns the last line of a record, nil if it has none.

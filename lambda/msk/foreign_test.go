@@ -10,14 +10,16 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// A key whose entry is foreign blocks only its own partition and raises an alarm, because redeliveries do not help.
+// A key whose entry is foreign blocks only its own partition and raises an alarm, because redeliveries do not
+// help.
 func TestForeignEntryIsReportedWithAnAlarm(t *testing.T) {
 	for name, size := range map[string]int{"one claim a request": 1, "many claims a request": 25} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
 			s.engine.StoreDown = idem.FailOpen
 			s.store.Store = memstore.New(memstore.Config{BatchSize: size})
-			s.store.onClaim = func(_ context.Context, req *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult {
+			s.store.onClaim = func(_ context.Context, req *store.ClaimRequest,
+				land func() store.ClaimResult) store.ClaimResult {
 				if req.Key == keyA {
 					return store.ClaimResult{Err: fmt.Errorf("claim %q: %w", req.Key, store.ErrForeignEntry)}
 				}
@@ -25,7 +27,9 @@ func TestForeignEntryIsReportedWithAnAlarm(t *testing.T) {
 			}
 			for range idem.Defaults().BreakerFailures + 1 {
 				equalSlices(t, "reported places",
-					s.deliver(recordAt("payments-0@6", "z"), recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"), recordAt("payments-1@1", "c")), "payments-0@7", "payments-0@8")
+					s.deliver(recordAt("payments-0@6", "z"), recordAt("payments-0@7", "a"),
+						recordAt("payments-0@8", "b"), recordAt("payments-1@1", "c")), "payments-0@7",
+					"payments-0@8")
 				equal(t, "retried", s.last().Retried, 1)
 				equal(t, "blocked", s.last().Blocked, 1)
 				equal(t, "store down", s.last().StoreDown, 0)
@@ -40,7 +44,8 @@ func TestForeignEntryIsReportedWithAnAlarm(t *testing.T) {
 			equal(t, "dead letters", len(s.letters.sent), 0)
 
 			s.store.up()
-			equalSlices(t, "reported places once it is fixed", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b")))
+			equalSlices(t, "reported places once it is fixed",
+				s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b")))
 			equal(t, "effects", s.ledger.total(), 4)
 		})
 	}

@@ -30,9 +30,10 @@ func TestJSONHandlers(t *testing.T) {
 		want string
 		says string
 	}{
-		"a value":               {r: record{value: `{"cents":21,"more":true}`}, want: `{"cents":42}`},
-		"null as JSON":          {r: record{value: `null`}, want: `{"cents":0}`},
-		"no JSON":               {r: record{value: `{"cents":`}, says: "the value (9 bytes) is not JSON of msk_test.amount"},
+		"a value":      {r: record{value: `{"cents":21,"more":true}`}, want: `{"cents":42}`},
+		"null as JSON": {r: record{value: `null`}, want: `{"cents":0}`},
+		"no JSON": {r: record{value: `{"cents":`},
+			says: "the value (9 bytes) is not JSON of msk_test.amount"},
 		"of another type":       {r: record{value: `{"cents":"x"}`}, says: "cannot unmarshal string"},
 		"nothing":               {r: record{}, says: "the value (0 bytes) is not JSON"},
 		"more than one":         {r: record{value: `{} {}`}, says: "is not JSON"},
@@ -83,7 +84,8 @@ func (l loud) MarshalJSON() ([]byte, error) {
 
 // The effect took place: a result that can't be encoded must not lead to a second one.
 func TestResultThatCannotBeEncodedStillCompletes(t *testing.T) {
-	for name, result := range map[string]any{"a channel": make(chan int), "an error": loud("boom"), "a panic": loud("panic")} {
+	for name, result := range map[string]any{"a channel": make(chan int), "an error": loud("boom"),
+		"a panic": loud("panic")} {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New(memstore.Config{})
 			engine, err := idem.New(store, idem.Config{})
@@ -92,10 +94,11 @@ func TestResultThatCannotBeEncodedStillCompletes(t *testing.T) {
 			}
 			s := newFixture(t)
 			calls := 0
-			s.consumer, err = msk.New(engine, msk.JSON(func(context.Context, amount, msk.Record) (any, error) {
-				calls++
-				return result, nil
-			}), s.cfg)
+			s.consumer, err = msk.New(engine,
+				msk.JSON(func(context.Context, amount, msk.Record) (any, error) {
+					calls++
+					return result, nil
+				}), s.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

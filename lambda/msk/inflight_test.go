@@ -14,8 +14,9 @@ import (
 // elsewhere is a claim of another process on the key of a record.
 func elsewhere(key string, lease time.Duration) store.ClaimRequest {
 	return store.ClaimRequest{
-		Key: "ledger#payments#" + key, Fingerprint: idem.FingerprintOf([]byte("value of " + key)), Source: "payments-9@9",
-		Lease: lease, Retention: time.Hour,
+		Key: "ledger#payments#" + key, Fingerprint: idem.FingerprintOf([]byte("value of " + key)),
+		Source: "payments-9@9",
+		Lease:  lease, Retention: time.Hour,
 	}
 }
 
@@ -31,7 +32,8 @@ func TestWaitingForAKeyHoldsNoSlot(t *testing.T) {
 			otherDone = time.Since(begun)
 			return nil
 		}
-		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")))
+		equalSlices(t, "reported places",
+			s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")))
 		equal(t, "the other record was done after", otherDone, 0)
 		equal(t, "effects", s.ledger.effects["a"], 1)
 		equal(t, "stolen", s.last().Stolen, 1)
@@ -48,7 +50,8 @@ func TestKeyInFlightElsewhereIsReportedWithoutASlot(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")), "payments-0@7")
+		equalSlices(t, "reported places",
+			s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")), "payments-0@7")
 		equal(t, "in flight", s.last().InFlight, 1)
 		wantContains(t, s.log.about("payments-0@7")["error"].(string), "in flight elsewhere", "payments-9@9")
 	})
@@ -63,7 +66,8 @@ func TestRecordsOfDeadOwnersRunOneAfterAnother(t *testing.T) {
 		pass(2 * time.Second)
 		s.ledger.takes("a", time.Second)
 		s.ledger.takes("b", time.Second)
-		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")))
+		equalSlices(t, "reported places",
+			s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")))
 		equal(t, "records at once", s.ledger.most, 1)
 		equal(t, "stolen", s.last().Stolen, 2)
 	})

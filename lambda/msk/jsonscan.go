@@ -10,15 +10,15 @@ import (
 	"strconv"
 )
 
-// maxDepth is the maximum nesting of objects and arrays, as in encoding/json. Without a limit, a few megabytes of "[" would
-// exhaust the stack.
+// maxDepth is the maximum nesting of objects and arrays, as in encoding/json. Without a limit, a few
+// megabytes of "[" would exhaust the stack.
 const maxDepth = 10_000
 
-// scanner parses a JSON document in one pass, and accepts exactly what encoding/json accepts. The values it returns are parts
-// of data; it copies nothing.
+// scanner parses a JSON document in one pass, and accepts exactly what encoding/json accepts. The values it
+// returns are parts of data; it copies nothing.
 //
-// The first error is kept in err and moves pos to the end of data, so that every loop over the scanner ends. A caller only
-// needs to check err at the end.
+// The first error is kept in err and moves pos to the end of data, so that every loop over the scanner ends.
+// A caller only needs to check err at the end.
 type scanner struct {
 	data  []byte
 	pos   int
@@ -26,7 +26,8 @@ type scanner struct {
 	err   error
 }
 
-// raw is one JSON value of the payload, with valid syntax and without surrounding space. It is nil if the field is absent.
+// raw is one JSON value of the payload, with valid syntax and without surrounding space. It is nil if the
+// field is absent.
 type raw []byte
 
 // failf stores the first error and stops the scan.
@@ -58,8 +59,8 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// open enters an object or array whose opening bracket peek has returned, and reports whether it has a member. It is used with
-// next, which leaves it:
+// open enters an object or array whose opening bracket peek has returned, and reports whether it has a
+// member. It is used with next, which leaves it:
 //
 //	for more := s.open('{'); more; more = s.next('}') {
 func (s *scanner) open(bracket byte) (more bool) {
@@ -154,8 +155,8 @@ func (s *scanner) end() {
 	}
 }
 
-// str parses a string including its quotes, and reports whether it is all ASCII without escapes, so that its bytes are its
-// value.
+// str parses a string including its quotes, and reports whether it is all ASCII without escapes, so that its
+// bytes are its value.
 func (s *scanner) str() (ascii bool) {
 	s.pos++
 	for ascii = true; ; {
@@ -181,10 +182,10 @@ func (s *scanner) str() (ascii bool) {
 	}
 }
 
-// plain moves to the next byte that is a quote, a backslash, a control character or not ASCII, or to the last seven bytes of
-// data if they come first. It checks eight bytes at a time, because most of a payload is base64. Subtracting n from every byte
-// at once borrows into the top bit of bytes smaller than n. A borrow affects only higher bytes, so the lowest byte found is
-// correct.
+// plain moves to the next byte that is a quote, a backslash, a control character or not ASCII, or to the last
+// seven bytes of data if they come first. It checks eight bytes at a time, because most of a payload is
+// base64. Subtracting n from every byte at once borrows into the top bit of bytes smaller than n. A borrow
+// affects only higher bytes, so the lowest byte found is correct.
 func (s *scanner) plain() {
 	const (
 		ones = 0x0101010101010101
@@ -246,8 +247,9 @@ func (s *scanner) number() {
 	}
 }
 
-// shortBytes parses integers from -128 to 255, each followed directly by a comma, as Lambda writes them, and appends them to
-// out. It stops before the last element of an array and before any other notation, which value parses.
+// shortBytes parses integers from -128 to 255, each followed directly by a comma, as Lambda writes them, and
+// appends them to out. It stops before the last element of an array and before any other notation, which
+// value parses.
 func (s *scanner) shortBytes(out []byte) []byte {
 	for {
 		rest := s.data[s.pos:]
@@ -307,8 +309,8 @@ func (v raw) isNumber() bool { return len(v) > 0 && (v[0] == '-' || isDigit(v[0]
 func (v raw) isObject() bool { return len(v) > 0 && v[0] == '{' }
 func (v raw) isArray() bool  { return len(v) > 0 && v[0] == '[' }
 
-// text returns the value of a string. It is a part of the payload if the string is ASCII without escapes, which is the usual
-// case. Otherwise encoding/json decodes it.
+// text returns the value of a string. It is a part of the payload if the string is ASCII without escapes,
+// which is the usual case. Otherwise encoding/json decodes it.
 func (v raw) text() []byte {
 	inner := v[1 : len(v)-1]
 	for _, c := range inner {
@@ -361,7 +363,8 @@ func (v raw) kind() string {
 	return string(v) // null, true or false
 }
 
-// String returns the value for error messages: a number or a short string in full, other values by their type.
+// String returns the value for error messages: a number or a short string in full, other values by their
+// type.
 func (v raw) String() string {
 	const short = 80
 	if (v.isText() || v.isNumber()) && len(v) <= short {

@@ -18,7 +18,8 @@ func TestLogHasOneLinePerBatchAndPerNotableRecord(t *testing.T) {
 		lines := s.log.of("batch")
 		equal(t, "lines of the batch", len(lines), 1)
 		for field, want := range map[string]float64{
-			"records": 8, "partitions": 2, "executed": 1, "replayed": 1, "replayedFailed": 1, "duplicates": 1, "deadLettered": 1, "retried": 1,
+			"records": 8, "partitions": 2, "executed": 1, "replayed": 1, "replayedFailed": 1, "duplicates": 1,
+			"deadLettered": 1, "retried": 1,
 			"notStarted": 2, "reported": 3,
 		} {
 			equal(t, field, lines[0][field], any(want))
@@ -67,17 +68,20 @@ func TestDisabledLevelsAreNotWritten(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s.ledger.fails("bad", errBoom)
-	s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "a"), recordAt("payments-0@3", "bad"), recordAt("payments-0@4", "b"))
+	s.deliver(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "a"), recordAt("payments-0@3", "bad"),
+		recordAt("payments-0@4", "b"))
 	equal(t, "lines", len(s.log.lines), 2)
 	equal(t, "outcome", s.log.of("record")[0]["outcome"], any("Retry"))
 }
 
-// A completed record whose result is too large is settled. The log names it, because its duplicates get no result.
+// A completed record whose result is too large is settled. The log names it, because its duplicates get no
+// result.
 func TestTooLargeResultIsLoggedWithItsSize(t *testing.T) {
 	s := newFixture(t)
 	s.engine.MaxResult = 20
 	key := strings.Repeat("k", 20)
-	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", key), recordAt("payments-0@2", "short")))
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", key),
+		recordAt("payments-0@2", "short")))
 	line := s.log.about("payments-0@1")
 	equal(t, "outcome", line["outcome"], any("Executed"))
 	equal(t, "level", line["level"], any("WARN"))

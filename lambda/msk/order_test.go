@@ -14,8 +14,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// orders lists the lanes of one batch: a partition with the Kafka keys x, y, x and two records without a key, and another one
-// with x.
+// orders lists the lanes of one batch: a partition with the Kafka keys x, y, x and two records without a key,
+// and another one with x.
 func TestOrder(t *testing.T) {
 	keyed := func(place, kafkaKey string) record {
 		r := recordAt(place, place)
@@ -23,16 +23,21 @@ func TestOrder(t *testing.T) {
 		return r
 	}
 	batch := []record{
-		keyed("payments-0@1", "x"), keyed("payments-0@2", "y"), keyed("payments-0@3", "x"), keyed("payments-0@4", ""),
+		keyed("payments-0@1", "x"), keyed("payments-0@2", "y"), keyed("payments-0@3", "x"),
+		keyed("payments-0@4", ""),
 		keyed("payments-0@5", ""), keyed("payments-1@1", "x"),
 	}
 	for name, tc := range map[string]struct {
 		order kafka.Order
 		units []string
 	}{
-		"by partition": {kafka.ByPartition, []string{"payments-0@1 payments-0@2 payments-0@3 payments-0@4 payments-0@5", "payments-1@1"}},
-		"by key":       {kafka.ByKey, []string{"payments-0@1 payments-0@3", "payments-0@2", "payments-0@4", "payments-0@5", "payments-1@1"}},
-		"none":         {kafka.Unordered, []string{"payments-0@1", "payments-0@2", "payments-0@3", "payments-0@4", "payments-0@5", "payments-1@1"}},
+		"by partition": {kafka.ByPartition,
+			[]string{"payments-0@1 payments-0@2 payments-0@3 payments-0@4 payments-0@5", "payments-1@1"}},
+		"by key": {kafka.ByKey, []string{"payments-0@1 payments-0@3", "payments-0@2", "payments-0@4",
+			"payments-0@5", "payments-1@1"}},
+		"none": {kafka.Unordered,
+			[]string{"payments-0@1", "payments-0@2", "payments-0@3", "payments-0@4", "payments-0@5",
+				"payments-1@1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -65,7 +70,8 @@ func TestEmptyKafkaKeyIsAKey(t *testing.T) {
 		s.cfg.Records.Order, s.cfg.Records.MissingKey = kafka.ByKey, kafka.Process
 		empty := func(place string) record { return record{place: place, raw: `"key":""`} }
 		none := func(place string) record { return record{place: place, raw: `"key":null`} }
-		batch := []record{empty("payments-0@1"), none("payments-0@2"), empty("payments-0@3"), none("payments-0@4")}
+		batch := []record{empty("payments-0@1"), none("payments-0@2"), empty("payments-0@3"),
+			none("payments-0@4")}
 		for _, r := range batch {
 			s.ledger.takes(r.place, time.Second)
 		}
@@ -88,10 +94,12 @@ func TestLaneStopsAtItsFirstUnsettledRecord(t *testing.T) {
 			s := newFixture(t)
 			s.cfg.Records.Order = tc.order
 			s.ledger.fails("a", errBoom)
-			a, b, c := recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"), recordAt("payments-0@3", "c")
+			a, b, c := recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"), recordAt("payments-0@3",
+				"c")
 			a.kafkaKey, b.kafkaKey, c.kafkaKey = "x", "y", "x"
 			// Records after it are reported even if they have completed; they are duplicates next time.
-			equalSlices(t, "reported places", s.deliver(a, b, c), "payments-0@1", "payments-0@2", "payments-0@3")
+			equalSlices(t, "reported places", s.deliver(a, b, c), "payments-0@1", "payments-0@2",
+				"payments-0@3")
 			slices.Sort(s.ledger.order)
 			equalSlices(t, "calls", s.ledger.order, tc.calls...)
 			checkCounts(t, s.last())
@@ -147,7 +155,9 @@ func TestUnprotectedRecordsKeepTheOrder(t *testing.T) {
 		s := newFixture(t)
 		s.cfg.Records.Unprotected, s.cfg.Records.Concurrency = true, 1
 		s.ledger.on["payments-0@1"] = func(context.Context, msk.Record) error { return errBoom }
-		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@1", ""), recordAt("payments-0@2", ""), recordAt("payments-1@1", "")),
+		equalSlices(t, "reported places",
+			s.deliver(recordAt("payments-0@1", ""), recordAt("payments-0@2", ""),
+				recordAt("payments-1@1", "")),
 			"payments-0@1", "payments-0@2")
 		equal(t, "records at once", s.ledger.most, 1)
 		equal(t, "unprotected", s.last().Unprotected, 1)

@@ -11,8 +11,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// In an outage of what the handler needs, the answer names all records that did not succeed, the log has a line with an alarm for each that was tried, and
-// the report counts all of them.
+// In an outage of what the handler needs, the answer names all records that did not succeed, the log has a
+// line with an alarm for each that was tried, and the report counts all of them.
 func TestOutageIsReportedWithAnAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -38,7 +38,8 @@ func TestOutageIsReportedWithAnAlarm(t *testing.T) {
 		line := s.log.about("payments-0@4")
 		equal(t, "level", line["level"], any("ERROR"))
 		equal(t, "alarm", line["alarm"], any(true))
-		wantContains(t, line["error"].(string), "the handler fails for all tasks, since 2000-01-01T00:00:00Z", "the attempt is not counted", "connection refused")
+		wantContains(t, line["error"].(string), "the handler fails for all tasks, since 2000-01-01T00:00:00Z",
+			"the attempt is not counted", "connection refused")
 		waiting := s.log.about("payments-0@7")
 		equal(t, "level of one that was not tried", waiting["level"], any("DEBUG"))
 		wantContains(t, waiting["error"].(string), "not tried", "connection refused")

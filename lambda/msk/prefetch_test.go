@@ -26,7 +26,8 @@ func newBatchedFixture(t testing.TB, n int) *fixture {
 func manyRecords(n, partitions int) []record {
 	records := make([]record, n)
 	for i := range records {
-		records[i] = recordAt(place(fmt.Sprintf("payments-%d", i%partitions), int64(i)), fmt.Sprintf("k%d", i))
+		records[i] = recordAt(place(fmt.Sprintf("payments-%d", i%partitions), int64(i)),
+			fmt.Sprintf("k%d", i))
 	}
 	return records
 }
@@ -39,7 +40,8 @@ func TestClaimsAreSentInFullRequests(t *testing.T) {
 		order      kafka.Order
 		partitions int
 	}{
-		{"units of one record", kafka.Unordered, 1}, {"1 partition", kafka.ByPartition, 1}, {"3 partitions", kafka.ByPartition, 3},
+		{"units of one record", kafka.Unordered, 1}, {"1 partition", kafka.ByPartition, 1},
+		{"3 partitions", kafka.ByPartition, 3},
 		{"6 partitions", kafka.ByPartition, 6}, {"40 partitions", kafka.ByPartition, 40},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -78,7 +80,8 @@ func TestClaimsAfterAFailureAreReleased(t *testing.T) {
 		s := newBatchedFixture(t, 25)
 		s.ledger.fails("k2", errBoom)
 		reported := s.deliver(manyRecords(6, 1)...)
-		equalSlices(t, "reported places", reported, "payments-0@2", "payments-0@3", "payments-0@4", "payments-0@5")
+		equalSlices(t, "reported places", reported, "payments-0@2", "payments-0@3", "payments-0@4",
+			"payments-0@5")
 		for _, key := range []string{"k3", "k4", "k5"} {
 			entry := s.get("ledger#payments#" + key)
 			equal(t, "released: "+key, entry.Released(), true)
@@ -113,8 +116,8 @@ func TestUnusedClaimsAreReleasedAtTheDeadline(t *testing.T) {
 	})
 }
 
-// Before a lane waits for a key that is in flight elsewhere, it releases its other claims: another process may wait for one of
-// them while it holds the key.
+// Before a lane waits for a key that is in flight elsewhere, it releases its other claims: another process
+// may wait for one of them while it holds the key.
 func TestWaitingLaneHoldsNoClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -126,7 +129,8 @@ func TestWaitingLaneHoldsNoClaims(t *testing.T) {
 			entry := s.get("ledger#payments#k2")
 			free = entry.Released() && entry.Attempts == 0
 			s.store.Store.Settle(context.Background(), []store.Settlement{
-				{Op: store.OpComplete, Key: held.Key, Token: held.Token, Owner: held.Owner, Retention: time.Hour},
+				{Op: store.OpComplete, Key: held.Key, Token: held.Token, Owner: held.Owner,
+					Retention: time.Hour},
 			})
 		}()
 		equalSlices(t, "reported places", s.deliver(manyRecords(4, 1)...))
@@ -136,8 +140,8 @@ func TestWaitingLaneHoldsNoClaims(t *testing.T) {
 	})
 }
 
-// A record that was in flight elsewhere when it was prefetched is claimed again when it is its turn, together with the records
-// after it. The lane does not wait because of the old answer.
+// A record that was in flight elsewhere when it was prefetched is claimed again when it is its turn, together
+// with the records after it. The lane does not wait because of the old answer.
 func TestRecordsInFlightAreClaimedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -145,7 +149,8 @@ func TestRecordsInFlightAreClaimedAgain(t *testing.T) {
 		var held []store.Settlement
 		for i := range n {
 			entry := s.store.hold(elsewhere(fmt.Sprint("k", i), time.Minute)).Entry
-			held = append(held, store.Settlement{Op: store.OpComplete, Key: entry.Key, Token: entry.Token, Owner: entry.Owner, Retention: time.Hour})
+			held = append(held, store.Settlement{Op: store.OpComplete, Key: entry.Key, Token: entry.Token,
+				Owner: entry.Owner, Retention: time.Hour})
 		}
 		go func() {
 			pass(20 * time.Second)
@@ -177,15 +182,18 @@ func TestRecordsThatShareAKeyAreNotPrefetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
 		equalSlices(t, "reported places", s.deliver(
-			recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"), recordAt("payments-0@3", "shared"), recordAt("payments-0@4", "c"), recordAt("payments-0@5", "d"),
+			recordAt("payments-0@1", "a"), recordAt("payments-0@2", "b"), recordAt("payments-0@3", "shared"),
+			recordAt("payments-0@4", "c"), recordAt("payments-0@5", "d"),
 			recordAt("payments-0@6", "shared").with("another value"), recordAt("payments-0@7", "e"),
 		))
-		equalSlices(t, "calls", s.store.calls, 1, 1, 1, 2, 1, 1, 1) // the first teaches the pace; the mismatch is claimed anew under its place
+		// the first teaches the pace; the mismatch is claimed anew under its place
+		equalSlices(t, "calls", s.store.calls, 1, 1, 1, 2, 1, 1, 1)
 		equal(t, "dead letters", len(s.letters.sent), 1)
 	})
 }
 
-// A record whose owner died runs while no other record is in progress or claimed, and no completion unconfirmed.
+// A record whose owner died runs while no other record is in progress or claimed, and no completion
+// unconfirmed.
 func TestTakeOverRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
@@ -193,7 +201,8 @@ func TestTakeOverRunsAlone(t *testing.T) {
 		pass(time.Minute)
 		var claimed, running int
 		s.ledger.on["k3"] = func(context.Context, msk.Record) error {
-			for entry, err := range s.store.List(context.Background(), store.ListQuery{Status: store.StatusStarted}) {
+			for entry, err := range s.store.List(context.Background(),
+				store.ListQuery{Status: store.StatusStarted}) {
 				if err != nil {
 					return err
 				}
@@ -219,8 +228,8 @@ func TestTakeOverRunsAlone(t *testing.T) {
 	})
 }
 
-// Before a key of a dead owner is taken over all claims are released. Afterwards they are sent in groups again, and not one by
-// one.
+// Before a key of a dead owner is taken over all claims are released. Afterwards they are sent in groups
+// again, and not one by one.
 func TestClaimsReleasedByATakeOverAreGroupedAgain(t *testing.T) {
 	const total, batch = 1000, 25
 	for name, c := range map[string]struct{ dead, apart, most int }{
@@ -281,7 +290,8 @@ func TestPrefetchIsBoundedByTheLease(t *testing.T) {
 					s.ledger.takes(fmt.Sprint("k", i), c.takes)
 				}
 				equalSlices(t, "reported places", s.deliver(manyRecords(c.records, c.partitions)...))
-				beats := c.records * int(c.takes/(10*time.Second)) // of handlers that are longer than a third of a lease
+				// of handlers that are longer than a third of a lease
+				beats := c.records * int(c.takes/(10*time.Second))
 				equal(t, "renewed leases", int(extends.Load()), beats)
 			})
 		})

@@ -53,8 +53,8 @@ func split(place string) (id, topic, partition, offset string) {
 	return id, id[:dash], id[dash+1:], offset
 }
 
-// payload returns the event of some records as Lambda sends it: header values are signed bytes. Partitions are in the order of
-// their first record.
+// payload returns the event of some records as Lambda sends it: header values are signed bytes. Partitions
+// are in the order of their first record.
 func payload(records ...record) []byte {
 	var ids []string
 	parts := map[string][]string{}

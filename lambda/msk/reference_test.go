@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// The reference is a second decoder of the same events. It shares no code with the first, uses encoding/json alone, and is slow and
-// simple. Both must agree on every payload.
+// The reference is a second decoder of the same events. It shares no code with the first, uses encoding/json
+// alone, and is slow and simple. Both must agree on every payload.
 
 // reference decodes payload, or says that it must be refused.
 func reference(payload []byte) (event Event, ok bool) {
@@ -108,7 +108,8 @@ func refRecord(raw json.RawMessage, p Partition) (r Record, ok bool) {
 	r.ValueSchema, ok = refSchema(f["valueSchemaMetadata"])
 	check("valueSchemaMetadata", ok)
 	if len(bad) > 0 {
-		r.Undecodable = &kafka.DecodeError{Source: fmt.Sprintf("%s@%d", p.ID, offset), Field: bad[0], Raw: raw}
+		r.Undecodable = &kafka.DecodeError{Source: fmt.Sprintf("%s@%d", p.ID, offset), Field: bad[0],
+			Raw: raw}
 	}
 	return r, true
 }

@@ -25,12 +25,17 @@ func TestRejectedRecordsAreDeadLetteredOnce(t *testing.T) {
 		key  kafka.KeyFunc
 		says string
 	}{
-		"can't be decoded":   {bad: undecodable("payments-0@7"), says: "value: illegal base64"},
-		"has no key":         {bad: recordAt("payments-0@7", ""), says: `no idempotency key in the header "idempotency-key"`},
-		"has two keys":       {bad: recordAt("payments-0@7", "x").header("idempotency-key", "y"), says: "more than once"},
-		"has a bad redrive":  {bad: recordAt("payments-0@7", "x").header("idemsk-redrive", "soon"), says: "token of a dead letter"},
-		"redrives version 0": {bad: recordAt("payments-0@7", "x").header("idemsk-redrive", "0"), says: "token of a dead letter"},
-		"makes its key fail": {bad: recordAt("payments-0@7", "x"), key: keyPanics, says: "panicked: no such field"},
+		"can't be decoded": {bad: undecodable("payments-0@7"), says: "value: illegal base64"},
+		"has no key": {bad: recordAt("payments-0@7", ""),
+			says: `no idempotency key in the header "idempotency-key"`},
+		"has two keys": {bad: recordAt("payments-0@7", "x").header("idempotency-key", "y"),
+			says: "more than once"},
+		"has a bad redrive": {bad: recordAt("payments-0@7", "x").header("idemsk-redrive", "soon"),
+			says: "token of a dead letter"},
+		"redrives version 0": {bad: recordAt("payments-0@7", "x").header("idemsk-redrive", "0"),
+			says: "token of a dead letter"},
+		"makes its key fail": {bad: recordAt("payments-0@7", "x"), key: keyPanics,
+			says: "panicked: no such field"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
@@ -83,7 +88,8 @@ func TestMismatchIsDeadLetteredAndLeavesTheKeyUnchanged(t *testing.T) {
 	equalSlices(t, "dead letters", s.letters.sources(), "payments-0@7")
 	letter := s.letters.sent[0]
 	equal(t, "the letter's key", letter.IdempotencyKey, "ledger@payments-0@7@1767225600000")
-	wantContains(t, letter.Error.Message, "another value used this idempotency key before", "IDEMSK_FINGERPRINT=json:$.a,$.b", "another fingerprint")
+	wantContains(t, letter.Error.Message, "another value used this idempotency key before",
+		"IDEMSK_FINGERPRINT=json:$.a,$.b", "another fingerprint")
 	equal(t, "code", letter.Error.Code, store.CodePermanent)
 }
 
@@ -103,7 +109,9 @@ func TestWithoutDeadLettersRecordsBlockTheirPartition(t *testing.T) {
 			s.ledger.fails("fails", errBoom)
 			s.deliver(recordAt("payments-0@1", "a"))
 			for range idem.Defaults().MaxAttempts + 2 {
-				equalSlices(t, "reported places", s.deliver(bad, recordAt("payments-0@8", "b"), recordAt("payments-1@1", "c")), "payments-0@7", "payments-0@8")
+				equalSlices(t, "reported places",
+					s.deliver(bad, recordAt("payments-0@8", "b"), recordAt("payments-1@1", "c")),
+					"payments-0@7", "payments-0@8")
 				checkCounts(t, s.last())
 			}
 			for key, status := range s.keys() {
@@ -139,26 +147,30 @@ func TestLetterIsSentAgainIfItsKeyIsNotFailed(t *testing.T) {
 func TestForgedKeysDoNotCollide(t *testing.T) {
 	s := newFixture(t)
 	records := []record{
-		undecodable("payments-0@7"),                                     // remembered as payments@payments-0@7
+		// remembered as payments@payments-0@7
+		undecodable("payments-0@7"),
 		recordAt("payments-0@8", "payments@payments-0@7"),               // looks like it
 		recordAt("payments-0@9", "#"), recordAt("payments-0@10", "a#b"), // a separator
 		recordAt("payments-1@1", "refunds#a"), recordAt("refunds-0@1", "a"), // another namespace
-		recordAt("payments-1@2", "sha256:"+strings.Repeat("0", 64)),             // a hash
-		recordAt("payments-1@3", "../../x"), recordAt("payments-1@4", "a\x00b"), // for stores with paths, or strings that end
+		recordAt("payments-1@2", "sha256:"+strings.Repeat("0", 64)), // a hash
+		// for stores with paths, or strings that end
+		recordAt("payments-1@3", "../../x"), recordAt("payments-1@4", "a\x00b"),
 		recordAt("payments-1@5", "\xff\xfe"), recordAt("payments-1@6", strings.Repeat("k", 5000)),
 	}
 	equalSlices(t, "reported places", s.deliver(records...))
 	equal(t, "executed", s.last().Executed, len(records)-1)
 	equal(t, "keys", len(s.keys()), len(records))
 	for key, status := range s.keys() {
-		equal(t, "a record that was rejected is "+key, status == store.StatusFailed, key == s.placeKey("payments-0@7"))
+		equal(t, "a record that was rejected is "+key, status == store.StatusFailed,
+			key == s.placeKey("payments-0@7"))
 		equal(t, "the length of "+key, len(key) <= store.MaxKeyBytes, true)
 	}
 	equalSlices(t, "reported places", s.deliver(records...))
 	equal(t, "replayed", s.last().Replayed, len(records)-1)
 }
 
-// A redriven record is executed at a new place, and at its old one, at which the tool invokes the function with it.
+// A redriven record is executed at a new place, and at its old one, at which the tool invokes the function
+// with it.
 func TestRedrivenRecordIsExecuted(t *testing.T) {
 	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
 		for _, place := range []string{"payments-0@9", "payments-0@7"} {
@@ -180,13 +192,16 @@ func TestRedrivenRecordIsExecuted(t *testing.T) {
 	}
 }
 
-// A redriven record in one batch with the failed delivery is processed separately; the delivery gets the failure.
+// A redriven record in one batch with the failed delivery is processed separately; the delivery gets the
+// failure.
 func TestRedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 	s := newFixture(t)
 	s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 	s.deliver(recordAt("payments-0@7", "a"))
-	again := recordAt("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(s.letters.sent[0].Token, 10))
-	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), again, recordAt("payments-0@10", "a")))
+	again := recordAt("payments-0@9", "a").header(kafka.RedriveHeader,
+		strconv.FormatInt(s.letters.sent[0].Token, 10))
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), again,
+		recordAt("payments-0@10", "a")))
 	r := s.last()
 	equal(t, "replayed failures", r.ReplayedFailed, 1)
 	equal(t, "executed", r.Executed, 1)
@@ -194,8 +209,8 @@ func TestRedrivenRecordDoesNotShareTheFailure(t *testing.T) {
 	checkCounts(t, r)
 }
 
-// A letter of a record without a usable key may be redriven in its place, by invoking the function: the record is checked
-// again.
+// A letter of a record without a usable key may be redriven in its place, by invoking the function: the
+// record is checked again.
 func TestRejectedRecordRedrivenInItsPlaceIsCheckedAgain(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Records.Key = kafka.HeaderKey("payment-id")
@@ -213,8 +228,9 @@ func TestRejectedRecordRedrivenInItsPlaceIsCheckedAgain(t *testing.T) {
 	equal(t, "effects when its cause is fixed", s.ledger.effects["x"], 1)
 }
 
-// An unknown token does not redrive a key: whatever a producer writes into the header, the handler is not called again. Since
-// the store may have lost a failure, the record gets a dead letter with the key's current token.
+// An unknown token does not redrive a key: whatever a producer writes into the header, the handler is not
+// called again. Since the store may have lost a failure, the record gets a dead letter with the key's current
+// token.
 func TestUnknownTokenDoesNotRedrive(t *testing.T) {
 	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +240,8 @@ func TestUnknownTokenDoesNotRedrive(t *testing.T) {
 			s.deliver(recordAt("payments-0@7", "a"))
 			failed := s.get(keyA)
 			calls := s.ledger.calls["a"]
-			forged := recordAt("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(math.MaxInt64, 10))
+			forged := recordAt("payments-0@9", "a").header(kafka.RedriveHeader,
+				strconv.FormatInt(math.MaxInt64, 10))
 			for n := range 3 {
 				equalSlices(t, "reported places", s.deliver(forged, recordAt("payments-0@10", "b")))
 				equal(t, "dead-lettered", s.last().DeadLettered, max(0, 1-n))
@@ -238,9 +255,11 @@ func TestUnknownTokenDoesNotRedrive(t *testing.T) {
 			again := s.letters.sent[1]
 			equal(t, "the letter's key", again.IdempotencyKey, keyA)
 			equal(t, "the letter's version", again.Token, failed.Token)
-			wantContains(t, again.Error.Message, strconv.FormatInt(math.MaxInt64, 10), strconv.FormatInt(failed.Token, 10))
+			wantContains(t, again.Error.Message, strconv.FormatInt(math.MaxInt64, 10),
+				strconv.FormatInt(failed.Token, 10))
 
-			s.deliver(recordAt("payments-0@9", "a").header(kafka.RedriveHeader, strconv.FormatInt(again.Token, 10)))
+			s.deliver(recordAt("payments-0@9", "a").header(kafka.RedriveHeader,
+				strconv.FormatInt(again.Token, 10)))
 			equal(t, "effects when that letter is redriven", s.ledger.effects["a"], 1)
 		})
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// aws-lambda-go, whose types are the format, reads the sample events, but for the two whose fault is a type. As their README promises, they can be
-// delivered in any order: no two use one place or one key, except a pair in which the second follows the first.
+// aws-lambda-go, whose types are the format, reads the sample events, but for the two whose fault is a type.
+// As their README promises, they can be delivered in any order: no two use one place or one key, except a
+// pair in which the second follows the first.
 func TestSampleFiles(t *testing.T) {
 	owner := make(map[string]string)
 	claim := func(family, what string) {
@@ -29,7 +30,8 @@ func TestSampleFiles(t *testing.T) {
 		family := strings.TrimSuffix(strings.TrimSuffix(name, "-batches-1"), "-batches-2")
 		var event events.KafkaEvent
 		err := json.Unmarshal(must(os.ReadFile(file)), &event)
-		if wrong := slices.Contains([]string{"bad-header-byte", "value-not-a-string"}, name); wrong != (err != nil) {
+		if wrong := slices.Contains([]string{"bad-header-byte", "value-not-a-string"},
+			name); wrong != (err != nil) {
 			t.Errorf("%s: %v", name, err)
 		}
 		places := make(map[string]bool)

@@ -49,18 +49,25 @@ func sampleOutcomes() map[string]sample {
 		"duplicate-across-batches-2":       {executed: 1, replayed: 2, before: "duplicate-across-batches-1"},
 		"fingerprint-mismatch":             {executed: 1, dead: []string{"payments-0@2201"}},
 		"composite-key":                    {executed: 2, duplicates: 1},
-		"unsorted-offsets":                 {executed: 3, check: inOrder("payments-0@3000", "payments-0@3001", "payments-0@3002")},
-		"partition-ten-and-two":            {executed: 4},
-		"topic-names-with-dashes":          {executed: 2, check: stored("ledger#payments#topic-names-1", "ledger#payments-1#topic-names-2")},
-		"one-key-two-topics":               {executed: 2, check: stored("ledger#payments#one-key-two-topics-1", "ledger#payments-mirror#one-key-two-topics-1")},
-		"offset-beyond-2-to-the-53":        {executed: 1, check: source("ledger#payments#large-offset-1", "payments-0@9007199254740993")},
-		"self-managed-kafka":               {executed: 1},
-		"schema-registry-json":             {executed: 2},
-		"log-append-time":                  {executed: 1},
-		"unknown-fields":                   {executed: 1},
-		"tombstone-null":                   tombstone("payments-0@4401", "ledger#payments#tombstone-null-2"),
-		"tombstone-absent":                 tombstone("payments-0@4501", "ledger#payments#tombstone-absent-2"),
-		"empty-value":                      {dead: []string{"payments-0@4600"}, failed: []string{"ledger#payments#empty-value-1"}},
+		"unsorted-offsets": {executed: 3,
+			check: inOrder("payments-0@3000", "payments-0@3001", "payments-0@3002")},
+		"partition-ten-and-two": {executed: 4},
+		"topic-names-with-dashes": {executed: 2,
+			check: stored("ledger#payments#topic-names-1", "ledger#payments-1#topic-names-2")},
+		"one-key-two-topics": {executed: 2,
+			check: stored("ledger#payments#one-key-two-topics-1",
+				"ledger#payments-mirror#one-key-two-topics-1")},
+		"offset-beyond-2-to-the-53": {executed: 1,
+			check: source("ledger#payments#large-offset-1", "payments-0@9007199254740993")},
+		"self-managed-kafka":   {executed: 1},
+		"schema-registry-json": {executed: 2},
+		"log-append-time":      {executed: 1},
+		"unknown-fields":       {executed: 1},
+		"tombstone-null":       tombstone("payments-0@4401", "ledger#payments#tombstone-null-2"),
+		"tombstone-absent": tombstone("payments-0@4501",
+			"ledger#payments#tombstone-absent-2"),
+		"empty-value": {dead: []string{"payments-0@4600"},
+			failed: []string{"ledger#payments#empty-value-1"}},
 		"null-key":                         {executed: 2},
 		"signed-header-bytes":              {executed: 1, check: stored("ledger#payments#zahlung-köln-№1")},
 		"duplicate-header-keys-same-value": {executed: 1},
@@ -73,13 +80,18 @@ func sampleOutcomes() map[string]sample {
 		"bad-header-byte":                  rejected("payments-0@6100"),
 		"bad-base64":                       rejected("payments-0@6200"),
 		"value-not-a-string":               rejected("payments-0@6300"),
-		"bad-json-value":                   {executed: 1, dead: []string{"payments-0@6400"}, failed: []string{"ledger#payments#bad-json-value-1"}},
-		"poison-record":                    {executed: 2, dead: []string{"payments-0@7001"}, failed: []string{"ledger#payments#poison-record-2"}},
-		"fails-twice-then-succeeds":        {executed: 2, deliveries: 3},
-		"always-fails-retriable":           {executed: 1, deliveries: 5, dead: []string{"payments-0@7200"}, failed: []string{"ledger#payments#always-fails-1"}},
-		"handler-panics":                   {executed: 1, deliveries: 5, dead: []string{"payments-0@7300"}, failed: []string{"ledger#payments#handler-panics-1"}},
-		"process-dies":                     {executed: 2, deliveries: 6, dead: []string{"payments-0@7401"}, failed: []string{"ledger#payments#process-dies-2"}},
-		"slow-record":                      {executed: 3, check: took(200 * time.Millisecond)},
+		"bad-json-value": {executed: 1, dead: []string{"payments-0@6400"},
+			failed: []string{"ledger#payments#bad-json-value-1"}},
+		"poison-record": {executed: 2, dead: []string{"payments-0@7001"},
+			failed: []string{"ledger#payments#poison-record-2"}},
+		"fails-twice-then-succeeds": {executed: 2, deliveries: 3},
+		"always-fails-retriable": {executed: 1, deliveries: 5, dead: []string{"payments-0@7200"},
+			failed: []string{"ledger#payments#always-fails-1"}},
+		"handler-panics": {executed: 1, deliveries: 5, dead: []string{"payments-0@7300"},
+			failed: []string{"ledger#payments#handler-panics-1"}},
+		"process-dies": {executed: 2, deliveries: 6, dead: []string{"payments-0@7401"},
+			failed: []string{"ledger#payments#process-dies-2"}},
+		"slow-record": {executed: 3, check: took(200 * time.Millisecond)},
 	}
 }
 
@@ -205,7 +217,8 @@ func payments(s *fixture) msk.Handler {
 		case "permanent":
 			return "", idem.Permanent(errBoom)
 		case "retry":
-			if n, err := strconv.Atoi(arg); arg == "" || err == nil && must2(idem.AttemptFrom(ctx)).Number <= n {
+			if n, err := strconv.Atoi(arg); arg == "" || err == nil &&
+				must2(idem.AttemptFrom(ctx)).Number <= n {
 				return "", errBoom
 			}
 		case "panic":
@@ -234,7 +247,8 @@ func TestBatchNearThePayloadLimit(t *testing.T) {
 	var records []record
 	for n := range 1000 {
 		key := fmt.Sprintf("near-6-mb-%03d", n)
-		records = append(records, recordAt(place("payments-"+strconv.Itoa(n%3), int64(n)), key).with(strings.Repeat("x", 4300)))
+		records = append(records, recordAt(place("payments-"+strconv.Itoa(n%3), int64(n)),
+			key).with(strings.Repeat("x", 4300)))
 	}
 	event := payload(records...)
 	equal(t, "the payload is near the limit", len(event) > 5_900_000 && len(event) < 6<<20, true)

@@ -23,13 +23,17 @@ func TestStoredKeysAreGolden(t *testing.T) {
 		r    record
 	}{
 		{"header", func(*fixture) {}, recordAt("payments-3@17", "pay-42")},
-		{"header, namespace scope", func(s *fixture) { s.cfg.Records.KeyScope = kafka.NamespaceScope }, recordAt("payments-3@17", "pay-42")},
+		{"header, namespace scope", func(s *fixture) { s.cfg.Records.KeyScope = kafka.NamespaceScope },
+			recordAt("payments-3@17", "pay-42")},
 		{"header with separators", func(*fixture) {}, recordAt("payments-3@17", "a#b@c")},
 		{"header, long", func(*fixture) {}, recordAt("payments-3@17", long)},
-		{"header, hashed", func(s *fixture) { s.engine.HashKeys = true }, recordAt("payments-3@17", "pay-42")},
+		{"header, hashed", func(s *fixture) { s.engine.HashKeys = true },
+			recordAt("payments-3@17", "pay-42")},
 		{"offset", func(s *fixture) { s.cfg.Records.Key = kafka.OffsetKey }, recordAt("payments-3@17", "")},
-		{"value's hash", func(s *fixture) { s.cfg.Records.Key = kafka.ValueHashKey }, recordAt("payments-3@17", "").with("value")},
-		{"no key", func(s *fixture) { s.cfg.Records.MissingKey = kafka.Process }, recordAt("payments-3@17", "")},
+		{"value's hash", func(s *fixture) { s.cfg.Records.Key = kafka.ValueHashKey },
+			recordAt("payments-3@17", "").with("value")},
+		{"no key", func(s *fixture) { s.cfg.Records.MissingKey = kafka.Process },
+			recordAt("payments-3@17", "")},
 		{"no key, namespace scope", func(s *fixture) {
 			s.cfg.Records.MissingKey, s.cfg.Records.KeyScope = kafka.Process, kafka.NamespaceScope
 		}, recordAt("payments-3@17", "")},

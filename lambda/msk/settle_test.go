@@ -27,7 +27,8 @@ func failing(times int, err error) func(context.Context, msk.Record) error {
 func TestPanicIsAFailureOfItsRecord(t *testing.T) {
 	s := newFixture(t)
 	s.ledger.on["a"] = func(context.Context, msk.Record) error { panic("nil map") }
-	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")), "payments-0@7")
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")),
+		"payments-0@7")
 	line := s.log.about("payments-0@7")
 	wantContains(t, line["error"].(string), "panicked: nil map")
 	wantContains(t, line["stack"].(string), "settle_test.go")
@@ -48,7 +49,8 @@ func TestHandlerThatEndsItsGoroutineIsReported(t *testing.T) {
 		}
 		s.ledger.on["a"], s.ledger.on["c"] = leave, leave
 		equalSlices(t, "reported places",
-			s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "a"), recordAt("payments-2@1", "b"), recordAt("payments-3@1", "c")),
+			s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "a"),
+				recordAt("payments-2@1", "b"), recordAt("payments-3@1", "c")),
 			"payments-0@7", "payments-1@3", "payments-3@1")
 		for _, place := range []string{"payments-0@7", "payments-1@3", "payments-3@1"} {
 			wantContains(t, s.log.about(place)["error"].(string), "runtime.Goexit")

@@ -13,8 +13,9 @@ import (
 type spy struct {
 	*memstore.Store
 
-	mu       sync.Mutex
-	onClaim  func(ctx context.Context, req *store.ClaimRequest, land func() store.ClaimResult) store.ClaimResult
+	mu      sync.Mutex
+	onClaim func(ctx context.Context, req *store.ClaimRequest,
+		land func() store.ClaimResult) store.ClaimResult
 	onSettle func(ctx context.Context, set *store.Settlement, land func() error) error
 	claims   []store.ClaimRequest
 	settled  []store.Settlement
@@ -63,14 +64,16 @@ func (s *spy) Settle(ctx context.Context, ss []store.Settlement) []error {
 func (s *spy) claimed(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(slices.DeleteFunc(slices.Clone(s.claims), func(r store.ClaimRequest) bool { return r.Key != key }))
+	return len(slices.DeleteFunc(slices.Clone(s.claims),
+		func(r store.ClaimRequest) bool { return r.Key != key }))
 }
 
 // count counts the settlements of one kind.
 func (s *spy) count(op store.SettleOp) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(slices.DeleteFunc(slices.Clone(s.settled), func(set store.Settlement) bool { return set.Op != op }))
+	return len(slices.DeleteFunc(slices.Clone(s.settled),
+		func(set store.Settlement) bool { return set.Op != op }))
 }
 
 // down makes every claim fail.

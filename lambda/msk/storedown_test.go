@@ -15,7 +15,8 @@ import (
 func TestNoHandlerIsCalledWhileTheStoreIsDown(t *testing.T) {
 	s := newFixture(t)
 	s.store.down(errNetwork)
-	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"), recordAt("payments-1@1", "c")),
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"),
+		recordAt("payments-1@1", "c")),
 		"payments-0@7", "payments-0@8", "payments-1@1")
 	equal(t, "calls", len(s.ledger.order), 0)
 	equal(t, "store down", s.last().StoreDown, 2)
@@ -24,7 +25,8 @@ func TestNoHandlerIsCalledWhileTheStoreIsDown(t *testing.T) {
 	equal(t, "level", line["level"], any("ERROR"))
 	wantContains(t, line["error"].(string), "the store is unavailable", "connection refused")
 	s.store.up()
-	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"), recordAt("payments-1@1", "c")))
+	equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"),
+		recordAt("payments-1@1", "c")))
 	equal(t, "effects", s.ledger.total(), 3)
 }
 
@@ -40,7 +42,8 @@ func TestFailOpenCallsHandlersWithoutProtection(t *testing.T) {
 	s.ledger.fails("b", errBoom)
 	s.ledger.fails("c", idem.Permanent(errBoom))
 	equalSlices(t, "reported places",
-		s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@1", "b"), recordAt("payments-2@1", "c"), undecodable("payments-3@1")), "payments-1@1")
+		s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@1", "b"), recordAt("payments-2@1", "c"),
+			undecodable("payments-3@1")), "payments-1@1")
 	equal(t, "protected", protected, false)
 	r := s.last()
 	equal(t, "failed open", r.FailedOpen, 1)
@@ -57,7 +60,9 @@ func TestFailedCompletionRaisesAnAlarm(t *testing.T) {
 		s := newFixture(t)
 		s.store.losing(errNetwork, store.OpComplete)
 		begun := time.Now()
-		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"), recordAt("payments-1@1", "c").with("x")),
+		equalSlices(t, "reported places",
+			s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"),
+				recordAt("payments-1@1", "c").with("x")),
 			"payments-0@7", "payments-0@8", "payments-1@1")
 		equal(t, "tried until", time.Since(begun), timeout-idem.Defaults().DeadlineMargin/4)
 		got := s.get(keyA)
@@ -69,10 +74,13 @@ func TestFailedCompletionRaisesAnAlarm(t *testing.T) {
 		equal(t, "alarm", line["alarm"], any(true))
 		equal(t, "key", line["key"], any(keyA))
 		equal(t, "token", int64(line["token"].(float64)), got.Token)
-		wantContains(t, line["error"].(string), keyA, strconv.FormatInt(got.Token, 10), "payments-0@7", "connection refused", "30s")
+		wantContains(t, line["error"].(string), keyA, strconv.FormatInt(got.Token, 10), "payments-0@7",
+			"connection refused", "30s")
 
 		s.store.up()
-		equalSlices(t, "reported places", s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"), recordAt("payments-1@1", "c").with("x")))
+		equalSlices(t, "reported places",
+			s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-0@8", "b"),
+				recordAt("payments-1@1", "c").with("x")))
 		equal(t, "effects, of which the second is why it is an alarm", s.ledger.effects["a"], 2)
 	})
 }

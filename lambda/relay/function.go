@@ -19,8 +19,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// margin is the part of an invocation's time in which no request is begun, in addition to the timeout of requests in progress.
-// Closing a Kafka client that gets no answer takes up to a second of it.
+// margin is the part of an invocation's time in which no request is begun, in addition to the timeout of
+// requests in progress. Closing a Kafka client that gets no answer takes up to a second of it.
 const margin = 2 * time.Second
 
 // function is the relay as a Lambda handler.
@@ -32,8 +32,8 @@ type function struct {
 	metrics  *metrics
 }
 
-// newFunction creates the function from the environment variables. Metrics go to stdout, logs to stderr. It returns all errors
-// of the configuration together. It opens no connection.
+// newFunction creates the function from the environment variables. Metrics go to stdout, logs to stderr. It
+// returns all errors of the configuration together. It opens no connection.
 func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) (*function, error) {
 	cfg := readConfig(vars)
 	logger := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: cfg.logLevel}))
@@ -54,27 +54,31 @@ func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) 
 	if err != nil {
 		return nil, err
 	}
-	producer, err := relay.New(relay.Config{Options: append(options, kgo.ClientID("idemsk-relay")), Timeout: cfg.timeout})
+	producer, err := relay.New(relay.Config{Options: append(options, kgo.ClientID("idemsk-relay")),
+		Timeout: cfg.timeout})
 	if err != nil {
 		return nil, err
 	}
-	r, err := dynamooutbox.NewRelay(box, dynamostore.NewClient(awsCfg), producer, dynamooutbox.RelayConfig{MaxAttempts: cfg.attempts, Logger: logger})
+	r, err := dynamooutbox.NewRelay(box, dynamostore.NewClient(awsCfg), producer,
+		dynamooutbox.RelayConfig{MaxAttempts: cfg.attempts, Logger: logger})
 	if err != nil {
 		producer.Close()
 		return nil, err
 	}
 	return &function{
-		relay: r, producer: producer, timeout: cfg.timeout, logger: logger, metrics: &metrics{out: stdout, function: cfg.function, now: time.Now},
+		relay: r, producer: producer, timeout: cfg.timeout, logger: logger,
+		metrics: &metrics{out: stdout, function: cfg.function, now: time.Now},
 	}, nil
 }
 
 // errNoImage means that the stream's records do not contain the table's items.
 var errNoImage = errors.New("the stream's records have no new image: the table's stream must be of type NEW_IMAGE or NEW_AND_OLD_IMAGES")
 
-// handle sends a batch. It reports each record whose item must be retried. Lambda delivers the batch again from the first
-// reported record on, so later events that were sent are sent again. A batch that is not from an outbox's table fails as a
-// whole.
-func (f *function) handle(ctx context.Context, batch events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
+// handle sends a batch. It reports each record whose item must be retried. Lambda delivers the batch again
+// from the first reported record on, so later events that were sent are sent again. A batch that is not from
+// an outbox's table fails as a whole.
+func (f *function) handle(ctx context.Context, batch events.DynamoDBEvent) (events.DynamoDBEventResponse,
+	error) {
 	ctx, cancel, err := f.bounded(ctx)
 	if err != nil {
 		return events.DynamoDBEventResponse{}, err
@@ -82,7 +86,8 @@ func (f *function) handle(ctx context.Context, batch events.DynamoDBEvent) (even
 	defer cancel()
 	d := delivery{function: f, begun: time.Now()}
 	if err := d.decode(ctx, batch.Records); err != nil {
-		f.logger.ErrorContext(ctx, "the batch is not from the stream of an outbox's table", "records", len(batch.Records), "error", err)
+		f.logger.ErrorContext(ctx, "the batch is not from the stream of an outbox's table", "records",
+			len(batch.Records), "error", err)
 		return events.DynamoDBEventResponse{}, err
 	}
 	d.result = f.relay.Send(ctx, d.items)
@@ -163,7 +168,8 @@ func (d *delivery) answer(ctx context.Context) events.DynamoDBEventResponse {
 	}
 	if d.failed = len(failures); d.failed > 0 {
 		first, _, _ := strings.Cut(fmt.Sprint(why), "\n")
-		d.logger.WarnContext(ctx, "items of the outbox were not sent and will be retried", "items", d.failed, "of", d.records, "first", first)
+		d.logger.WarnContext(ctx, "items of the outbox were not sent and will be retried", "items", d.failed,
+			"of", d.records, "first", first)
 	}
 	return events.DynamoDBEventResponse{BatchItemFailures: failures}
 }

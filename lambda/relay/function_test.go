@@ -30,7 +30,9 @@ func (s *fixture) metrics() map[string]any {
 		s.Fatal(err)
 	}
 	directive := line["_aws"].(map[string]any)["CloudWatchMetrics"].([]any)[0].(map[string]any)
-	if directive["Namespace"] != "idemsk" || !reflect.DeepEqual(directive["Dimensions"], []any{[]any{"FunctionName"}}) || line["FunctionName"] != "relay" {
+	if directive["Namespace"] != "idemsk" ||
+		!reflect.DeepEqual(directive["Dimensions"], []any{[]any{"FunctionName"}}) ||
+		line["FunctionName"] != "relay" {
 		s.Errorf("metrics: %v, of function %v", directive, line["FunctionName"])
 	}
 	for _, m := range directive["Metrics"].([]any) {
@@ -55,10 +57,12 @@ func (s *fixture) wantMetrics(want map[string]float64) {
 func TestItemsBecomeRecords(t *testing.T) {
 	c := newCluster(t)
 	s := start(t, newCloud(t), c, nil)
-	requeued := strings.Replace(image(4, "t", "k", "requeued"), `"expiryTimestamp"`, `"requeued":{"SS":["event-4"]},"requeuedAt":{"N":"1"},"expiryTimestamp"`, 1)
+	requeued := strings.Replace(image(4, "t", "k", "requeued"), `"expiryTimestamp"`,
+		`"requeued":{"SS":["event-4"]},"requeuedAt":{"N":"1"},"expiryTimestamp"`, 1)
 	parked := strings.Replace(image(5, "t", "k", "noted"), `"expiryTimestamp"`,
 		`"parked":{"SS":["event-5"]},"parkedAt":{"N":"1"},"failure":{"S":"x"},"attempts":{"N":"1"},"expiryTimestamp"`, 1)
-	reported := s.deliver(insert(1, "t", "k", "one"), insert(2, "t", "k", "two"), change("REMOVE", 3, ""), change("MODIFY", 4, requeued),
+	reported := s.deliver(insert(1, "t", "k", "one"), insert(2, "t", "k", "two"), change("REMOVE", 3, ""),
+		change("MODIFY", 4, requeued),
 		change("MODIFY", 5, parked), change("INSERT", 6, parked))
 	if len(reported) != 0 {
 		t.Errorf("%q are reported", reported)
@@ -68,7 +72,8 @@ func TestItemsBecomeRecords(t *testing.T) {
 		values = append(values, string(r.Value))
 		n := map[string]int{"one": 1, "two": 2, "requeued": 4}[string(r.Value)]
 		id := fmt.Appendf(nil, "event-%d", n)
-		want := []kgo.RecordHeader{{Key: "event-id", Value: id}, {Key: "idempotency-key", Value: id}, {Key: "kind", Value: []byte("v1")}, {Key: "null"}}
+		want := []kgo.RecordHeader{{Key: "event-id", Value: id}, {Key: "idempotency-key", Value: id},
+			{Key: "kind", Value: []byte("v1")}, {Key: "null"}}
 		if string(r.Key) != "k" || !reflect.DeepEqual(r.Headers, want) {
 			t.Errorf("record %+v; want headers %v", r, want)
 		}
@@ -76,7 +81,8 @@ func TestItemsBecomeRecords(t *testing.T) {
 	if !slices.Equal(values, []string{"one", "two", "requeued"}) {
 		t.Errorf("the topic holds %q", values)
 	}
-	s.wantMetrics(map[string]float64{"OutboxItems": 4, "OutboxPublished": 3, "OutboxFailed": 0, "OutboxParked": 0, "OutboxRejected": 0})
+	s.wantMetrics(map[string]float64{"OutboxItems": 4, "OutboxPublished": 3, "OutboxFailed": 0,
+		"OutboxParked": 0, "OutboxRejected": 0})
 	if age := s.metrics()["OutboxAge"].(float64); age < 60_000 || age > 120_000 {
 		t.Errorf("OutboxAge is %v ms; want a minute", age)
 	}
@@ -87,7 +93,8 @@ func TestRejectedEventIsParked(t *testing.T) {
 	a, c := newCloud(t), newCluster(t)
 	s := start(t, a, c, nil)
 	unreadable := change("INSERT", 2, `"NewImage":{"aggregate":{"S":"x"},"id":{"S":"item-2"},"ok":{"BOOL":true}},`)
-	if reported := s.deliver(insert(1, "nowhere", "k", "x"), unreadable, insert(3, "t", "k", "good")); len(reported) != 0 {
+	if reported := s.deliver(insert(1, "nowhere", "k", "x"), unreadable,
+		insert(3, "t", "k", "good")); len(reported) != 0 {
 		t.Errorf("%q are reported", reported)
 	}
 	if got := read(t, c, 1); string(got[0].Value) != "good" {
@@ -97,8 +104,10 @@ func TestRejectedEventIsParked(t *testing.T) {
 	if !slices.Equal(a.updates, []string{"item-1", "item-2"}) {
 		t.Errorf("%q were parked", a.updates)
 	}
-	s.wantMetrics(map[string]float64{"OutboxItems": 3, "OutboxPublished": 1, "OutboxParked": 2, "OutboxRejected": 1})
-	if logs := s.logs.String(); !strings.Contains(logs, "event-1") || !strings.Contains(logs, "nowhere") || !strings.Contains(logs, "attribute createdAt") {
+	s.wantMetrics(map[string]float64{"OutboxItems": 3, "OutboxPublished": 1, "OutboxParked": 2,
+		"OutboxRejected": 1})
+	if logs := s.logs.String(); !strings.Contains(logs, "event-1") || !strings.Contains(logs, "nowhere") ||
+		!strings.Contains(logs, "attribute createdAt") {
 		t.Errorf("the log says %s", logs)
 	}
 
@@ -106,16 +115,19 @@ func TestRejectedEventIsParked(t *testing.T) {
 		what       string
 		full, down bool
 		reported   []string
-	}{{"nothing can be parked", true, false, []string{"2", "4", "5"}}, {"the table can't be read", false, true, []string{"2", "4", "5", "6"}}} {
+	}{{"nothing can be parked", true, false, []string{"2", "4", "5"}},
+		{"the table can't be read", false, true, []string{"2", "4", "5", "6"}}} {
 		a.mu.Lock()
 		a.full, a.down = tc.full, tc.down
 		a.mu.Unlock()
 		s.logs.Reset()
-		if reported := s.deliver(insert(4, "nowhere", "k", "x"), insert(5, "nowhere", "k", "x"), unreadable, insert(6, "t", "k", "good")); !slices.Equal(reported, tc.reported) {
+		if reported := s.deliver(insert(4, "nowhere", "k", "x"), insert(5, "nowhere", "k", "x"), unreadable,
+			insert(6, "t", "k", "good")); !slices.Equal(reported, tc.reported) {
 			t.Errorf("%q are reported while %s; want %q", reported, tc.what, tc.reported)
 		}
 		s.wantMetrics(map[string]float64{"OutboxFailed": float64(len(tc.reported)), "OutboxParked": 0})
-		if logs := s.logs.String(); !strings.Contains(logs, "the role needs dynamodb:BatchGetItem and UpdateItem") {
+		if logs := s.logs.String(); !strings.Contains(logs,
+			"the role needs dynamodb:BatchGetItem and UpdateItem") {
 			t.Errorf("the log does not say what to do: %s", logs)
 		}
 	}
@@ -152,14 +164,17 @@ func atoi(t *testing.T, s string) (n int) {
 	return n
 }
 
-// A stream of another table, or without images, fails the batch as a whole, so that nothing is lost and an alarm is raised.
+// A stream of another table, or without images, fails the batch as a whole, so that nothing is lost and an
+// alarm is raised.
 func TestBatchFromAnotherStreamFails(t *testing.T) {
 	s := start(t, newCloud(t), newCluster(t), nil)
 	for name, tc := range map[string]struct{ record, want string }{
-		"keys only":     {change("INSERT", 1, ""), "NEW_IMAGE"},
-		"another table": {change("INSERT", 1, `"NewImage":{"pk":{"S":"x"}},`), "is this the stream of an outbox's table?"},
+		"keys only": {change("INSERT", 1, ""), "NEW_IMAGE"},
+		"another table": {change("INSERT", 1, `"NewImage":{"pk":{"S":"x"}},`),
+			"is this the stream of an outbox's table?"},
 	} {
-		if _, err := s.try(t.Context(), insert(2, "t", "k", "x"), tc.record); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := s.try(t.Context(), insert(2, "t", "k", "x"), tc.record); err == nil ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v; want %q", name, err, tc.want)
 		}
 	}
@@ -170,7 +185,8 @@ func TestNothingIsSentWithTooLittleTime(t *testing.T) {
 	s := start(t, newCloud(t), newCluster(t), nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if _, err := s.try(ctx, insert(1, "t", "k", "x")); err == nil || !strings.Contains(err.Error(), "longer timeout") {
+	if _, err := s.try(ctx, insert(1, "t", "k", "x")); err == nil ||
+		!strings.Contains(err.Error(), "longer timeout") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 2*time.Minute)
@@ -183,8 +199,10 @@ func TestNothingIsSentWithTooLittleTime(t *testing.T) {
 // All errors of the variables are reported together.
 func TestAllInvalidVariablesAreNamed(t *testing.T) {
 	vars := map[string]string{
-		"IDEMSK_OUTBOX_TABLE": "a b", "IDEMSK_KAFKA_BROKERS": "broker", "IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_TLS": "false",
-		"IDEMSK_KAFKA_TLS_CA": "nowhere.pem", "IDEMSK_KAFKA_TIMEOUT": "1h", "IDEMSK_RELAY_ATTEMPTS": "0", "IDEMSK_LOG_LEVEL": "loud",
+		"IDEMSK_OUTBOX_TABLE": "a b", "IDEMSK_KAFKA_BROKERS": "broker", "IDEMSK_KAFKA_AUTH": "mtls",
+		"IDEMSK_KAFKA_TLS":    "false",
+		"IDEMSK_KAFKA_TLS_CA": "nowhere.pem", "IDEMSK_KAFKA_TIMEOUT": "1h", "IDEMSK_RELAY_ATTEMPTS": "0",
+		"IDEMSK_LOG_LEVEL": "loud",
 	}
 	v := app.NewVars(lookup(vars))
 	_, err := newFunction(t.Context(), v, nil, nil)
@@ -204,7 +222,8 @@ func TestUnreadVariableIsNamed(t *testing.T) {
 	t.Setenv("IDEMSK_KAFKA_BROKERS", "")
 	var stderr bytes.Buffer
 	_, err := newFunction(t.Context(), app.Environment(), io.Discard, &stderr)
-	if err == nil || !strings.Contains(stderr.String(), `"variable":"IDEMSK_KAFKA_BROKER","perhaps":"IDEMSK_KAFKA_BROKERS"`) {
+	if err == nil || !strings.Contains(stderr.String(),
+		`"variable":"IDEMSK_KAFKA_BROKER","perhaps":"IDEMSK_KAFKA_BROKERS"`) {
 		t.Errorf("error %v, log %q", err, stderr.String())
 	}
 }
@@ -231,6 +250,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 		return "", false
 	}))
 	if !maps.Equal(read, documented) {
-		t.Errorf("documented %q; read %q", slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(read)))
+		t.Errorf("documented %q; read %q", slices.Sorted(maps.Keys(documented)),
+			slices.Sorted(maps.Keys(read)))
 	}
 }

@@ -26,7 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cloud is a fake of AWS: DynamoDB's BatchGetItem, which finds no parked item, UpdateItem, and Secrets Manager with one secret.
+// cloud is a fake of AWS: DynamoDB's BatchGetItem, which finds no parked item, UpdateItem, and Secrets
+// Manager with one secret.
 type cloud struct {
 	url string
 
@@ -53,7 +54,8 @@ func (a *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	answer := func(status int, text string) {
-		w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(text))), 10)) // the SDK warns without
+		// the SDK warns without
+		w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(text))), 10))
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text)
 	}
@@ -80,7 +82,8 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	loopback := func(network, _ string) (net.Listener, error) {
 		return new(net.ListenConfig).Listen(context.Background(), network, "127.0.0.1:0")
 	}
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.ListenFn(loopback)}, opts...)...)
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, "t"),
+		kfake.ListenFn(loopback)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,13 +102,15 @@ type fixture struct {
 func start(t *testing.T, a *cloud, c *kfake.Cluster, env map[string]string) *fixture {
 	t.Helper()
 	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": a.url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "",
+		"AWS_ENDPOINT_URL": a.url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "id",
+		"AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "",
 		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_PROFILE": "",
 	} {
 		t.Setenv(name, value)
 	}
 	vars := map[string]string{
-		"IDEMSK_KAFKA_BROKERS": c.ListenAddrs()[0], "AWS_LAMBDA_FUNCTION_NAME": "relay", "IDEMSK_RELAY_ATTEMPTS": "1", "IDEMSK_KAFKA_TIMEOUT": "1s",
+		"IDEMSK_KAFKA_BROKERS": c.ListenAddrs()[0], "AWS_LAMBDA_FUNCTION_NAME": "relay",
+		"IDEMSK_RELAY_ATTEMPTS": "1", "IDEMSK_KAFKA_TIMEOUT": "1s",
 	}
 	for name, value := range env {
 		vars[name] = value
@@ -171,7 +176,8 @@ func image(number int, topic, key, value string) string {
 	return fmt.Sprintf(`"NewImage":{"aggregate":{"S":"%s#%s"},"id":{"S":"item-%d"},"topic":{"S":%q},"key":{"B":%s},"createdAt":{"N":"%d"},
 		"expiryTimestamp":{"N":"1"},"events":{"L":[{"M":{"id":{"S":"event-%d"},"value":{"B":%s},
 		"headers":{"L":[{"M":{"key":{"S":"kind"},"value":{"B":%s}}},{"M":{"key":{"S":"null"}}}]}}}]}},`,
-		topic, key, number, topic, base64(key), time.Now().Add(-time.Minute).UnixMilli(), number, base64(value), base64("v1"))
+		topic, key, number, topic, base64(key), time.Now().Add(-time.Minute).UnixMilli(), number,
+		base64(value), base64("v1"))
 }
 
 func base64(s string) string {

@@ -42,10 +42,12 @@ type stack struct {
 func deploy(t *testing.T, c *kfake.Cluster) *stack {
 	t.Helper()
 	cfg := awstest.Config(t, awstest.LocalStack(t))
-	s := &stack{T: t, db: dynamostore.NewClient(cfg), fn: lambda.NewFromConfig(cfg), name: awstest.Name("relay")}
+	s := &stack{T: t, db: dynamostore.NewClient(cfg), fn: lambda.NewFromConfig(cfg),
+		name: awstest.Name("relay")}
 	s.createTables()
 	s.createFunction(map[string]string{
-		"IDEMSK_OUTBOX_TABLE": s.name, "IDEMSK_KAFKA_BROKERS": c.ListenAddrs()[0], "IDEMSK_KAFKA_TIMEOUT": "1s", "IDEMSK_RELAY_ATTEMPTS": "2",
+		"IDEMSK_OUTBOX_TABLE": s.name, "IDEMSK_KAFKA_BROKERS": c.ListenAddrs()[0],
+		"IDEMSK_KAFKA_TIMEOUT": "1s", "IDEMSK_RELAY_ATTEMPTS": "2",
 	})
 	s.createEventSource()
 	return s
@@ -76,8 +78,10 @@ func (s *stack) createTables() {
 func (s *stack) createFunction(env map[string]string) {
 	s.Helper()
 	_, err := s.fn.CreateFunction(s.Context(), &lambda.CreateFunctionInput{
-		FunctionName: &s.name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(30),
-		Role: aws.String("arn:aws:iam::000000000000:role/idemsk"), Code: &types.FunctionCode{ZipFile: s.zip()},
+		FunctionName: &s.name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"),
+		Timeout:     aws.Int32(30),
+		Role:        aws.String("arn:aws:iam::000000000000:role/idemsk"),
+		Code:        &types.FunctionCode{ZipFile: s.zip()},
 		Environment: &types.Environment{Variables: env},
 	})
 	s.must(err)
@@ -85,14 +89,16 @@ func (s *stack) createFunction(env map[string]string) {
 		_, err := s.fn.DeleteFunction(ctx, &lambda.DeleteFunctionInput{FunctionName: &s.name})
 		return err
 	})
-	s.must(lambda.NewFunctionActiveV2Waiter(s.fn).Wait(s.Context(), &lambda.GetFunctionInput{FunctionName: &s.name}, time.Minute))
+	s.must(lambda.NewFunctionActiveV2Waiter(s.fn).Wait(s.Context(),
+		&lambda.GetFunctionInput{FunctionName: &s.name}, time.Minute))
 }
 
 // zip builds the function and packs it.
 func (s *stack) zip() []byte {
 	s.Helper()
 	bootstrap := filepath.Join(s.TempDir(), "bootstrap")
-	build := exec.CommandContext(s.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", bootstrap, ".")
+	build := exec.CommandContext(s.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags",
+		"-s -w", "-o", bootstrap, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		s.Fatalf("%v: %s", err, out)
@@ -106,9 +112,11 @@ func (s *stack) createEventSource() {
 	table, err := s.db.DescribeTable(s.Context(), &dynamodb.DescribeTableInput{TableName: &s.name})
 	s.must(err)
 	out, err := s.fn.CreateEventSourceMapping(s.Context(), &lambda.CreateEventSourceMappingInput{
-		FunctionName: &s.name, EventSourceArn: table.Table.LatestStreamArn, StartingPosition: types.EventSourcePositionTrimHorizon,
-		BatchSize: aws.Int32(20), ParallelizationFactor: aws.Int32(1), BisectBatchOnFunctionError: aws.Bool(true),
-		FunctionResponseTypes: []types.FunctionResponseType{types.FunctionResponseTypeReportBatchItemFailures},
+		FunctionName: &s.name, EventSourceArn: table.Table.LatestStreamArn,
+		StartingPosition: types.EventSourcePositionTrimHorizon,
+		BatchSize:        aws.Int32(20), ParallelizationFactor: aws.Int32(1),
+		BisectBatchOnFunctionError: aws.Bool(true),
+		FunctionResponseTypes:      []types.FunctionResponseType{types.FunctionResponseTypeReportBatchItemFailures},
 		FilterCriteria: &types.FilterCriteria{Filters: []types.Filter{
 			{Pattern: aws.String(`{"eventName":["INSERT"]}`)},
 			{Pattern: aws.String(`{"eventName":["MODIFY"],"dynamodb":{"NewImage":{"requeuedAt":{"N":[{"exists":true}]}}}}`)},
@@ -124,9 +132,13 @@ func (s *stack) createEventSource() {
 // publish handles a message that publishes events.
 func (s *stack) publish(key string, events ...outbox.Event) {
 	s.Helper()
-	out := s.engine.Do(s.Context(), idem.Task{Key: key, Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-		return nil, s.outbox.Do(ctx, func(ctx context.Context) error { return outbox.Publish(ctx, events...) })
-	})})
+	out := s.engine.Do(s.Context(), idem.Task{Key: key,
+		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			return nil, s.outbox.Do(ctx, func(
+				ctx context.Context) error {
+				return outbox.Publish(ctx, events...)
+			})
+		})})
 	if out.Kind != idem.Executed {
 		s.Fatal(out.Kind, out.Err)
 	}
@@ -153,9 +165,10 @@ func (s *stack) parked(n int) (items []dynamooutbox.Item) {
 
 var errBroken = errors.New("the test breaks this connection")
 
-// From the handler's transaction over the stream and the real function to Kafka: all events arrive, those of a key in order,
-// while the broker, after the first, breaks every connection that an event comes by for longer than a delivery tries; a rejected event is parked, does not block others, and
-// arrives when its topic has been made and it was requeued.
+// From the handler's transaction over the stream and the real function to Kafka: all events arrive, those of
+// a key in order, while the broker, after the first, breaks every connection that an event comes by for
+// longer than a delivery tries; a rejected event is parked, does not block others, and arrives when its topic
+// has been made and it was requeued.
 func TestStreamToKafkaOnLocalStack(t *testing.T) {
 	c := newCluster(t)
 	const refusals = 8
@@ -171,7 +184,8 @@ func TestStreamToKafkaOnLocalStack(t *testing.T) {
 	const payments, accounts = 30, 3
 	for n := range payments {
 		account := fmt.Appendf(nil, "acc-%d", n%accounts)
-		s.publish(fmt.Sprint("pay-", n), outbox.Event{Topic: "t", Key: account, Value: fmt.Appendf(nil, "%d", 2*n)},
+		s.publish(fmt.Sprint("pay-", n),
+			outbox.Event{Topic: "t", Key: account, Value: fmt.Appendf(nil, "%d", 2*n)},
 			outbox.Event{Topic: "t", Key: account, Value: fmt.Appendf(nil, "%d", 2*n+1)})
 		if n == payments/2 {
 			s.publish("poison", outbox.Event{Topic: "later", Key: []byte("acc-0"), Value: []byte("poison")})
@@ -183,7 +197,8 @@ func TestStreamToKafkaOnLocalStack(t *testing.T) {
 	}
 
 	it := s.parked(1)[0]
-	if len(it.Parked) != 1 || string(it.Events[0].Value) != "poison" || !strings.Contains(it.Failure, "later") || it.Attempts != 2 {
+	if len(it.Parked) != 1 || string(it.Events[0].Value) != "poison" ||
+		!strings.Contains(it.Failure, "later") || it.Attempts != 2 {
 		t.Errorf("parked: %+v", it)
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("later"))
@@ -200,12 +215,14 @@ func TestStreamToKafkaOnLocalStack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	records := client.PollFetches(ctx).Records()
-	if len(records) != 1 || string(records[0].Value) != "poison" || string(records[0].Headers[0].Value) != it.Events[0].ID {
+	if len(records) != 1 || string(records[0].Value) != "poison" ||
+		string(records[0].Headers[0].Value) != it.Events[0].ID {
 		t.Errorf("after the requeue %d records have come: %+v", len(records), records)
 	}
 }
 
-// wantOrder reads until n different events have come, and wants those of a key in order where each comes for the first time.
+// wantOrder reads until n different events have come, and wants those of a key in order where each comes for
+// the first time.
 func wantOrder(t *testing.T, c *kfake.Cluster, n int) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("t"))

@@ -17,7 +17,8 @@ type metrics struct {
 func (m *metrics) report(d *delivery) {
 	now := m.now()
 	emf.Write(m.out, m.function, now,
-		emf.Duration("OutboxAge", d.age(now)), emf.Duration("OutboxDuration", now.Sub(d.begun)), emf.Count("OutboxItems", d.records),
+		emf.Duration("OutboxAge", d.age(now)), emf.Duration("OutboxDuration", now.Sub(d.begun)),
+		emf.Count("OutboxItems", d.records),
 		emf.Count("OutboxPublished", d.result.Published), emf.Count("OutboxRejected", d.result.Rejected),
 		emf.Count("OutboxParked", d.result.Parked+d.parked), emf.Count("OutboxFailed", d.failed))
 }

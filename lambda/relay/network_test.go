@@ -21,9 +21,11 @@ func newProxiedCloud(t *testing.T) (*cloud, *faultproxy.Proxy) {
 	return a, proxy
 }
 
-// Kafka's connections and DynamoDB's fall silent between two batches, as in a sandbox that was frozen. At most one batch is reported.
+// Kafka's connections and DynamoDB's fall silent between two batches, as in a sandbox that was frozen. At
+// most one batch is reported.
 func TestRelayRecoversFromSilentConnections(t *testing.T) {
-	const soon = 6 * time.Second // Kafka has a second for a question and one for a wave, DynamoDB two for an attempt
+	// Kafka has a second for a question and one for a wave, DynamoDB two for an attempt
+	const soon = 6 * time.Second
 	var brokers *faultproxy.Proxy
 	c := newCluster(t, kfake.ListenFn(func(string, string) (l net.Listener, err error) {
 		l, brokers = faultproxy.Listen(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// isOurs reports whether a record of the stream is an item to be sent: a new or requeued one. Other records are the relay's own
-// updates, and expired items.
+// isOurs reports whether a record of the stream is an item to be sent: a new or requeued one. Other records
+// are the relay's own updates, and expired items.
 func isOurs(r *events.DynamoDBEventRecord) bool {
 	switch events.DynamoDBOperationType(r.EventName) {
 	case events.DynamoDBOperationTypeInsert:
@@ -48,7 +48,8 @@ func attribute(v events.DynamoDBAttributeValue) types.AttributeValue {
 			list[i] = attribute(e)
 		}
 		return &types.AttributeValueMemberL{Value: list}
-	case events.DataTypeBoolean, events.DataTypeBinarySet, events.DataTypeNumberSet, events.DataTypeNull: // not used in the outbox's items
+	case events.DataTypeBoolean, events.DataTypeBinarySet, events.DataTypeNumberSet, events.DataTypeNull:
+		// not used in the outbox's items
 	}
 	return &types.AttributeValueMemberNULL{Value: true}
 }

@@ -25,18 +25,23 @@ func (r *Relay) Reject(ctx context.Context, it Item, why error) error {
 
 // note parks an event: it marks the event on its item and removes the item's expiry.
 func (r *Relay) note(ctx context.Context, it *Item, id string, attempts int, why error) error {
-	log := r.cfg.Logger.With("aggregate", string(shorten([]byte(it.Aggregate))), "item", it.ID, "event", id, "attempts", attempts, "error", why)
+	log := r.cfg.Logger.With("aggregate", string(shorten([]byte(it.Aggregate))), "item", it.ID, "event", id,
+		"attempts", attempts, "error", why)
 	failure := strings.ToValidUTF8(why.Error(), "")
 	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &r.outbox.table, Key: itemKey(it.Aggregate, it.ID), ConditionExpression: aws.String("attribute_exists(#a)"),
-		UpdateExpression: aws.String("SET #at = :at, #why = :why, #n = :n ADD #parked :ids REMOVE #expiry, #requeued, #requeuedAt"),
+		TableName: &r.outbox.table, Key: itemKey(it.Aggregate, it.ID),
+		ConditionExpression: aws.String("attribute_exists(#a)"),
+		UpdateExpression: aws.String(
+			"SET #at = :at, #why = :why, #n = :n ADD #parked :ids REMOVE #expiry, #requeued, #requeuedAt"),
 		ExpressionAttributeNames: map[string]string{
-			"#a": AttrAggregate, "#at": attrParkedAt, "#why": attrFailure, "#n": attrAttempts, "#parked": attrParked,
+			"#a": AttrAggregate, "#at": attrParkedAt, "#why": attrFailure, "#n": attrAttempts,
+			"#parked": attrParked,
 			"#expiry": AttrExpiry, "#requeued": attrRequeued, "#requeuedAt": AttrRequeuedAt,
 		},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":at": number(time.Now().UnixMilli()), ":why": text(strings.ToValidUTF8(failure[:min(len(failure), longestFailure)], "")),
-			":n": number(int64(attempts)), ":ids": texts([]string{id}),
+			":at":  number(time.Now().UnixMilli()),
+			":why": text(strings.ToValidUTF8(failure[:min(len(failure), longestFailure)], "")),
+			":n":   number(int64(attempts)), ":ids": texts([]string{id}),
 		},
 	})
 	var gone *types.ConditionalCheckFailedException
@@ -58,9 +63,12 @@ func itemKey(aggregate, id string) map[string]types.AttributeValue {
 
 // AdminClient is the part of *dynamodb.Client that List and Requeue use.
 type AdminClient interface {
-	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	GetItem(ctx context.Context, in *dynamodb.GetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
-	Scan(ctx context.Context, in *dynamodb.ScanInput, optFns ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	GetItem(ctx context.Context, in *dynamodb.GetItemInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	Scan(ctx context.Context, in *dynamodb.ScanInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
 
 // ListQuery selects items. The zero value selects all.
@@ -69,8 +77,8 @@ type ListQuery struct {
 	From, To time.Time // only items created from From until before To; a zero time is no bound
 }
 
-// List scans the table and yields the selected items in no order. It yields ErrNotAnItem (wrapped) for an invalid item and
-// continues; after any other error it stops.
+// List scans the table and yields the selected items in no order. It yields ErrNotAnItem (wrapped) for an
+// invalid item and continues; after any other error it stops.
 func (o *Outbox) List(ctx context.Context, client AdminClient, q ListQuery) iter.Seq2[Item, error] {
 	in := &dynamodb.ScanInput{TableName: &o.table, ConsistentRead: aws.Bool(true)}
 	q.filter(in)
@@ -121,14 +129,16 @@ func (q *ListQuery) filter(in *dynamodb.ScanInput) {
 // ErrNoItem means that there is no such item.
 var ErrNoItem = errors.New("dynamooutbox: there is no such item")
 
-// Requeue makes the parked events of an item pending again, or all its events if none is parked, and returns their number. They
-// may be sent after later events of their key. Events that were published are sent again.
+// Requeue makes the parked events of an item pending again, or all its events if none is parked, and returns
+// their number. They may be sent after later events of their key. Events that were published are sent again.
 func (o *Outbox) Requeue(ctx context.Context, client AdminClient, aggregate, id string) (int, error) {
 	wrong := func(err error) error {
-		return fmt.Errorf("dynamooutbox: requeueing item %q, %q of table %s: %w%s", aggregate, id, o.table, err, hint(err))
+		return fmt.Errorf("dynamooutbox: requeueing item %q, %q of table %s: %w%s", aggregate, id, o.table,
+			err, hint(err))
 	}
 	key := itemKey(aggregate, id)
-	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &o.table, Key: key, ConsistentRead: aws.Bool(true)})
+	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &o.table, Key: key,
+		ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return 0, wrong(err)
 	}
@@ -150,11 +160,13 @@ func (o *Outbox) Requeue(ctx context.Context, client AdminClient, aggregate, id 
 		TableName: &o.table, Key: key,
 		UpdateExpression: aws.String("SET #requeued = :ids, #requeuedAt = :now, #expiry = :expiry REMOVE #parked, #at, #why, #n"),
 		ExpressionAttributeNames: map[string]string{
-			"#a": AttrAggregate, "#at": attrParkedAt, "#why": attrFailure, "#n": attrAttempts, "#parked": attrParked,
+			"#a": AttrAggregate, "#at": attrParkedAt, "#why": attrFailure, "#n": attrAttempts,
+			"#parked": attrParked,
 			"#expiry": AttrExpiry, "#requeued": attrRequeued, "#requeuedAt": AttrRequeuedAt,
 		},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":ids": texts(ids), ":now": number(now.UnixMilli()), ":expiry": number(now.Add(o.retention).Unix()),
+			":ids": texts(ids), ":now": number(now.UnixMilli()),
+			":expiry": number(now.Add(o.retention).Unix()),
 		},
 		// Events that are parked meanwhile must stay parked.
 		ConditionExpression: aws.String("attribute_exists(#a) AND attribute_not_exists(#parked)"),

@@ -15,8 +15,8 @@ import (
 
 type payment struct{ Account, Amount string }
 
-// A handler credits an account and publishes an event. The account, the event and the completion of the record's key commit in
-// one transaction.
+// A handler credits an account and publishes an event. The account, the event and the completion of the
+// record's key commit in one transaction.
 func ExampleHandler() {
 	box, err := dynamooutbox.New(dynamooutbox.Config{Table: "payments-outbox"})
 	if err != nil {
@@ -28,7 +28,8 @@ func ExampleHandler() {
 			return struct{}{}, err
 		}
 		if err := tx.Enlist(dynamostore.Write{Update: &types.Update{
-			TableName: aws.String("ledger"), Key: map[string]types.AttributeValue{"account": &types.AttributeValueMemberS{Value: p.Account}},
+			TableName:                 aws.String("ledger"),
+			Key:                       map[string]types.AttributeValue{"account": &types.AttributeValueMemberS{Value: p.Account}},
 			UpdateExpression:          aws.String("ADD balance :amount"),
 			ExpressionAttributeValues: map[string]types.AttributeValue{":amount": &types.AttributeValueMemberN{Value: p.Amount}},
 		}}); err != nil {
@@ -38,7 +39,8 @@ func ExampleHandler() {
 		if err != nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, outbox.Publish(ctx, outbox.Event{Topic: "credited", Key: []byte(p.Account), Value: value})
+		return struct{}{}, outbox.Publish(ctx,
+			outbox.Event{Topic: "credited", Key: []byte(p.Account), Value: value})
 	})
 	var handler msk.Handler = dynamooutbox.Handler(box, credit)
 	_ = handler // for app.Start, or msk.New

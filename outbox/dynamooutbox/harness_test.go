@@ -42,11 +42,13 @@ type env struct {
 	books  string
 }
 
-// newEnv creates the environment on an in-process DynamoDB. It has no sort keys, so the items' IDs are the only key.
+// newEnv creates the environment on an in-process DynamoDB. It has no sort keys, so the items' IDs are the
+// only key.
 func newEnv(t *testing.T, cfg dynamooutbox.Config) *env {
 	t.Helper()
 	srv := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
-	s := &env{T: t, db: dynamostore.NewClient(awstest.Config(t, srv.URL())), outbox: newOutbox(t, cfg), books: "books"}
+	s := &env{T: t, db: dynamostore.NewClient(awstest.Config(t, srv.URL())), outbox: newOutbox(t, cfg),
+		books: "books"}
 	for table, key := range map[string]string{s.outbox.Table(): dynamooutbox.AttrID, s.books: "id"} {
 		if err := srv.CreateTable(dynamofake.Table{Name: table, HashKey: key}); err != nil {
 			t.Fatal(err)
@@ -85,15 +87,17 @@ func (s *env) runOn(st store.Store, key string, f func(ctx context.Context) erro
 	defer cancel()
 	handler := dynamooutbox.Handler(s.outbox, func(ctx context.Context, key string) ([]byte, error) {
 		if tx, err := dynamostore.TxFrom(ctx); err == nil {
-			if err := tx.Enlist(dynamostore.Write{Put: &types.Put{TableName: &s.books, Item: s.book(key)}, PutKey: []string{"id"}}); err != nil {
+			if err := tx.Enlist(dynamostore.Write{Put: &types.Put{TableName: &s.books, Item: s.book(key)},
+				PutKey: []string{"id"}}); err != nil {
 				return nil, err
 			}
 		}
 		return []byte(key), f(ctx)
 	})
-	return e.Do(ctx, idem.Task{Key: key, Source: "payments-1@2", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-		return handler(ctx, key)
-	})})
+	return e.Do(ctx, idem.Task{Key: key, Source: "payments-1@2",
+		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			return handler(ctx, key)
+		})})
 }
 
 func (s *env) book(key string) map[string]types.AttributeValue {
@@ -103,7 +107,8 @@ func (s *env) book(key string) map[string]types.AttributeValue {
 // booked reports whether the write of the task was committed.
 func (s *env) booked(key string) bool {
 	s.Helper()
-	out, err := s.db.GetItem(s.Context(), &dynamodb.GetItemInput{TableName: &s.books, Key: s.book(key), ConsistentRead: aws.Bool(true)})
+	out, err := s.db.GetItem(s.Context(),
+		&dynamodb.GetItemInput{TableName: &s.books, Key: s.book(key), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -15,22 +15,25 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// The attributes of an item. Code that creates the table uses AttrAggregate, AttrID and AttrExpiry, and the filter of the relay's
-// event source AttrRequeuedAt. Attributes are added but never removed: later versions read every item that an earlier version wrote.
+// The attributes of an item. Code that creates the table uses AttrAggregate, AttrID and AttrExpiry, and the
+// filter of the relay's event source AttrRequeuedAt. Attributes are added but never removed: later versions
+// read every item that an earlier version wrote.
 const (
-	AttrAggregate  = "aggregate"       // S, the partition key: the topic and the record's key, or its hash
-	AttrID         = "id"              // S, the sort key: the ID of the first of the events
-	attrTopic      = "topic"           // S
-	attrKey        = "key"             // B; absent if null
-	attrEvents     = "events"          // L of M: id S, value B (absent: a tombstone), headers L of M: key S, value B (absent: null)
-	attrCreatedAt  = "createdAt"       // N, epoch ms
-	AttrExpiry     = "expiryTimestamp" // N, epoch s: the table's TTL attribute; absent while events are parked
-	attrParked     = "parked"          // SS, the IDs of the parked events
-	attrParkedAt   = "parkedAt"        // N, epoch ms
-	attrFailure    = "failure"         // S, the reason for the last of them
-	attrAttempts   = "attempts"        // N, how often the last of them was sent
-	attrRequeued   = "requeued"        // SS, the IDs of the requeued events
-	AttrRequeuedAt = "requeuedAt"      // N, epoch ms
+	AttrAggregate = "aggregate" // S, the partition key: the topic and the record's key, or its hash
+	AttrID        = "id"        // S, the sort key: the ID of the first of the events
+	attrTopic     = "topic"     // S
+	attrKey       = "key"       // B; absent if null
+	// L of M: id S, value B (absent: a tombstone), headers L of M: key S, value B (absent: null)
+	attrEvents    = "events"
+	attrCreatedAt = "createdAt" // N, epoch ms
+	// N, epoch s: the table's TTL attribute; absent while events are parked
+	AttrExpiry     = "expiryTimestamp"
+	attrParked     = "parked"     // SS, the IDs of the parked events
+	attrParkedAt   = "parkedAt"   // N, epoch ms
+	attrFailure    = "failure"    // S, the reason for the last of them
+	attrAttempts   = "attempts"   // N, how often the last of them was sent
+	attrRequeued   = "requeued"   // SS, the IDs of the requeued events
+	AttrRequeuedAt = "requeuedAt" // N, epoch ms
 )
 
 const (
@@ -45,8 +48,8 @@ type Item struct {
 	Aggregate, ID string // the item's key
 	Events        []outbox.Event
 	CreatedAt     time.Time
-	// Parked are the IDs of the events that Kafka rejected. Failure is the last reason, Attempts the number of times that the
-	// last event was sent.
+	// Parked are the IDs of the events that Kafka rejected. Failure is the last reason, Attempts the number
+	// of times that the last event was sent.
 	Parked   []string
 	ParkedAt time.Time
 	Failure  string
@@ -55,15 +58,16 @@ type Item struct {
 	Requeued []string
 }
 
-// Pending returns the events to send, in order, when the item is read from the stream: the requeued events if there are any,
-// otherwise all, without the parked ones.
+// Pending returns the events to send, in order, when the item is read from the stream: the requeued events if
+// there are any, otherwise all, without the parked ones.
 func (it *Item) Pending() []outbox.Event {
 	return slices.DeleteFunc(slices.Clone(it.Events), func(e outbox.Event) bool {
 		return slices.Contains(it.Parked, e.ID) || len(it.Requeued) > 0 && !slices.Contains(it.Requeued, e.ID)
 	})
 }
 
-// aggregate identifies events that are kept in order. An empty key is a key, so those without one are not of its aggregate.
+// aggregate identifies events that are kept in order. An empty key is a key, so those without one are not of
+// its aggregate.
 type aggregate struct {
 	topic, key string
 	keyed      bool
@@ -71,12 +75,12 @@ type aggregate struct {
 
 func aggregateOf(e *outbox.Event) aggregate { return aggregate{e.Topic, string(e.Key), e.Key != nil} }
 
-// longestKey is the maximum size in bytes of a record key that is stored unhashed in AttrAggregate. A partition key has up to
-// 2048 bytes.
+// longestKey is the maximum size in bytes of a record key that is stored unhashed in AttrAggregate. A
+// partition key has up to 2048 bytes.
 const longestKey = 1024
 
-// partitionKey returns the same value for all events of a topic and key, and a unique value for an event without a key. If two
-// keys had the same value, they would be kept in order with each other.
+// partitionKey returns the same value for all events of a topic and key, and a unique value for an event
+// without a key. If two keys had the same value, they would be kept in order with each other.
 func (d *draft) partitionKey() string {
 	switch {
 	case d.key == nil:
@@ -135,8 +139,8 @@ func texts(s []string) types.AttributeValue { return &types.AttributeValueMember
 // ErrNotAnItem means that an item is not an item of an outbox. The error names the attribute at fault.
 var ErrNotAnItem = errors.New("dynamooutbox: the item is not one of an outbox")
 
-// Decode decodes an item of the table or a new image of the stream. If this fails, it returns ErrNotAnItem (wrapped), and the
-// item's key as far as it could be read.
+// Decode decodes an item of the table or a new image of the stream. If this fails, it returns ErrNotAnItem
+// (wrapped), and the item's key as far as it could be read.
 func Decode(av map[string]types.AttributeValue) (Item, error) {
 	d := decoder{item: av}
 	it := Item{
@@ -156,10 +160,12 @@ func Decode(av map[string]types.AttributeValue) (Item, error) {
 	}
 	it.Parked, it.Requeued = d.texts(attrParked), d.texts(attrRequeued)
 	if len(it.Parked) > 0 {
-		it.ParkedAt, it.Attempts, it.Failure = time.UnixMilli(d.number(attrParkedAt)), int(d.number(attrAttempts)), d.text(attrFailure)
+		it.ParkedAt, it.Attempts, it.Failure = time.UnixMilli(d.number(attrParkedAt)),
+			int(d.number(attrAttempts)), d.text(attrFailure)
 	}
 	if d.err != nil {
-		return Item{Aggregate: it.Aggregate, ID: it.ID}, fmt.Errorf("%w: %q, %q: %w", ErrNotAnItem, shorten([]byte(it.Aggregate)), it.ID, d.err)
+		return Item{Aggregate: it.Aggregate, ID: it.ID},
+			fmt.Errorf("%w: %q, %q: %w", ErrNotAnItem, shorten([]byte(it.Aggregate)), it.ID, d.err)
 	}
 	return it, nil
 }
@@ -235,7 +241,8 @@ func (d *decoder) event(v types.AttributeValue) (e outbox.Event) {
 		}
 		for _, v := range list.Value {
 			header := inner.inner(v)
-			e.Headers = append(e.Headers, outbox.Header{Key: header.text(attrHeader), Value: header.binary(attrValue)})
+			e.Headers = append(e.Headers,
+				outbox.Header{Key: header.text(attrHeader), Value: header.binary(attrValue)})
 			inner.take(&header)
 		}
 	}

@@ -19,8 +19,9 @@ func TestDecodeNames(t *testing.T) {
 	}
 	valid := func() map[string]types.AttributeValue {
 		return map[string]types.AttributeValue{
-			"aggregate": str("t#k"), "id": str(firstID), "topic": str("t"), "createdAt": &types.AttributeValueMemberN{Value: "1"},
-			"events": list(object(map[string]types.AttributeValue{"id": str(firstID)})),
+			"aggregate": str("t#k"), "id": str(firstID), "topic": str("t"),
+			"createdAt": &types.AttributeValueMemberN{Value: "1"},
+			"events":    list(object(map[string]types.AttributeValue{"id": str(firstID)})),
 		}
 	}
 	if _, err := dynamooutbox.Decode(valid()); err != nil {
@@ -31,18 +32,24 @@ func TestDecodeNames(t *testing.T) {
 		value     types.AttributeValue
 		want      string
 	}{
-		"no topic":              {"topic", nil, "attribute topic is a <nil>"},
-		"a key that is text":    {"key", str("k"), "attribute key"},
-		"no events":             {"events", list(), "attribute events"},
-		"an event that is text": {"events", list(str("x")), "in it a *types.AttributeValueMemberS: want a map"},
-		"an event without ID":   {"events", list(object(nil)), "of its attribute events: its attribute id"},
-		"headers that are text": {"events", list(object(map[string]types.AttributeValue{"id": str("x"), "headers": str("x")})), "attribute headers"},
+		"no topic":           {"topic", nil, "attribute topic is a <nil>"},
+		"a key that is text": {"key", str("k"), "attribute key"},
+		"no events":          {"events", list(), "attribute events"},
+		"an event that is text": {"events", list(str("x")),
+			"in it a *types.AttributeValueMemberS: want a map"},
+		"an event without ID": {"events", list(object(nil)), "of its attribute events: its attribute id"},
+		"headers that are text": {"events",
+			list(object(map[string]types.AttributeValue{"id": str("x"), "headers": str("x")})),
+			"attribute headers"},
 		"a header without name": {
-			"events", list(object(map[string]types.AttributeValue{"id": str("x"), "headers": list(object(nil))})), "attribute key",
+			"events", list(object(map[string]types.AttributeValue{"id": str("x"),
+				"headers": list(object(nil))})), "attribute key",
 		},
-		"a time that is none":      {"createdAt", &types.AttributeValueMemberN{Value: "1.5"}, "attribute createdAt"},
-		"parked, of another type":  {"parked", str("x"), "attribute parked"},
-		"parked, without a reason": {"parked", &types.AttributeValueMemberSS{Value: []string{firstID}}, "attribute parkedAt"},
+		"a time that is none": {"createdAt", &types.AttributeValueMemberN{Value: "1.5"},
+			"attribute createdAt"},
+		"parked, of another type": {"parked", str("x"), "attribute parked"},
+		"parked, without a reason": {"parked", &types.AttributeValueMemberSS{Value: []string{firstID}},
+			"attribute parkedAt"},
 	} {
 		av := valid()
 		av[tc.attribute] = tc.value
@@ -50,7 +57,8 @@ func TestDecodeNames(t *testing.T) {
 			delete(av, tc.attribute)
 		}
 		it, err := dynamooutbox.Decode(av)
-		if !errors.Is(err, dynamooutbox.ErrNotAnItem) || !strings.Contains(err.Error(), tc.want) || it.Aggregate != "t#k" || it.ID != firstID || it.Events != nil {
+		if !errors.Is(err, dynamooutbox.ErrNotAnItem) || !strings.Contains(err.Error(), tc.want) ||
+			it.Aggregate != "t#k" || it.ID != firstID || it.Events != nil {
 			t.Errorf("%s: %+v, %v; want %q", name, it, err, tc.want)
 		}
 	}

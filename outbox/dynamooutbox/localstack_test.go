@@ -27,7 +27,8 @@ import (
 func newRealEnv(t *testing.T) *env {
 	t.Helper()
 	name := awstest.Name("outbox")
-	s := &env{T: t, db: dynamostore.NewClient(awstest.Config(t, awstest.LocalStack(t))), outbox: newOutbox(t, dynamooutbox.Config{Table: name}), books: name + "-books"}
+	s := &env{T: t, db: dynamostore.NewClient(awstest.Config(t, awstest.LocalStack(t))),
+		outbox: newOutbox(t, dynamooutbox.Config{Table: name}), books: name + "-books"}
 	if err := s.outbox.CreateTable(t.Context(), s.db); err != nil {
 		t.Fatal(err)
 	}
@@ -41,26 +42,34 @@ func newRealEnv(t *testing.T) *env {
 // raw returns the only item of an aggregate.
 func (s *env) raw(aggregate, id string) map[string]types.AttributeValue {
 	s.Helper()
-	out, err := s.db.GetItem(s.Context(), &dynamodb.GetItemInput{TableName: ptr(s.outbox.Table()), ConsistentRead: aws.Bool(true),
-		Key: map[string]types.AttributeValue{
-			dynamooutbox.AttrAggregate: &types.AttributeValueMemberS{Value: aggregate}, dynamooutbox.AttrID: &types.AttributeValueMemberS{Value: id},
-		}})
+	out, err := s.db.GetItem(s.Context(),
+		&dynamodb.GetItemInput{TableName: ptr(s.outbox.Table()), ConsistentRead: aws.Bool(true),
+			Key: map[string]types.AttributeValue{
+				dynamooutbox.AttrAggregate: &types.AttributeValueMemberS{Value: aggregate},
+				dynamooutbox.AttrID:        &types.AttributeValueMemberS{Value: id},
+			}})
 	if err != nil {
 		s.Fatal(err)
 	}
 	return out.Item
 }
 
-// The lifecycle of a poison event on a real table: committed, rejected, parked, requeued and sent. Even the largest items have
-// room for the relay's attributes.
+// The lifecycle of a poison event on a real table: committed, rejected, parked, requeued and sent. Even the
+// largest items have room for the relay's attributes.
 func TestParkAndRequeueOnLocalStack(t *testing.T) {
 	s := newRealEnv(t)
 	before := time.Now()
 	full := event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-1000))
-	if out := s.run("pay-1", func(ctx context.Context) error { return outbox.Publish(ctx, full, event(secondID, "t", "k", "two")) }); out.Kind != idem.Executed {
+	if out := s.run("pay-1", func(ctx context.Context) error {
+		return outbox.Publish(ctx, full,
+			event(secondID, "t", "k", "two"))
+	}); out.Kind != idem.Executed {
 		t.Fatal(out.Kind, out.Err)
 	}
-	if out := s.run("pay-2", func(ctx context.Context) error { return outbox.Publish(ctx, event(thirdID, "t", "k", "three")) }); out.Kind != idem.Executed {
+	if out := s.run("pay-2", func(ctx context.Context) error {
+		return outbox.Publish(ctx,
+			event(thirdID, "t", "k", "three"))
+	}); out.Kind != idem.Executed {
 		t.Fatal(out.Kind, out.Err)
 	}
 	items := s.items(dynamooutbox.ListQuery{From: before.Add(-time.Second), To: time.Now().Add(time.Second)})
@@ -73,19 +82,23 @@ func TestParkAndRequeueOnLocalStack(t *testing.T) {
 	}
 
 	why := strings.Repeat("ä", 2000) // longer than the stored maximum
-	k := &kafka{says: map[string]error{string(full.Value): errors.Join(relay.ErrRejected, errors.New(why)), "two": relay.ErrRejected}}
+	k := &kafka{says: map[string]error{string(full.Value): errors.Join(relay.ErrRejected, errors.New(why)),
+		"two": relay.ErrRejected}}
 	r := newRelayOn(t, s.outbox, s.db, k)
 	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.Parked != 2 {
 		t.Fatalf("%+v", res)
 	}
-	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.Published+res.Rejected != 0 {
+	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil ||
+		res.Published+res.Rejected != 0 {
 		t.Errorf("with the image of before they were sent again: %+v", res)
 	}
 	parked := s.items(dynamooutbox.ListQuery{Parked: true})
 	it = parked[[2]string{"t#k", firstID}]
 	slices.Sort(it.Parked)
-	if len(parked) != 1 || !slices.Equal(it.Parked, []string{firstID, secondID}) || it.Failure == "" || it.Attempts != 1 || it.ParkedAt.Before(before.Truncate(time.Millisecond)) {
-		t.Errorf("parked: %d items, %v, %d attempts, at %v, %q", len(parked), it.Parked, it.Attempts, it.ParkedAt, it.Failure)
+	if len(parked) != 1 || !slices.Equal(it.Parked, []string{firstID, secondID}) || it.Failure == "" ||
+		it.Attempts != 1 || it.ParkedAt.Before(before.Truncate(time.Millisecond)) {
+		t.Errorf("parked: %d items, %v, %d attempts, at %v, %q", len(parked), it.Parked, it.Attempts,
+			it.ParkedAt, it.Failure)
 	}
 	if s.raw("t#k", firstID)[dynamooutbox.AttrExpiry] != nil {
 		t.Error("an item with parked events has an expiry")
@@ -96,11 +109,13 @@ func TestParkAndRequeueOnLocalStack(t *testing.T) {
 	}
 	raw := s.raw("t#k", firstID)
 	it, err := dynamooutbox.Decode(raw)
-	if err != nil || len(it.Parked) != 0 || len(it.Pending()) != 2 || raw[dynamooutbox.AttrExpiry] == nil || raw[dynamooutbox.AttrRequeuedAt] == nil {
+	if err != nil || len(it.Parked) != 0 || len(it.Pending()) != 2 || raw[dynamooutbox.AttrExpiry] == nil ||
+		raw[dynamooutbox.AttrRequeuedAt] == nil {
 		t.Errorf("requeued: %v, %v, %d pending", err, it.Parked, len(it.Pending()))
 	}
 	delete(k.says, "two")
-	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.Parked != 1 || res.Published != 1 {
+	if res := r.Send(t.Context(), []dynamooutbox.Item{it}); res.Errs[0] != nil || res.Parked != 1 ||
+		res.Published != 1 {
 		t.Errorf("after the requeue: %+v", res)
 	}
 	it = s.items(dynamooutbox.ListQuery{Parked: true})[[2]string{"t#k", firstID}]
@@ -112,19 +127,22 @@ func TestParkAndRequeueOnLocalStack(t *testing.T) {
 	if n, err := s.outbox.Requeue(t.Context(), s.db, "t#k", thirdID); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := s.outbox.Requeue(t.Context(), s.db, "t#k", "nothing"); !errors.Is(err, dynamooutbox.ErrNoItem) {
+	if _, err := s.outbox.Requeue(t.Context(), s.db, "t#k", "nothing"); !errors.Is(err,
+		dynamooutbox.ErrNoItem) {
 		t.Errorf("%v; want ErrNoItem", err)
 	}
 	gone := it
 	gone.ID = "gone"
 	gone.Parked = nil
 	k.says["two"] = relay.ErrRejected
-	if res := r.Send(t.Context(), []dynamooutbox.Item{gone}); res.Errs[0] != nil || s.raw("t#k", "gone") != nil {
+	if res := r.Send(t.Context(), []dynamooutbox.Item{gone}); res.Errs[0] != nil ||
+		s.raw("t#k", "gone") != nil {
 		t.Errorf("an item that was deleted: %v; in the table: %v", res.Errs, s.raw("t#k", "gone"))
 	}
 }
 
-func newRelayOn(t *testing.T, o *dynamooutbox.Outbox, c dynamooutbox.Client, s dynamooutbox.Sender) *dynamooutbox.Relay {
+func newRelayOn(t *testing.T, o *dynamooutbox.Outbox, c dynamooutbox.Client,
+	s dynamooutbox.Sender) *dynamooutbox.Relay {
 	t.Helper()
 	r, err := dynamooutbox.NewRelay(o, c, s, dynamooutbox.RelayConfig{MaxAttempts: 1, Logger: discard()})
 	if err != nil {
@@ -136,14 +154,18 @@ func newRelayOn(t *testing.T, o *dynamooutbox.Outbox, c dynamooutbox.Client, s d
 // The table fits the relay. Creating it twice is an error.
 func TestCreateTableOnLocalStack(t *testing.T) {
 	s := newRealEnv(t)
-	out, err := s.db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: ptr(s.outbox.Table())})
+	out, err := s.db.DescribeTable(t.Context(),
+		&dynamodb.DescribeTableInput{TableName: ptr(s.outbox.Table())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stream := out.Table.StreamSpecification; stream == nil || stream.StreamViewType != types.StreamViewTypeNewImage || aws.ToString(out.Table.LatestStreamArn) == "" {
+	if stream := out.Table.StreamSpecification; stream == nil ||
+		stream.StreamViewType != types.StreamViewTypeNewImage ||
+		aws.ToString(out.Table.LatestStreamArn) == "" {
 		t.Errorf("the stream is %+v", stream)
 	}
-	ttl, err := s.db.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: ptr(s.outbox.Table())})
+	ttl, err := s.db.DescribeTimeToLive(t.Context(),
+		&dynamodb.DescribeTimeToLiveInput{TableName: ptr(s.outbox.Table())})
 	if err != nil || aws.ToString(ttl.TimeToLiveDescription.AttributeName) != dynamooutbox.AttrExpiry {
 		t.Errorf("TTL: %+v, %v", ttl, err)
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// fickle is a Sender that fails as rapid draws and records the published events. It rejects poison events, mostly.
+// fickle is a Sender that fails as rapid draws and records the published events. It rejects poison events,
+// mostly.
 type fickle struct {
 	t      *rapid.T
 	poison map[string]bool
@@ -34,7 +35,8 @@ func (f *fickle) Send(_ context.Context, events []outbox.Event) []error {
 			continue
 		case f.dead:
 			errs[i] = relay.ErrUnavailable
-		case f.poison[e.ID] && rapid.IntRange(0, 9).Draw(f.t, "fixed") > 0, fate == 0: // sometimes the topic accepts it
+		case f.poison[e.ID] && rapid.IntRange(0, 9).Draw(f.t, "fixed") > 0, fate == 0:
+			// sometimes the topic accepts it
 			errs[i] = relay.ErrRejected
 		case fate == 1:
 			errs[i] = relay.ErrUnavailable
@@ -49,8 +51,8 @@ func (f *fickle) Send(_ context.Context, events []outbox.Event) []error {
 	return errs
 }
 
-// shard is a shard of a stream. It is delivered as Lambda does: again from the first reported item, as a whole after the death
-// of the process, and in batches of any size.
+// shard is a shard of a stream. It is delivered as Lambda does: again from the first reported item, as a
+// whole after the death of the process, and in batches of any size.
 type shard struct {
 	*rapid.T
 	items []dynamooutbox.Item
@@ -78,8 +80,9 @@ func (s *shard) deliver() {
 	}
 }
 
-// Whatever fails and whenever the relay dies, every event is published or parked, and the first record of each event comes
-// after the first record of the previous event of its key, even if one was parked in between.
+// Whatever fails and whenever the relay dies, every event is published or parked, and the first record of
+// each event comes after the first record of the previous event of its key, even if one was parked in
+// between.
 func TestNoneIsLostAndOrderIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := shard{T: t, kafka: &fickle{t: t, poison: make(map[string]bool)}, table: &table{}}
@@ -101,7 +104,8 @@ func TestNoneIsLostAndOrderIsKept(t *testing.T) {
 				ids, values = append(ids, id), append(values, id)
 				s.kafka.poison[id] = rapid.IntRange(0, 9).Draw(t, "poison") == 0
 			}
-			s.items = append(s.items, item(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"), values...))
+			s.items = append(s.items, item(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
+				values...))
 		}
 		s.deliver()
 		first, last := make(map[string]bool), make(map[string]string)

@@ -95,7 +95,8 @@ func (p *publication) check(ctx context.Context, events []outbox.Event) error {
 	for i := range events {
 		e := &events[i]
 		if p.seen[e.ID] {
-			return fmt.Errorf("%w: event %q to topic %q: another event of this transaction has the same ID", outbox.ErrInvalidEvent, e.ID, e.Topic)
+			return fmt.Errorf("%w: event %q to topic %q: another event of this transaction has the same ID",
+				outbox.ErrInvalidEvent, e.ID, e.Topic)
 		}
 		if e.Key == nil {
 			continue
@@ -108,7 +109,8 @@ func (p *publication) check(ctx context.Context, events []outbox.Event) error {
 		}
 		if sizes[of] += e.Size(); sizes[of] > p.outbox.maxSize {
 			return fmt.Errorf("%w: event %q to topic %q, key %q: with it, this transaction publishes %d bytes for the key; the maximum is %d: "+
-				"publish a reference to the data instead of the data", outbox.ErrInvalidEvent, e.ID, e.Topic, e.Key, sizes[of], p.outbox.maxSize)
+				"publish a reference to the data instead of the data", outbox.ErrInvalidEvent, e.ID, e.Topic,
+				e.Key, sizes[of], p.outbox.maxSize)
 		}
 	}
 	return nil
@@ -137,7 +139,8 @@ func (p *publication) close(ctx context.Context) error {
 	return nil
 }
 
-// write puts an item on condition that it does not exist. The stream would report a replaced item as changed, not as new.
+// write puts an item on condition that it does not exist. The stream would report a replaced item as changed,
+// not as new.
 func (o *Outbox) write(d *draft, now time.Time) dynamostore.Write {
 	return dynamostore.Write{
 		Put: &types.Put{
@@ -146,6 +149,7 @@ func (o *Outbox) write(d *draft, now time.Time) dynamostore.Write {
 			ExpressionAttributeNames: map[string]string{"#a": AttrAggregate},
 		},
 		PutKey: []string{AttrAggregate, AttrID},
-		OrElse: idem.Permanent(fmt.Errorf("%w: %s, to topic %q, key %q", ErrPublished, d.first, d.topic, shorten(d.key))),
+		OrElse: idem.Permanent(fmt.Errorf("%w: %s, to topic %q, key %q", ErrPublished, d.first, d.topic,
+			shorten(d.key))),
 	}
 }

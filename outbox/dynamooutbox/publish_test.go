@@ -21,14 +21,16 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// Events commit with the handler's own write. Those of one topic and key are in one item and in order, even from separate
-// calls. Each event without a key has its own item. The decoded events equal the published ones.
+// Events commit with the handler's own write. Those of one topic and key are in one item and in order, even
+// from separate calls. Each event without a key has its own item. The decoded events equal the published
+// ones.
 func TestEventsCommitWithTheEffect(t *testing.T) {
 	s := newEnv(t, dynamooutbox.Config{})
 	value := []byte("one")
-	full := outbox.Event{ID: firstID, Topic: "credited", Key: []byte("acc-1"), Value: value, Headers: []outbox.Header{
-		{Key: "event-type", Value: []byte("v1")}, {Key: "empty", Value: []byte{}}, {Key: "null"},
-	}}
+	full := outbox.Event{ID: firstID, Topic: "credited", Key: []byte("acc-1"), Value: value,
+		Headers: []outbox.Header{
+			{Key: "event-type", Value: []byte("v1")}, {Key: "empty", Value: []byte{}}, {Key: "null"},
+		}}
 	tombstone := outbox.Event{ID: secondID, Topic: "credited", Key: []byte("acc-1")}
 	elsewhere := event(thirdID, "debited", "acc-1", "")
 	begun := time.Now().Truncate(time.Millisecond)
@@ -37,7 +39,8 @@ func TestEventsCommitWithTheEffect(t *testing.T) {
 			return err
 		}
 		copy(value, "two") // a later change has no effect
-		return outbox.Publish(ctx, tombstone, outbox.Event{Topic: "free", Value: []byte("a")}, outbox.Event{Topic: "free", Value: []byte("b")})
+		return outbox.Publish(ctx, tombstone, outbox.Event{Topic: "free", Value: []byte("a")},
+			outbox.Event{Topic: "free", Value: []byte("b")})
 	})
 	if out.Kind != idem.Executed || string(out.Result) != "pay-1" || !s.booked("pay-1") {
 		t.Fatalf("%v, %v, result %q, booked %v", out.Kind, out.Err, out.Result, s.booked("pay-1"))
@@ -48,13 +51,15 @@ func TestEventsCommitWithTheEffect(t *testing.T) {
 		t.Errorf("%d items: %+v; want 4", len(items), items)
 	}
 	it := items[[2]string{"credited#acc-1", firstID}]
-	if want := []outbox.Event{full, tombstone}; !reflect.DeepEqual(it.Events, want) || !reflect.DeepEqual(it.Pending(), want) {
+	if want := []outbox.Event{full, tombstone}; !reflect.DeepEqual(it.Events, want) ||
+		!reflect.DeepEqual(it.Pending(), want) {
 		t.Errorf("the item holds %+v; want %+v", it, want)
 	}
 	if it.CreatedAt.Before(begun) || it.CreatedAt.After(time.Now()) {
 		t.Errorf("created at %v; begun at %v", it.CreatedAt, begun)
 	}
-	if it := items[[2]string{"debited#acc-1", thirdID}]; !reflect.DeepEqual(it.Events, []outbox.Event{elsewhere}) {
+	if it := items[[2]string{"debited#acc-1", thirdID}]; !reflect.DeepEqual(it.Events,
+		[]outbox.Event{elsewhere}) {
 		t.Errorf("the other topic's item is %+v", it)
 	}
 	s.wantExpiry(dynamooutbox.DefaultRetention)
@@ -68,7 +73,8 @@ func TestEmptyKeyStaysAKey(t *testing.T) {
 		return outbox.Publish(ctx, event(firstID, "t", "", "a"), empty)
 	})
 	items := s.items(dynamooutbox.ListQuery{})
-	if it := items[[2]string{"t#", secondID}]; len(items) != 2 || !reflect.DeepEqual(it.Events, []outbox.Event{empty}) {
+	if it := items[[2]string{"t#", secondID}]; len(items) != 2 ||
+		!reflect.DeepEqual(it.Events, []outbox.Event{empty}) {
 		t.Errorf("%+v; want an item of the empty key with %+v", items, empty)
 	}
 }
@@ -96,10 +102,14 @@ func ptr[T any](v T) *T { return &v }
 // If the task fails, neither the events nor the effect are committed.
 func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 	errHandler := errors.New("the handler failed")
-	publish := func(ctx context.Context) error { return outbox.Publish(ctx, event(firstID, "credited", "acc-1", "x")) }
+	publish := func(ctx context.Context) error {
+		return outbox.Publish(ctx,
+			event(firstID, "credited", "acc-1", "x"))
+	}
 	t.Run("the handler fails", func(t *testing.T) {
 		s := newEnv(t, dynamooutbox.Config{})
-		s.wantNothing("pay", s.run("pay", func(ctx context.Context) error { return errors.Join(publish(ctx), errHandler) }), errHandler)
+		s.wantNothing("pay", s.run("pay",
+			func(ctx context.Context) error { return errors.Join(publish(ctx), errHandler) }), errHandler)
 	})
 	t.Run("another write's condition fails", func(t *testing.T) {
 		s := newEnv(t, dynamooutbox.Config{})
@@ -108,7 +118,8 @@ func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			check := &types.ConditionCheck{TableName: &s.books, Key: s.book("account"), ConditionExpression: ptr("attribute_exists(id)")}
+			check := &types.ConditionCheck{TableName: &s.books, Key: s.book("account"),
+				ConditionExpression: ptr("attribute_exists(id)")}
 			return errors.Join(publish(ctx), tx.Enlist(dynamostore.Write{Check: check, OrElse: errHandler}))
 		})
 		s.wantNothing("pay", out, errHandler)
@@ -136,7 +147,8 @@ func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 func TestNothingToPublish(t *testing.T) {
 	s := newEnv(t, dynamooutbox.Config{})
 	nothing := func(ctx context.Context) error { return outbox.Publish(ctx) }
-	for name, st := range map[string]store.Store{"dynamostore": s.store, "memstore": memstore.New(memstore.Config{})} {
+	for name, st := range map[string]store.Store{"dynamostore": s.store,
+		"memstore": memstore.New(memstore.Config{})} {
 		if out := s.runOn(st, "pay", nothing); out.Kind != idem.Executed || string(out.Result) != "pay" {
 			t.Errorf("%s: %v, %v, result %q", name, out.Kind, out.Err, out.Result)
 		}
@@ -146,12 +158,16 @@ func TestNothingToPublish(t *testing.T) {
 // An ID that exists would change its item instead of creating one, and no relay would see the event.
 func TestIDIsPublishedOnce(t *testing.T) {
 	s := newEnv(t, dynamooutbox.Config{})
-	publish := func(ctx context.Context) error { return outbox.Publish(ctx, event(firstID, "credited", "acc-1", "x")) }
+	publish := func(ctx context.Context) error {
+		return outbox.Publish(ctx,
+			event(firstID, "credited", "acc-1", "x"))
+	}
 	if out := s.run("pay-1", publish); out.Kind != idem.Executed {
 		t.Fatal(out.Kind, out.Err)
 	}
 	out := s.run("pay-2", publish)
-	if out.Kind == idem.Executed || !errors.Is(out.Err, dynamooutbox.ErrPublished) || !strings.Contains(out.Err.Error(), firstID) {
+	if out.Kind == idem.Executed || !errors.Is(out.Err, dynamooutbox.ErrPublished) ||
+		!strings.Contains(out.Err.Error(), firstID) {
 		t.Errorf("%v, %v; want ErrPublished, naming the ID", out.Kind, out.Err)
 	}
 	if s.booked("pay-2") {
@@ -166,18 +182,23 @@ func TestTooLargeEventIsRefused(t *testing.T) {
 		events []outbox.Event
 		want   string // "" means no error
 	}{
-		"an event alone": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{event(firstID, "t", "k", strings.Repeat("x", 500))}, firstID},
+		"an event alone": {dynamooutbox.Config{MaxSize: 500},
+			[]outbox.Event{event(firstID, "t", "k", strings.Repeat("x", 500))}, firstID},
 		"those of a key": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{
-			event(firstID, "t", "k", strings.Repeat("x", 200)), event(secondID, "t", "k", strings.Repeat("x", 200)),
+			event(firstID, "t", "k", strings.Repeat("x", 200)),
+			event(secondID, "t", "k", strings.Repeat("x", 200)),
 		}, secondID},
 		"those of different keys": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{
-			event(firstID, "t", "k", strings.Repeat("x", 200)), event(secondID, "t", "l", strings.Repeat("x", 200)),
+			event(firstID, "t", "k", strings.Repeat("x", 200)),
+			event(secondID, "t", "l", strings.Repeat("x", 200)),
 		}, ""},
 		"those without key": {dynamooutbox.Config{MaxSize: 500}, []outbox.Event{
-			event(firstID, "t", "", strings.Repeat("x", 200)), event(secondID, "t", "", strings.Repeat("x", 200)),
+			event(firstID, "t", "", strings.Repeat("x", 200)),
+			event(secondID, "t", "", strings.Repeat("x", 200)),
 		}, ""},
 		// DynamoDB accepts an item of the maximum size.
-		"the largest": {dynamooutbox.Config{}, []outbox.Event{event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-250))}, ""},
+		"the largest": {dynamooutbox.Config{},
+			[]outbox.Event{event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-250))}, ""},
 		"the smallest, as many as fit": {dynamooutbox.Config{}, func() (events []outbox.Event) {
 			for n := range dynamooutbox.MaxSize / 250 {
 				events = append(events, event(fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), "t", "k", ""))
@@ -203,7 +224,8 @@ func TestTooLargeEventIsRefused(t *testing.T) {
 					}
 					return
 				}
-				if !errors.Is(out.Err, outbox.ErrInvalidEvent) || !strings.Contains(out.Err.Error(), tc.want) {
+				if !errors.Is(out.Err, outbox.ErrInvalidEvent) ||
+					!strings.Contains(out.Err.Error(), tc.want) {
 					t.Errorf("%v; want ErrInvalidEvent, naming %s", out.Err, tc.want)
 				}
 				s.wantNothing("pay", out, outbox.ErrInvalidEvent)
@@ -212,7 +234,8 @@ func TestTooLargeEventIsRefused(t *testing.T) {
 	}
 }
 
-// If the result can't be encoded, the effect and the events still commit. If an event could not be published, nothing commits.
+// If the result can't be encoded, the effect and the events still commit. If an event could not be published,
+// nothing commits.
 func TestUnencodableResultKeepsTheEvents(t *testing.T) {
 	errEncode := idem.ResultUnavailable(errors.New("no JSON"))
 	s := newEnv(t, dynamooutbox.Config{})
@@ -280,7 +303,8 @@ func TestPartitionKeys(t *testing.T) {
 	long, odd := bytes.Repeat([]byte("k"), 5000), []byte{0xff, 0xfe}
 	s := newEnv(t, dynamooutbox.Config{})
 	if out := s.run("pay", func(ctx context.Context) error {
-		return outbox.Publish(ctx, outbox.Event{Topic: "t", Key: long}, outbox.Event{Topic: "t", Key: odd}, outbox.Event{Topic: "t", Key: []byte{}},
+		return outbox.Publish(ctx, outbox.Event{Topic: "t", Key: long}, outbox.Event{Topic: "t", Key: odd},
+			outbox.Event{Topic: "t", Key: []byte{}},
 			outbox.Event{Topic: "t", Key: long})
 	}); out.Kind != idem.Executed {
 		t.Fatal(out.Kind, out.Err)
@@ -291,7 +315,8 @@ func TestPartitionKeys(t *testing.T) {
 	}
 	for key, it := range items {
 		k := it.Events[0].Key
-		if k == nil || len(key[0]) > 2048 || (len(k) == len(long) && (len(it.Events) != 2 || !bytes.Equal(k, long))) {
+		if k == nil || len(key[0]) > 2048 ||
+			(len(k) == len(long) && (len(it.Events) != 2 || !bytes.Equal(k, long))) {
 			t.Errorf("%q: %d events, key of %d bytes", key, len(it.Events), len(k))
 		}
 		if strings.HasPrefix(key[0], "t#sha256:") != (len(k) > 0) { // the others are not valid text
@@ -301,7 +326,8 @@ func TestPartitionKeys(t *testing.T) {
 }
 
 func TestWrongConfig(t *testing.T) {
-	_, err := dynamooutbox.New(dynamooutbox.Config{Table: "a b", Retention: time.Hour, MaxSize: dynamooutbox.MaxSize + 1})
+	_, err := dynamooutbox.New(dynamooutbox.Config{Table: "a b", Retention: time.Hour,
+		MaxSize: dynamooutbox.MaxSize + 1})
 	for _, field := range []string{"Table", "Retention", "MaxSize"} {
 		if !errors.Is(err, dynamooutbox.ErrInvalidConfig) || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v; want ErrInvalidConfig, naming %s", err, field)

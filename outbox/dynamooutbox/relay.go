@@ -24,23 +24,27 @@ const (
 
 // Sender sends events to Kafka; *relay.Producer implements it.
 type Sender interface {
-	// Send returns an error for each event that it did not publish: relay.ErrRejected counts as an attempt of the event, and
-	// relay.ErrHeldBack is for the later events of its topic and key.
+	// Send returns an error for each event that it did not publish: relay.ErrRejected counts as an attempt of
+	// the event, and relay.ErrHeldBack is for the later events of its topic and key.
 	Send(ctx context.Context, events []outbox.Event) []error
 }
 
 // Client is the part of *dynamodb.Client that a Relay uses.
 type Client interface {
-	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
-	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
+		optFns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
 // RelayConfig configures a Relay. The zero value of a field means its default.
 type RelayConfig struct {
-	// MaxAttempts is the number of rejections by Kafka after which an event is parked. Default: DefaultMaxAttempts.
+	// MaxAttempts is the number of rejections by Kafka after which an event is parked. Default:
+	// DefaultMaxAttempts.
 	MaxAttempts int
-	// RetryDelay is the pause before the second attempt. It doubles at each attempt up to MaxRetryDelay. The shard of the
-	// stream waits meanwhile, so the pauses should be short. Defaults: DefaultRetryDelay, DefaultMaxRetryDelay.
+	// RetryDelay is the pause before the second attempt. It doubles at each attempt up to MaxRetryDelay. The
+	// shard of the stream waits meanwhile, so the pauses should be short. Defaults: DefaultRetryDelay,
+	// DefaultMaxRetryDelay.
 	RetryDelay, MaxRetryDelay time.Duration
 	// Logger logs parked events. Default: slog.Default().
 	Logger *slog.Logger
@@ -54,15 +58,16 @@ type Relay struct {
 	cfg    RelayConfig
 }
 
-// NewRelay returns a relay. The caller closes the sender. If cfg is invalid, it returns ErrInvalidConfig (wrapped) and names
-// every invalid field.
+// NewRelay returns a relay. The caller closes the sender. If cfg is invalid, it returns ErrInvalidConfig
+// (wrapped) and names every invalid field.
 func NewRelay(o *Outbox, client Client, sender Sender, cfg RelayConfig) (*Relay, error) {
 	var errs []error
 	if o == nil || client == nil || sender == nil {
 		errs = append(errs, errors.New("the outbox, the client or the sender is nil"))
 	}
 	if cfg.MaxAttempts < 0 {
-		errs = append(errs, fmt.Errorf("MaxAttempts is %d: want 0, for %d, or more", cfg.MaxAttempts, DefaultMaxAttempts))
+		errs = append(errs, fmt.Errorf("MaxAttempts is %d: want 0, for %d, or more", cfg.MaxAttempts,
+			DefaultMaxAttempts))
 	}
 	if cfg.RetryDelay < 0 || cfg.MaxRetryDelay < 0 {
 		errs = append(errs, fmt.Errorf("RetryDelay is %v and MaxRetryDelay is %v: want 0, for %v and %v, or more",
@@ -78,20 +83,22 @@ func NewRelay(o *Outbox, client Client, sender Sender, cfg RelayConfig) (*Relay,
 	return &Relay{outbox: o, client: client, sender: sender, cfg: cfg}, nil
 }
 
-// Result is the result of Send: the errors of items, and the numbers of published events, rejections and parked events.
+// Result is the result of Send: the errors of items, and the numbers of published events, rejections and
+// parked events.
 type Result struct {
-	// Errs has an error for each item that must be retried, and nil for each item whose events are published or parked.
+	// Errs has an error for each item that must be retried, and nil for each item whose events are published
+	// or parked.
 	Errs                        []error
 	Published, Rejected, Parked int
 }
 
-// Send sends the pending events of items in order and parks those that Kafka rejects MaxAttempts times. It may send an event
-// more than once. It sends an event only after each earlier event of its topic and key is published or parked. It sends no
-// event that is parked in the table, even if the stream shows it as pending. A rejected event delays only the later events of
-// its topic and key; all others are sent first.
+// Send sends the pending events of items in order and parks those that Kafka rejects MaxAttempts times. It
+// may send an event more than once. It sends an event only after each earlier event of its topic and key is
+// published or parked. It sends no event that is parked in the table, even if the stream shows it as pending.
+// A rejected event delays only the later events of its topic and key; all others are sent first.
 //
-// Its duration is that of the pauses between attempts and of the calls of Sender and Client. When ctx ends, it starts no
-// further attempt.
+// Its duration is that of the pauses between attempts and of the calls of Sender and Client. When ctx ends,
+// it starts no further attempt.
 func (r *Relay) Send(ctx context.Context, items []Item) Result {
 	items = slices.Clone(items)
 	s := &sending{Relay: r, items: items, Result: Result{Errs: make([]error, len(items))}}
@@ -121,7 +128,8 @@ func (r *Relay) Send(ctx context.Context, items []Item) Result {
 			pending = behind
 			pause = min(2*pause, r.cfg.MaxRetryDelay)
 		default:
-			// The rejected events have used all attempts. The events behind them get one attempt without a pause.
+			// The rejected events have used all attempts. The events behind them get one attempt without a
+			// pause.
 			pending = s.park(ctx, rejected, behind)
 		}
 	}
@@ -143,8 +151,8 @@ type parcel struct {
 	err      error // of the last attempt
 }
 
-// send sends the pending events once. It returns the rejected events, and, in order, the rejected events with the later ones of
-// their topics and keys. It gives up events that failed for other reasons.
+// send sends the pending events once. It returns the rejected events, and, in order, the rejected events with
+// the later ones of their topics and keys. It gives up events that failed for other reasons.
 func (s *sending) send(ctx context.Context, pending []*parcel) (rejected, again []*parcel) {
 	events := make([]outbox.Event, len(pending))
 	for i, p := range pending {
@@ -176,7 +184,8 @@ func (s *sending) giveUp(parcels []*parcel) {
 	for _, p := range parcels {
 		if s.Errs[p.item] == nil {
 			it := &s.items[p.item]
-			s.Errs[p.item] = fmt.Errorf("dynamooutbox: event %s of item %q, %q: %w", p.event.ID, shorten([]byte(it.Aggregate)), it.ID, p.err)
+			s.Errs[p.item] = fmt.Errorf("dynamooutbox: event %s of item %q, %q: %w", p.event.ID,
+				shorten([]byte(it.Aggregate)), it.ID, p.err)
 		}
 	}
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// kafka is a Sender with prepared answers by the events' values. It holds back events as a Producer does and records its calls.
+// kafka is a Sender with prepared answers by the events' values. It holds back events as a Producer does and
+// records its calls.
 type kafka struct {
 	says map[string]error // answers by value
 	up   map[string]int   // number of refusals after which it accepts the value
@@ -62,11 +63,13 @@ type table struct {
 	full   error                                      // error of writes
 	dead   *bool                                      // whether the calling process is dead
 	reads  []int                                      // number of items of each read
-	most   int                                        // maximum number of items that a read returns; 0 means all, -1 none
+	// maximum number of items that a read returns; 0 means all, -1 none
+	most int
 }
 
 // UpdateItem implements dynamooutbox.Client.
-func (c *table) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+func (c *table) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput,
+	_ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	if err := cmp.Or(c.err, c.full); err != nil {
 		return nil, err
 	}
@@ -88,7 +91,8 @@ func (c *table) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ..
 }
 
 // BatchGetItem implements dynamooutbox.Client.
-func (c *table) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+func (c *table) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput,
+	_ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	out := &dynamodb.BatchGetItemOutput{Responses: make(map[string][]map[string]types.AttributeValue)}
 	for name, of := range in.RequestItems {
 		c.reads = append(c.reads, len(of.Keys))
@@ -97,7 +101,8 @@ func (c *table) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput, 
 		}
 		keys := of.Keys
 		if most := max(c.most, 0); c.most != 0 && len(keys) > most {
-			out.UnprocessedKeys = map[string]types.KeysAndAttributes{name: {Keys: keys[most:], ConsistentRead: of.ConsistentRead}}
+			out.UnprocessedKeys = map[string]types.KeysAndAttributes{name: {Keys: keys[most:],
+				ConsistentRead: of.ConsistentRead}}
 			keys = keys[:most]
 		}
 		for _, key := range keys {
@@ -113,7 +118,8 @@ func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newRelay(t *testing.T, c dynamooutbox.Client, s dynamooutbox.Sender) *dynamooutbox.Relay {
 	t.Helper()
-	r, err := dynamooutbox.NewRelay(newOutbox(t, dynamooutbox.Config{}), c, s, dynamooutbox.RelayConfig{Logger: discard()})
+	r, err := dynamooutbox.NewRelay(newOutbox(t, dynamooutbox.Config{}), c, s,
+		dynamooutbox.RelayConfig{Logger: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,11 +168,13 @@ func TestRelay(t *testing.T) {
 		pause     time.Duration
 	}{
 		"all goes well": {
-			items: []dynamooutbox.Item{item("a", "a1", "a2"), item("b", "b1"), item("a", "a3")}, published: []string{"a1", "a2", "b1", "a3"},
+			items:     []dynamooutbox.Item{item("a", "a1", "a2"), item("b", "b1"), item("a", "a3")},
+			published: []string{"a1", "a2", "b1", "a3"},
 		},
 		"nothing": {},
 		"a poison event is parked after its attempts, and delays only the events behind it": {
-			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2", "a3")}, says: map[string]error{"a1": rejected},
+			items:     []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2", "a3")},
+			says:      map[string]error{"a1": rejected},
 			published: []string{"b1", "a2", "a3"}, parked: []string{"a1"}, pause: 3750 * time.Millisecond,
 		},
 		"one within an item": {
@@ -174,39 +182,49 @@ func TestRelay(t *testing.T) {
 			published: []string{"a1", "a3"}, parked: []string{"a2"}, pause: 3750 * time.Millisecond,
 		},
 		"many, one behind the other, make no further pauses": {
-			items: []dynamooutbox.Item{item("a", "a1", "a2", "a3"), item("a", "a4")}, says: map[string]error{"a1": rejected, "a2": rejected, "a4": rejected},
+			items:     []dynamooutbox.Item{item("a", "a1", "a2", "a3"), item("a", "a4")},
+			says:      map[string]error{"a1": rejected, "a2": rejected, "a4": rejected},
 			published: []string{"a3"}, parked: []string{"a1", "a2", "a4"}, pause: 3750 * time.Millisecond,
 		},
 		"ones without key": {
-			items: []dynamooutbox.Item{item("", "1"), item("", "2"), item("", "3")}, says: map[string]error{"1": rejected, "3": rejected},
+			items:     []dynamooutbox.Item{item("", "1"), item("", "2"), item("", "3")},
+			says:      map[string]error{"1": rejected, "3": rejected},
 			published: []string{"2"}, parked: []string{"1", "3"}, pause: 3750 * time.Millisecond,
 		},
 		"ones with an empty key are not behind one without key": {
-			items: []dynamooutbox.Item{item("", "1"), ofEmptyKey("e1", "e2")}, says: map[string]error{"1": rejected, "e1": unavailable},
+			items:  []dynamooutbox.Item{item("", "1"), ofEmptyKey("e1", "e2")},
+			says:   map[string]error{"1": rejected, "e1": unavailable},
 			parked: []string{"1"}, failed: []int{1}, pause: 3750 * time.Millisecond,
 		},
 		"a topic that comes to be": {
-			items: []dynamooutbox.Item{item("a", "a1", "a2")}, says: map[string]error{"a1": rejected}, up: map[string]int{"a1": 2},
+			items: []dynamooutbox.Item{item("a", "a1", "a2")}, says: map[string]error{"a1": rejected},
+			up:        map[string]int{"a1": 2},
 			published: []string{"a1", "a2"}, pause: 750 * time.Millisecond,
 		},
 		"Kafka is down": {
-			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1")}, says: map[string]error{"a1": unavailable, "b1": unavailable}, failed: []int{0, 1},
+			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1")},
+			says:  map[string]error{"a1": unavailable, "b1": unavailable}, failed: []int{0, 1},
 		},
 		"one does not come through, and what is behind it is held back": {
-			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2")}, says: map[string]error{"a1": unavailable},
+			items:     []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2")},
+			says:      map[string]error{"a1": unavailable},
 			published: []string{"b1"}, failed: []int{0, 2},
 		},
 		"one does not come through, another is poison": {
 			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2"), item("b", "b2")},
-			says:  map[string]error{"a1": unavailable, "b1": rejected}, published: []string{"b2"}, parked: []string{"b1"}, failed: []int{0, 2},
+			says:  map[string]error{"a1": unavailable, "b1": rejected}, published: []string{"b2"},
+			parked: []string{"b1"}, failed: []int{0, 2},
 			pause: 3750 * time.Millisecond,
 		},
 		"it can't be parked": {
-			items: []dynamooutbox.Item{item("a", "a1"), item("", "1"), item("a", "a2"), item("b", "b1")}, says: map[string]error{"a1": rejected, "1": rejected},
-			tableFull: errors.New("down"), published: []string{"b1"}, failed: []int{0, 1, 2}, pause: 3750 * time.Millisecond,
+			items:     []dynamooutbox.Item{item("a", "a1"), item("", "1"), item("a", "a2"), item("b", "b1")},
+			says:      map[string]error{"a1": rejected, "1": rejected},
+			tableFull: errors.New("down"), published: []string{"b1"}, failed: []int{0, 1, 2},
+			pause: 3750 * time.Millisecond,
 		},
 		"the parked events can't be read": {
-			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1")}, tableDown: errors.New("down"), failed: []int{0, 1},
+			items: []dynamooutbox.Item{item("a", "a1"), item("b", "b1")}, tableDown: errors.New("down"),
+			failed: []int{0, 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +261,8 @@ func TestPausesGrow(t *testing.T) {
 		}
 		begun := time.Now()
 		res := r.Send(t.Context(), []dynamooutbox.Item{item("a", "a1")})
-		if took := time.Since(begun); took != 12*time.Second || res.Rejected != 6 || res.Parked != 1 || k.sent != 6 {
+		if took := time.Since(begun); took != 12*time.Second || res.Rejected != 6 || res.Parked != 1 ||
+			k.sent != 6 {
 			t.Errorf("%+v took %v and %d attempts; want 12s and 6", res, took, k.sent)
 		}
 	})
@@ -255,8 +274,10 @@ func TestRelayEndsWithItsContext(t *testing.T) {
 		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}}, &table{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		res := newRelay(t, c, k).Send(ctx, []dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2")})
-		if got := failed(res); !slices.Equal(got, []int{0, 2}) || !errors.Is(res.Errs[0], relay.ErrRejected) || res.Published != 1 || len(c.parked) != 0 {
+		res := newRelay(t, c, k).Send(ctx,
+			[]dynamooutbox.Item{item("a", "a1"), item("b", "b1"), item("a", "a2")})
+		if got := failed(res); !slices.Equal(got, []int{0, 2}) ||
+			!errors.Is(res.Errs[0], relay.ErrRejected) || res.Published != 1 || len(c.parked) != 0 {
 			t.Errorf("%+v, parked %q", res, c.parked)
 		}
 	})
@@ -285,14 +306,16 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// A redelivered batch shows its items as they were before an event was parked. The parked event stays parked until it is
-// requeued, so that it is not sent after a later event of its key.
+// A redelivered batch shows its items as they were before an event was parked. The parked event stays parked
+// until it is requeued, so that it is not sent after a later event of its key.
 func TestParkedEventIsNotSentWithARedeliveredBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected, "a3": relay.ErrRejected, "b1": relay.ErrUnavailable}}, &table{}
+		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected, "a3": relay.ErrRejected,
+			"b1": relay.ErrUnavailable}}, &table{}
 		items := []dynamooutbox.Item{item("b", "b1"), item("a", "a1"), item("a", "a2", "a3", "a4")}
 		r := newRelay(t, c, k)
-		if res := r.Send(t.Context(), items); !slices.Equal(failed(res), []int{0}) || !slices.Equal(c.parked, []string{"a1", "a3"}) {
+		if res := r.Send(t.Context(), items); !slices.Equal(failed(res), []int{0}) ||
+			!slices.Equal(c.parked, []string{"a1", "a3"}) {
 			t.Fatalf("%+v, parked %q", res, c.parked)
 		}
 		k.says = nil // Kafka accepts everything now
@@ -312,7 +335,8 @@ func TestParkedEventIsNotSentWithARedeliveredBatch(t *testing.T) {
 	})
 }
 
-// The parked events are read for a hundred items at a time, once for each item, until DynamoDB has returned all.
+// The parked events are read for a hundred items at a time, once for each item, until DynamoDB has returned
+// all.
 func TestParkedEventsAreReadInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, c := &kafka{}, &table{most: 60}
@@ -336,8 +360,11 @@ func TestParkedEventsAreReadInBatches(t *testing.T) {
 // The event of a deleted item can't be parked and delays no other event.
 func TestDeletedItemDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}}, &table{full: &types.ConditionalCheckFailedException{}}
-		if res := newRelay(t, c, k).Send(t.Context(), []dynamooutbox.Item{item("a", "a1", "a2")}); res.Errs[0] != nil || !slices.Equal(k.log, []string{"a2"}) {
+		k, c := &kafka{says: map[string]error{"a1": relay.ErrRejected}},
+			&table{full: &types.ConditionalCheckFailedException{}}
+		if res := newRelay(t, c, k).Send(t.Context(),
+			[]dynamooutbox.Item{item("a", "a1", "a2")}); res.Errs[0] != nil ||
+			!slices.Equal(k.log, []string{"a2"}) {
 			t.Errorf("%+v, published %q", res, k.log)
 		}
 	})

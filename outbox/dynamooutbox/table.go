@@ -16,9 +16,9 @@ import (
 // createTimeout is the maximum time that CreateTable waits for a table to become active.
 const createTimeout = 2 * time.Minute
 
-// CreateTable creates the table, on demand, with its stream and TTL, and waits until it is active. It fails if the table exists
-// and has TTL. It is meant for tests and local runs: in production the CDK stack creates the table, with backups and deletion
-// protection.
+// CreateTable creates the table, on demand, with its stream and TTL, and waits until it is active. It fails
+// if the table exists and has TTL. It is meant for tests and local runs: in production the CDK stack creates
+// the table, with backups and deletion protection.
 func (o *Outbox) CreateTable(ctx context.Context, client dynamostore.TableClient) error {
 	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName: &o.table, BillingMode: types.BillingModePayPerRequest,
@@ -30,18 +30,21 @@ func (o *Outbox) CreateTable(ctx context.Context, client dynamostore.TableClient
 			{AttributeName: aws.String(AttrAggregate), KeyType: types.KeyTypeHash},
 			{AttributeName: aws.String(AttrID), KeyType: types.KeyTypeRange},
 		},
-		StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage},
+		StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true),
+			StreamViewType: types.StreamViewTypeNewImage},
 	})
 	var exists *types.ResourceInUseException
 	if err != nil && !errors.As(err, &exists) { // it may exist because the client sent the request twice
 		return fmt.Errorf("dynamooutbox: creating table %s: %w", o.table, err)
 	}
-	if err := dynamodb.NewTableExistsWaiter(client).Wait(ctx, &dynamodb.DescribeTableInput{TableName: &o.table}, createTimeout); err != nil {
+	if err := dynamodb.NewTableExistsWaiter(client).Wait(ctx,
+		&dynamodb.DescribeTableInput{TableName: &o.table}, createTimeout); err != nil {
 		return fmt.Errorf("dynamooutbox: waiting for table %s: %w", o.table, err)
 	}
 	_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-		TableName:               &o.table,
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(AttrExpiry), Enabled: aws.Bool(true)},
+		TableName: &o.table,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(AttrExpiry),
+			Enabled: aws.Bool(true)},
 	})
 	if err != nil {
 		return fmt.Errorf("dynamooutbox: turning on TTL of table %s: %w", o.table, err)

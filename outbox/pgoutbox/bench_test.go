@@ -25,7 +25,8 @@ func BenchmarkRelay(b *testing.B) {
 			for range relays {
 				run(b, pool, o, newProducer(b, relay.Config{}), pgoutbox.RelayConfig{})
 			}
-			eventually(b, pool, 0, `SELECT count(*) FROM (SELECT FROM `+table+` WHERE published_at IS NULL LIMIT 1) AS x`)
+			eventually(b, pool, 0, `SELECT count(*) FROM (SELECT FROM `+table+
+				` WHERE published_at IS NULL LIMIT 1) AS x`)
 			b.StopTimer()
 			newReader(b, topic).ids(b, b.N)
 			rate := float64(b.N) / b.Elapsed().Seconds()
@@ -54,13 +55,15 @@ func backlog(b *testing.B, o *pgoutbox.Outbox, topic string, n int) {
 	for from := 0; from < n; from += 1000 {
 		var events []outbox.Event
 		for i := from; i < min(n, from+1000); i++ {
-			events = append(events, outbox.Event{Topic: topic, Key: fmt.Append(nil, "account-", i%1000), Value: value})
+			events = append(events, outbox.Event{Topic: topic, Key: fmt.Append(nil, "account-", i%1000),
+				Value: value})
 		}
 		publish(b, pool, o, events...)
 	}
 }
 
-// BenchmarkCommitToPublish measures the time from the commit of an event to its record in Kafka, on an idle relay.
+// BenchmarkCommitToPublish measures the time from the commit of an event to its record in Kafka, on an idle
+// relay.
 func BenchmarkCommitToPublish(b *testing.B) {
 	pool := newPool(b, postgres.URL())
 	o, _ := newOutbox(b, pool, pgoutbox.Config{})

@@ -40,7 +40,8 @@ type accounts struct {
 func newAccounts(t *testing.T, pool *pgxpool.Pool, keys int) *accounts {
 	t.Helper()
 	a := &accounts{pool: pool, table: unique("accounts"), keys: keys, seed: tally.NewSeed(t)}
-	if _, err := pool.Exec(t.Context(), `CREATE TABLE `+a.table+` AS SELECT id, 0 AS n FROM generate_series(0, `+strconv.Itoa(keys-1)+`) AS id`); err != nil {
+	if _, err := pool.Exec(t.Context(), `CREATE TABLE `+a.table+
+		` AS SELECT id, 0 AS n FROM generate_series(0, `+strconv.Itoa(keys-1)+`) AS id`); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -53,10 +54,12 @@ func (a *accounts) credit(ctx context.Context, o *pgoutbox.Outbox, topic string,
 	key, undo := random.IntN(a.keys), random.IntN(10) == 0
 	err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
 		var n int
-		if err := tx.QueryRow(ctx, `UPDATE `+a.table+` SET n = n + 1 WHERE id = $1 RETURNING n`, key).Scan(&n); err != nil {
+		if err := tx.QueryRow(ctx, `UPDATE `+a.table+` SET n = n + 1 WHERE id = $1 RETURNING n`,
+			key).Scan(&n); err != nil {
 			return err
 		}
-		if err := o.Publish(ctx, tx, outbox.Event{Topic: topic, Key: strconv.AppendInt(nil, int64(key), 10), Value: strconv.AppendInt(nil, int64(n), 10)}); err != nil {
+		if err := o.Publish(ctx, tx, outbox.Event{Topic: topic, Key: strconv.AppendInt(nil, int64(key), 10),
+			Value: strconv.AppendInt(nil, int64(n), 10)}); err != nil {
 			return err
 		}
 		if undo {
@@ -92,7 +95,8 @@ func (a *accounts) creditWhile(t *testing.T, o *pgoutbox.Outbox, topic string, l
 	group.Wait()
 }
 
-// verify reads the topic until all committed events are there and checks the order of each key's first records.
+// verify reads the topic until all committed events are there and checks the order of each key's first
+// records.
 func (a *accounts) verify(t *testing.T, topic string) {
 	t.Helper()
 	want := ask[int](t, a.pool, `SELECT sum(n) FROM `+a.table)
@@ -127,7 +131,8 @@ func (a *accounts) verify(t *testing.T, topic string) {
 	t.Logf("%d events, %d repeats", want, repeats)
 }
 
-// Relay processes are killed, and relays in this process are stopped, at random moments, while others publish.
+// Relay processes are killed, and relays in this process are stopped, at random moments, while others
+// publish.
 func TestKilledRelaysLoseNothingAndKeepOrder(t *testing.T) {
 	const kills, stops = 12, 12
 	pool := newPool(t, postgres.URL())
@@ -170,7 +175,8 @@ func TestKafkaOutagesLoseNothingAndKeepOrder(t *testing.T) {
 	topic := newTopic(t, 3)
 	a := newAccounts(t, pool, 20)
 	network := faultproxy.Start(t, kafka.Addr())
-	toNetwork := kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) { // whatever address the broker advertises
+	toNetwork := kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		// whatever address the broker advertises
 		return new(net.Dialer).DialContext(ctx, "tcp", network.Addr())
 	})
 	producer := newProducer(t, relay.Config{Options: []kgo.Opt{toNetwork}, Timeout: 700 * time.Millisecond})
@@ -220,7 +226,8 @@ func TestDatabaseCrashesLoseNothingAndKeepOrder(t *testing.T) {
 	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Batch: testbed.SmallBatch})
 	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Batch: testbed.SmallBatch})
 	for n, end := range []func() error{server.Crash, server.Stop, server.Crash} {
-		eventually(t, pool, 1, `SELECT (count(*) > $1)::int FROM `+table+` WHERE published_at IS NOT NULL`, 100+400*n)
+		eventually(t, pool, 1, `SELECT (count(*) > $1)::int FROM `+table+` WHERE published_at IS NOT NULL`,
+			100+400*n)
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
@@ -233,12 +240,13 @@ func TestDatabaseCrashesLoseNothingAndKeepOrder(t *testing.T) {
 	a.verify(t, topic)
 }
 
-// Events that only the broker can reject: a record too large for its topic, a missing topic, and a record without a key in a
-// compacted topic.
+// Events that only the broker can reject: a record too large for its topic, a missing topic, and a record
+// without a key in a compacted topic.
 func TestRejectedEventsAreParked(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
-	small, compacted, missing := newTopic(t, 1, "max.message.bytes", "5000"), newTopic(t, 1, "cleanup.policy", "compact"), unique("missing")
+	small, compacted, missing := newTopic(t, 1, "max.message.bytes", "5000"), newTopic(t, 1, "cleanup.policy",
+		"compact"), unique("missing")
 	var events []outbox.Event
 	for i := range 300 {
 		value := fmt.Append(nil, i, "-")
@@ -247,13 +255,18 @@ func TestRejectedEventsAreParked(t *testing.T) {
 		}
 		events = append(events, outbox.Event{Topic: small, Key: fmt.Append(nil, i%2), Value: value})
 	}
-	events = append(events, outbox.Event{Topic: missing, Key: []byte("0"), Value: []byte("a")}, outbox.Event{Topic: missing, Key: []byte("0"), Value: []byte("b")},
-		outbox.Event{Topic: compacted, Value: []byte("no key")}, outbox.Event{Topic: compacted, Key: []byte("k"), Value: []byte("a key")})
+	events = append(events, outbox.Event{Topic: missing, Key: []byte("0"), Value: []byte("a")},
+		outbox.Event{Topic: missing, Key: []byte("0"), Value: []byte("b")},
+		outbox.Event{Topic: compacted, Value: []byte("no key")},
+		outbox.Event{Topic: compacted, Key: []byte("k"), Value: []byte("a key")})
 	publish(t, pool, o, events...)
-	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{MaxAttempts: 2, RetryDelay: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond})
+	run(t, pool, o, newProducer(t, relay.Config{}),
+		pgoutbox.RelayConfig{MaxAttempts: 2, RetryDelay: 50 * time.Millisecond,
+			PollInterval: 20 * time.Millisecond})
 	eventually(t, pool, 0, pendingIn(table))
 	for topic, want := range map[string]int{small: 1, missing: 2, compacted: 1} {
-		if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE parked_at IS NOT NULL AND attempts = 2 AND aggregatetype = $1`, topic); n != want {
+		if n := ask[int](t, pool, `SELECT count(*) FROM `+table+
+			` WHERE parked_at IS NOT NULL AND attempts = 2 AND aggregatetype = $1`, topic); n != want {
 			t.Errorf("%d events to %s are parked, want %d", n, topic, want)
 		}
 	}
@@ -288,7 +301,8 @@ func TestRejectedEventsAreParked(t *testing.T) {
 	}
 	late := newReader(t, missing)
 	late.ids(t, 2)
-	if got := []string{string(late.all[0].Value), string(late.all[1].Value)}; !slices.Equal(got, []string{"a", "b"}) {
+	if got := []string{string(late.all[0].Value), string(late.all[1].Value)}; !slices.Equal(got,
+		[]string{"a", "b"}) {
 		t.Errorf("%v came", got)
 	}
 }

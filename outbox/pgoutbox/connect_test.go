@@ -133,8 +133,8 @@ func (c *connect) configure(tb testing.TB, pool *pgxpool.Pool, table string) {
 	c.until(tb, "its task", http.MethodGet, "/connectors/outbox/status", "", `"id":0,"state":"RUNNING"`)
 }
 
-// Kafka Connect in distributed mode sends each event with its own headers, also those from while its worker was dead. A row whose
-// headers are not a list stops it, and its status names the row.
+// Kafka Connect in distributed mode sends each event with its own headers, also those from while its worker
+// was dead. A row whose headers are not a list stops it, and its status names the row.
 func TestKafkaConnectSendsTheEventsWithTheirHeaders(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
@@ -145,12 +145,16 @@ func TestKafkaConnectSendsTheEventsWithTheirHeaders(t *testing.T) {
 	var sent []outbox.Event
 	more := func() {
 		for i, headers := range [][]outbox.Header{
-			nil, {{Key: "n", Value: []byte("1")}}, {{Key: "n", Value: []byte("1")}, {Key: "n", Value: []byte("2")}}, {{Key: "bytes", Value: []byte{0, 0xfe}}},
-			{{Key: "null"}, {Key: "empty", Value: []byte{}}}, {{Key: "idempotency-key", Value: []byte("own")}}, {{Key: "true", Value: []byte("true")}},
+			nil, {{Key: "n", Value: []byte("1")}},
+			{{Key: "n", Value: []byte("1")}, {Key: "n", Value: []byte("2")}},
+			{{Key: "bytes", Value: []byte{0, 0xfe}}},
+			{{Key: "null"}, {Key: "empty", Value: []byte{}}},
+			{{Key: "idempotency-key", Value: []byte("own")}}, {{Key: "true", Value: []byte("true")}},
 		} {
 			n := len(sent)
 			e := outbox.Event{
-				ID: fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), Topic: topics[i%2], Key: fmt.Append(nil, "account ", i%3), Value: fmt.Append(nil, n), Headers: headers,
+				ID: fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), Topic: topics[i%2],
+				Key: fmt.Append(nil, "account ", i%3), Value: fmt.Append(nil, n), Headers: headers,
 			}
 			sent = append(sent, e)
 			publish(t, pool, o, e)
@@ -172,13 +176,16 @@ func TestKafkaConnectSendsTheEventsWithTheirHeaders(t *testing.T) {
 		}
 		return headersText(append(headers, e.Headers...))
 	})
-	if _, err := pool.Exec(t.Context(), `INSERT INTO `+table+` (id, aggregatetype, headers) VALUES ('019a7c54-0000-7000-8000-00000000ffff', 't', '{"n":1}')`); err != nil {
+	if _, err := pool.Exec(t.Context(), `INSERT INTO `+table+
+		` (id, aggregatetype, headers) VALUES ('019a7c54-0000-7000-8000-00000000ffff', 't', '{"n":1}')`); err != nil {
 		t.Fatal(err)
 	}
-	c.until(t, "the end of its task", http.MethodGet, "/connectors/outbox/status", "", `event 019a7c54-0000-7000-8000-00000000ffff: the column headers: want [`)
+	c.until(t, "the end of its task", http.MethodGet, "/connectors/outbox/status", "",
+		`event 019a7c54-0000-7000-8000-00000000ffff: the column headers: want [`)
 }
 
-// BenchmarkKafkaConnect measures how fast Debezium in Kafka Connect sends a backlog, with PostgreSQL, Kafka and the worker on one host.
+// BenchmarkKafkaConnect measures how fast Debezium in Kafka Connect sends a backlog, with PostgreSQL, Kafka
+// and the worker on one host.
 func BenchmarkKafkaConnect(b *testing.B) {
 	pool := newPool(b, postgres.URL())
 	o, table := newOutbox(b, pool, pgoutbox.Config{})

@@ -34,10 +34,13 @@ func prepareDebezium(tb testing.TB, pool *pgxpool.Pool, table string) {
 	if out, err := install.CombinedOutput(); err != nil {
 		tb.Fatalf("%v: %s", err, out)
 	}
-	if _, err := pool.Exec(tb.Context(), fmt.Sprintf(`CREATE PUBLICATION %s_events FOR TABLE %s WITH (publish = 'insert')`, table, table)); err != nil {
+	if _, err := pool.Exec(tb.Context(),
+		fmt.Sprintf(`CREATE PUBLICATION %s_events FOR TABLE %s WITH (publish = 'insert')`, table,
+			table)); err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := pool.Exec(tb.Context(), `SELECT pg_create_logical_replication_slot($1, 'pgoutput')`, table); err != nil {
+	if _, err := pool.Exec(tb.Context(), `SELECT pg_create_logical_replication_slot($1, 'pgoutput')`,
+		table); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -47,8 +50,9 @@ func databaseSettings(pool *pgxpool.Pool, table string) map[string]string {
 	cfg := pool.Config().ConnConfig
 	return map[string]string{
 		"database.hostname": cfg.Host, "database.port": fmt.Sprint(cfg.Port), "database.user": cfg.User,
-		"database.password": cfg.Password, "database.dbname": cfg.Database, "table.include.list": "public." + table,
-		"topic.prefix": table, "slot.name": table, "publication.name": table + "_events",
+		"database.password": cfg.Password, "database.dbname": cfg.Database,
+		"table.include.list": "public." + table,
+		"topic.prefix":       table, "slot.name": table, "publication.name": table + "_events",
 	}
 }
 
@@ -57,7 +61,8 @@ func newDebezium(t *testing.T, pool *pgxpool.Pool, table string) *debezium {
 	prepareDebezium(t, pool, table)
 	offsets := filepath.Join(t.TempDir(), "offsets")
 	d := &debezium{offsets: offsets, args: []string{
-		"run", kafka.Addr(), "offset.storage=org.apache.kafka.connect.storage.FileOffsetBackingStore", "offset.flush.interval.ms=200",
+		"run", kafka.Addr(), "offset.storage=org.apache.kafka.connect.storage.FileOffsetBackingStore",
+		"offset.flush.interval.ms=200",
 		"offset.storage.file.filename=" + offsets,
 	}}
 	for name, value := range databaseSettings(pool, table) {
@@ -90,8 +95,8 @@ func (d *debezium) kill() {
 	}
 }
 
-// Debezium's outbox event router reads the table as it is: events from before its start, during its run, and while it was dead,
-// also if the rows are only in the log.
+// Debezium's outbox event router reads the table as it is: events from before its start, during its run, and
+// while it was dead, also if the rows are only in the log.
 func TestDebeziumSendsTheTableUnchanged(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
@@ -107,7 +112,8 @@ func TestDebeziumSendsTheTableUnchanged(t *testing.T) {
 		for i := range 20 {
 			n := len(sent)
 			e := outbox.Event{
-				ID: fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), Topic: topics[i%2], Key: fmt.Append(nil, "account ", i%5), Value: fmt.Appendf(nil, `{"n":%d}`, n),
+				ID: fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), Topic: topics[i%2],
+				Key: fmt.Append(nil, "account ", i%5), Value: fmt.Appendf(nil, `{"n":%d}`, n),
 				Headers: []outbox.Header{{Key: "n", Value: fmt.Append(nil, n)}},
 			}
 			switch i {
@@ -159,7 +165,8 @@ func headersText(headers []outbox.Header) string {
 	return strings.Join(text, " ")
 }
 
-// verify checks that each event arrived unchanged, and those of a key in order. headers returns the headers that it must have.
+// verify checks that each event arrived unchanged, and those of a key in order. headers returns the headers
+// that it must have.
 func verify(t *testing.T, r *reader, sent []outbox.Event, headers func(e outbox.Event) string) {
 	t.Helper()
 	got := make(map[string]int) // the first record of each event
@@ -174,7 +181,9 @@ func verify(t *testing.T, r *reader, sent []outbox.Event, headers func(e outbox.
 			continue
 		}
 		record := r.all[i]
-		if record.Topic != e.Topic || !bytes.Equal(record.Key, e.Key) || !bytes.Equal(record.Value, e.Value) || (record.Key == nil) != (e.Key == nil) || (record.Value == nil) != (e.Value == nil) {
+		if record.Topic != e.Topic || !bytes.Equal(record.Key, e.Key) ||
+			!bytes.Equal(record.Value, e.Value) || (record.Key == nil) != (e.Key == nil) ||
+			(record.Value == nil) != (e.Value == nil) {
 			t.Fatalf("%+v came as %+v", e, record)
 		}
 		var all []outbox.Header

@@ -32,7 +32,8 @@ func ExampleOutbox_NewContext() {
 				if err != nil {
 					return nil, err
 				}
-				if _, err := tx.Exec(ctx, `UPDATE accounts SET balance = balance + $2 WHERE id = $1`, "alice", 10); err != nil {
+				if _, err := tx.Exec(ctx, `UPDATE accounts SET balance = balance + $2 WHERE id = $1`, "alice",
+					10); err != nil {
 					return nil, err
 				}
 				e := outbox.Event{Topic: "accounts", Key: []byte("alice"), Value: []byte(`{"credited":10}`)}
@@ -66,7 +67,8 @@ func ExampleRelay() {
 	}
 	r, err := pgoutbox.NewRelay(box, pool, producer, pgoutbox.RelayConfig{
 		Stats: func(s pgoutbox.Stats) {
-			slog.Info("outbox", "published", s.Published, "pending", s.Pending, "age", s.OldestAge, "parked", s.TotalParked)
+			slog.Info("outbox", "published", s.Published, "pending", s.Pending, "age", s.OldestAge, "parked",
+				s.TotalParked)
 		},
 	})
 	if err != nil {

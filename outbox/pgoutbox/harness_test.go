@@ -74,7 +74,8 @@ func newOutbox(tb testing.TB, pool *pgxpool.Pool, cfg pgoutbox.Config) (o *pgout
 // publish publishes events in a separate transaction.
 func publish(tb testing.TB, pool *pgxpool.Pool, o *pgoutbox.Outbox, events ...outbox.Event) {
 	tb.Helper()
-	err := pgx.BeginFunc(tb.Context(), pool, func(tx pgx.Tx) error { return o.Publish(tb.Context(), tx, events...) })
+	err := pgx.BeginFunc(tb.Context(), pool,
+		func(tx pgx.Tx) error { return o.Publish(tb.Context(), tx, events...) })
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func newProducer(tb testing.TB, cfg relay.Config) *relay.Producer {
 var quiet = slog.New(slog.DiscardHandler)
 
 // run runs a relay until stop is called or the test ends.
-func run(tb testing.TB, pool *pgxpool.Pool, o *pgoutbox.Outbox, sender pgoutbox.Sender, cfg pgoutbox.RelayConfig) (stop func()) {
+func run(tb testing.TB, pool *pgxpool.Pool, o *pgoutbox.Outbox, sender pgoutbox.Sender,
+	cfg pgoutbox.RelayConfig) (stop func()) {
 	tb.Helper()
 	if cfg.Logger == nil {
 		cfg.Logger = quiet
@@ -165,7 +167,8 @@ type reader struct {
 
 func newReader(tb testing.TB, topics ...string) *reader {
 	tb.Helper()
-	return &reader{client: newClient(tb, kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	return &reader{client: newClient(tb, kgo.ConsumeTopics(topics...),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.MetadataMinAge(100*time.Millisecond))}
 }
 

@@ -30,15 +30,16 @@ const migrationLock = 0x6f7574626f78
 
 func schema() *pgmigrate.Schema {
 	return &pgmigrate.Schema{
-		Files: migrationFiles, Lock: migrationLock, Command: "pgoutbox.Migrate (idemsk relay --migrate)", Rename: "name the right table",
+		Files: migrationFiles, Lock: migrationLock, Command: "pgoutbox.Migrate (idemsk relay --migrate)",
+		Rename:  "name the right table",
 		Also:    func(t pgmigrate.Table) []string { return []string{"{{wake}}", t.SQL("_wake")} },
 		NoTable: ErrNoTable, Older: ErrTableOlder, Newer: ErrTableNewer,
 	}
 }
 
-// Migrate creates a table, or updates an older one, and returns the names of the applied migrations. All are applied in one
-// transaction. Any number of processes may call it concurrently. Nothing else in this package changes a schema. Default name:
-// DefaultTable.
+// Migrate creates a table, or updates an older one, and returns the names of the applied migrations. All are
+// applied in one transaction. Any number of processes may call it concurrently. Nothing else in this package
+// changes a schema. Default name: DefaultTable.
 //
 // The role needs CREATE on the schema, and must own an existing table.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []string, err error) {

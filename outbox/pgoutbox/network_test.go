@@ -40,7 +40,8 @@ func stopsSoon(t *testing.T, stop func()) {
 
 // A relay's connections become silent at some moment. The relay continues over new ones.
 func TestRelayContinuesOverNewConnections(t *testing.T) {
-	cfg := pgoutbox.RelayConfig{Workers: 2, PollInterval: 20 * time.Millisecond, RoundTripTimeout: shortLimit, IdleLimit: shortLimit}
+	cfg := pgoutbox.RelayConfig{Workers: 2, PollInterval: 20 * time.Millisecond, RoundTripTimeout: shortLimit,
+		IdleLimit: shortLimit}
 	for name, polls := range map[string]bool{"it listens": false, "it polls": true} {
 		for when, atSend := range map[string]bool{"while it waits": false, "while Kafka is asked": true} {
 			t.Run(name+", "+when, func(t *testing.T) {
@@ -56,7 +57,8 @@ func TestRelayContinuesOverNewConnections(t *testing.T) {
 				cfg.NoListen = polls
 				stop := run(t, pool, o, kafka, cfg)
 				for i := range 3 {
-					publish(t, direct, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte{byte('0' + i)}})
+					publish(t, direct, o,
+						outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte{byte('0' + i)}})
 					begun := time.Now()
 					eventually(t, direct, 0, pendingIn(table))
 					if took := time.Since(begun); took > soon {
@@ -91,7 +93,8 @@ func TestRelayStopsWhilePostgreSQLIsSilent(t *testing.T) {
 				}
 				return false
 			}}
-			stop := run(t, pool, o, kafka, pgoutbox.RelayConfig{PollInterval: 20 * time.Millisecond, RoundTripTimeout: shortLimit})
+			stop := run(t, pool, o, kafka,
+				pgoutbox.RelayConfig{PollInterval: 20 * time.Millisecond, RoundTripTimeout: shortLimit})
 			publish(t, direct, o, outbox.Event{Topic: "t", Key: []byte("k")})
 			if !atSend {
 				eventually(t, direct, 0, pendingIn(table))

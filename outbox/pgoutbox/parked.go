@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ParkedEvent is an event that Kafka rejected MaxAttempts times. It stays in the table until an operator requeues or deletes
-// it. Value and headers are left out, because they may be personal data.
+// ParkedEvent is an event that Kafka rejected MaxAttempts times. It stays in the table until an operator
+// requeues or deletes it. Value and headers are left out, because they may be personal data.
 type ParkedEvent struct {
 	ID, Topic string
 	Key       []byte // nil if the event has none
@@ -18,12 +18,14 @@ type ParkedEvent struct {
 	Failure   string    // the last error
 }
 
-// ListParked yields at most limit parked events, 0 for all, ordered by the time of parking. After an error it stops. db is in
-// use during the iteration: a connection or a transaction can't run other statements meanwhile, a pool can.
+// ListParked yields at most limit parked events, 0 for all, ordered by the time of parking. After an error it
+// stops. db is in use during the iteration: a connection or a transaction can't run other statements
+// meanwhile, a pool can.
 func (o *Outbox) ListParked(ctx context.Context, db Querier, limit int) iter.Seq2[ParkedEvent, error] {
 	return func(yield func(ParkedEvent, error) bool) {
 		wrong := func(err error) error {
-			return fmt.Errorf("pgoutbox: listing the parked events of table %s: %w%s", o.table, err, hint(err))
+			return fmt.Errorf("pgoutbox: listing the parked events of table %s: %w%s", o.table, err,
+				hint(err))
 		}
 		rows, err := db.Query(ctx, o.sql.parked, limit)
 		if err != nil {
@@ -33,7 +35,8 @@ func (o *Outbox) ListParked(ctx context.Context, db Querier, limit int) iter.Seq
 		defer rows.Close()
 		for rows.Next() {
 			var e ParkedEvent
-			if err := rows.Scan(&e.ID, &e.Topic, &e.Key, &e.CreatedAt, &e.At, &e.Attempts, &e.Failure); err != nil {
+			if err := rows.Scan(&e.ID, &e.Topic, &e.Key, &e.CreatedAt, &e.At, &e.Attempts,
+				&e.Failure); err != nil {
 				yield(ParkedEvent{}, wrong(err))
 				return
 			}

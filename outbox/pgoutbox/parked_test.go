@@ -29,7 +29,8 @@ func TestListParkedYieldsOldestFirst(t *testing.T) {
 	id := func(n int) string { return fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n) }
 	keys := [][]byte{nil, []byte("k"), {0, 0xff}, {}, nil, nil}
 	for n, key := range keys {
-		publish(t, pool, o, outbox.Event{ID: id(n), Topic: "credited", Key: key, Value: []byte("confidential")})
+		publish(t, pool, o, outbox.Event{ID: id(n), Topic: "credited", Key: key,
+			Value: []byte("confidential")})
 	}
 	if found := list(0); found != nil {
 		t.Errorf("%+v before anything was parked", found)
@@ -40,17 +41,21 @@ func TestListParkedYieldsOldestFirst(t *testing.T) {
 		WHERE id <= $1`, id(3)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET attempts = 1, failure = 'too odd', retry_at = now() WHERE id = $1`, id(4)); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE `+table+
+		` SET attempts = 1, failure = 'too odd', retry_at = now() WHERE id = $1`, id(4)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET published_at = now(), parked_at = now() WHERE id = $1`, id(5)); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE `+table+
+		` SET published_at = now(), parked_at = now() WHERE id = $1`, id(5)); err != nil {
 		t.Fatal(err)
 	}
 	var want []pgoutbox.ParkedEvent
 	for n := 3; n >= 0; n-- {
 		at := time.Date(2026, 1, 2, 0, 0, -n, 0, time.UTC)
 		want = append(want, pgoutbox.ParkedEvent{
-			ID: id(n), Topic: "credited", Key: keys[n], CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), At: at, Attempts: 8, Failure: "too odd",
+			ID: id(n), Topic: "credited", Key: keys[n],
+			CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), At: at, Attempts: 8,
+			Failure: "too odd",
 		})
 	}
 	for limit, want := range map[int][]pgoutbox.ParkedEvent{0: want, 1: want[:1], 3: want[:3], 100: want} {

@@ -23,7 +23,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// newPartitioned creates a database with a partitioned outbox, which has the events that were published before.
+// newPartitioned creates a database with a partitioned outbox, which has the events that were published
+// before.
 func newPartitioned(t *testing.T, before ...outbox.Event) (*pgxpool.Pool, *pgoutbox.Outbox) {
 	t.Helper()
 	name := unique("partitioned")
@@ -49,8 +50,8 @@ func newPartitioned(t *testing.T, before ...outbox.Event) (*pgxpool.Pool, *pgout
 	return pool, o
 }
 
-// partitions runs outbox_partitions with partitions of a second that need not be kept, and returns what it did. With ahead -1 it makes
-// none.
+// partitions runs outbox_partitions with partitions of a second that need not be kept, and returns what it
+// did. With ahead -1 it makes none.
 func partitions(t *testing.T, pool *pgxpool.Pool, ahead int, archive bool) []string {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), `SELECT outbox_partitions($1, '0', $2, '1 second')`, ahead, archive)
@@ -65,7 +66,8 @@ func partitions(t *testing.T, pool *pgxpool.Pool, ahead int, archive bool) []str
 }
 
 // partitionsUntil runs outbox_partitions until enough returns true.
-func partitionsUntil(t *testing.T, pool *pgxpool.Pool, ahead int, what string, enough func(lines []string) bool) {
+func partitionsUntil(t *testing.T, pool *pgxpool.Pool, ahead int, what string,
+	enough func(lines []string) bool) {
 	t.Helper()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
@@ -80,7 +82,8 @@ func partitionsUntil(t *testing.T, pool *pgxpool.Pool, ahead int, what string, e
 	}
 }
 
-// publishInto publishes an event into the oldest partition, whatever the time, and returns the partition's name.
+// publishInto publishes an event into the oldest partition, whatever the time, and returns the partition's
+// name.
 func publishInto(t *testing.T, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, topic, value string) (partition string) {
@@ -95,15 +98,16 @@ func publishInto(t *testing.T, db interface {
 	return partition
 }
 
-// Partitions are made and dropped while transactions publish and relays send: no event is lost or out of order. A partition with a
-// parked event stays until the event was requeued and sent.
+// Partitions are made and dropped while transactions publish and relays send: no event is lost or out of
+// order. A partition with a parked event stays until the event was requeued and sent.
 func TestDroppedPartitionsLoseNothingAndKeepOrder(t *testing.T) {
 	topic, early, missing := newTopic(t, 3), newTopic(t, 1), unique("missing")
 	pool, o := newPartitioned(t, outbox.Event{Topic: early, Key: []byte("before"), Value: []byte("1")})
 	partitions(t, pool, 2, false)
 	holder := publishInto(t, pool, missing, "1")
 	for range 2 {
-		run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Batch: testbed.SmallBatch, MaxAttempts: 1, Retention: 24 * time.Hour})
+		run(t, pool, o, newProducer(t, relay.Config{}),
+			pgoutbox.RelayConfig{Batch: testbed.SmallBatch, MaxAttempts: 1, Retention: 24 * time.Hour})
 	}
 	eventually(t, pool, 1, `SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL`)
 	a := newAccounts(t, pool, 50)
@@ -129,7 +133,8 @@ func TestDroppedPartitionsLoseNothingAndKeepOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	newReader(t, missing).ids(t, 1)
-	partitionsUntil(t, pool, 2, "the partition of the requeued event", func([]string) bool { return !ask[bool](t, pool, `SELECT to_regclass($1) IS NOT NULL`, holder) })
+	partitionsUntil(t, pool, 2, "the partition of the requeued event",
+		func([]string) bool { return !ask[bool](t, pool, `SELECT to_regclass($1) IS NOT NULL`, holder) })
 }
 
 // A transaction that was open when the partition's time was over keeps it, and so does its event.
@@ -165,7 +170,8 @@ func commitWhileItWaits(t *testing.T, pool *pgxpool.Pool, tx pgx.Tx) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		for !over.Load() {
-			if _, err := pool.Exec(t.Context(), `SELECT outbox_partitions(-1, '0', false, '1 second')`); err != nil {
+			if _, err := pool.Exec(t.Context(),
+				`SELECT outbox_partitions(-1, '0', false, '1 second')`); err != nil {
 				t.Error(err)
 				return
 			}
@@ -186,7 +192,8 @@ func TestIDThatRecursInAnotherPartition(t *testing.T) {
 		rejects   bool
 		left      int // rows
 	}{
-		"marked": {retention: time.Hour, left: 2}, "deleted": {retention: -1, left: 1}, "pruned": {retention: time.Millisecond, left: 1},
+		"marked": {retention: time.Hour, left: 2}, "deleted": {retention: -1, left: 1},
+		"pruned": {retention: time.Millisecond, left: 1},
 		"parked": {rejects: true, left: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,18 +206,21 @@ func TestIDThatRecursInAnotherPartition(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := sender{reject: func(outbox.Event) bool { return tc.rejects }}
-			run(t, pool, o, &s, pgoutbox.RelayConfig{Retention: tc.retention, StatsInterval: 10 * time.Millisecond, MaxAttempts: 1})
+			run(t, pool, o, &s, pgoutbox.RelayConfig{Retention: tc.retention,
+				StatsInterval: 10 * time.Millisecond, MaxAttempts: 1})
 			eventually(t, pool, 0, pendingIn("outbox"))
 			eventually(t, pool, tc.left, `SELECT count(*) FROM outbox`)
 			const untouched = `parked_at IS NOT NULL AND published_at IS NULL AND attempts = 0`
-			if n := ask[int](t, pool, `SELECT count(*) FROM outbox WHERE aggregatetype = 'missing' AND `+untouched); n != 1 {
+			if n := ask[int](t, pool, `SELECT count(*) FROM outbox WHERE aggregatetype = 'missing' AND `+
+				untouched); n != 1 {
 				t.Errorf("%d parked events are as they were; want 1", n)
 			}
 		})
 	}
 }
 
-// Events for the log only are deleted when they are written. An unsent event of the same ID in another partition stays.
+// Events for the log only are deleted when they are written. An unsent event of the same ID in another
+// partition stays.
 func TestEventForTheLogOnlyDeletesNoOther(t *testing.T) {
 	pool, _ := newPartitioned(t)
 	partitions(t, pool, 2, false)

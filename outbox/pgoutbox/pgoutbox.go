@@ -1,17 +1,19 @@
-// Package pgoutbox is an outbox in a PostgreSQL table. A handler writes events as rows in the transaction of its effect. A
-// relay sends the committed rows to Kafka.
+// Package pgoutbox is an outbox in a PostgreSQL table. A handler writes events as rows in the transaction of
+// its effect. A relay sends the committed rows to Kafka.
 //
-// An [Outbox] writes in any pgx.Tx ([Outbox.Publish]), such as the one that a handler gets by pgstore.TxFrom. With the context of
-// [Outbox.NewContext], outbox.Publish writes there.
+// An [Outbox] writes in any pgx.Tx ([Outbox.Publish]), such as the one that a handler gets by pgstore.TxFrom.
+// With the context of [Outbox.NewContext], outbox.Publish writes there.
 //
-// [Migrate] creates the table; nothing else in the package changes a schema. A [Relay] sends its events, and any number of
-// relays may run. Debezium can send them too: its outbox event router accepts the columns as they are. See docs/outbox.md.
+// [Migrate] creates the table; nothing else in the package changes a schema. A [Relay] sends its events, and
+// any number of relays may run. Debezium can send them too: its outbox event router accepts the columns as
+// they are. See docs/outbox.md.
 //
 // # Order
 //
-// Events of one topic and key are sent in the order of the column seq, which is the order of the calls of Publish. If two
-// transactions publish for the same key, call Publish after a write that makes one transaction wait for the other, such as the
-// UPDATE of the account's row. The order of seq is then also the order of the commits.
+// Events of one topic and key are sent in the order of the column seq, which is the order of the calls of
+// Publish. If two transactions publish for the same key, call Publish after a write that makes one
+// transaction wait for the other, such as the UPDATE of the account's row. The order of seq is then also the
+// order of the commits.
 package pgoutbox
 
 import (
@@ -35,13 +37,14 @@ var ErrInvalidConfig = errors.New("pgoutbox: invalid configuration")
 
 // Config configures an Outbox. The zero value of a field means its default.
 type Config struct {
-	// Table is the table's name, or its schema and name with a dot between. A name has up to 48 letters, digits, '_' and '-'
-	// and is case-sensitive. Default: DefaultTable.
+	// Table is the table's name, or its schema and name with a dot between. A name has up to 48 letters,
+	// digits, '_' and '-' and is case-sensitive. Default: DefaultTable.
 	Table string
-	// MaxSize is the maximum size of an event in bytes, as counted by Event.Size. Default: outbox.DefaultMaxSize.
+	// MaxSize is the maximum size of an event in bytes, as counted by Event.Size. Default:
+	// outbox.DefaultMaxSize.
 	MaxSize int
-	// LogOnly deletes the rows in the transaction that writes them. They remain only in the write-ahead log, for Debezium, and
-	// need no pruning. A Relay does not see them.
+	// LogOnly deletes the rows in the transaction that writes them. They remain only in the write-ahead log,
+	// for Debezium, and need no pruning. A Relay does not see them.
 	LogOnly bool
 }
 
@@ -57,7 +60,8 @@ type Outbox struct {
 func New(cfg Config) (*Outbox, error) {
 	t, err := pgmigrate.ParseTable(cmp.Or(cfg.Table, DefaultTable))
 	if cfg.MaxSize < 0 {
-		err = errors.Join(err, fmt.Errorf("MaxSize is %d: want 0, for %d, or more", cfg.MaxSize, outbox.DefaultMaxSize))
+		err = errors.Join(err, fmt.Errorf("MaxSize is %d: want 0, for %d, or more", cfg.MaxSize,
+			outbox.DefaultMaxSize))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
@@ -74,9 +78,9 @@ func Publish(ctx context.Context, tx pgx.Tx, events ...outbox.Event) error {
 	return o.Publish(ctx, tx, events...)
 }
 
-// Publish writes events in tx with one round trip. They are published, in this order, if tx commits. If events are invalid, it
-// writes nothing, returns outbox.ErrInvalidEvent (wrapped) and names each of them. After any other error tx can't commit,
-// unless it rolls back to a savepoint.
+// Publish writes events in tx with one round trip. They are published, in this order, if tx commits. If
+// events are invalid, it writes nothing, returns outbox.ErrInvalidEvent (wrapped) and names each of them.
+// After any other error tx can't commit, unless it rolls back to a savepoint.
 func (o *Outbox) Publish(ctx context.Context, tx pgx.Tx, events ...outbox.Event) error {
 	prepared, err := outbox.Prepare(ctx, events, o.maxSize)
 	if err != nil || len(prepared) == 0 {

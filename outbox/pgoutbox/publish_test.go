@@ -35,9 +35,11 @@ func TestEventsCommitWithTheTransaction(t *testing.T) {
 	if n := ask[int](t, pool, `SELECT count(*) FROM `+table); n != 0 {
 		t.Errorf("%d rows of a transaction that was rolled back", n)
 	}
-	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("1")}, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("2")})
+	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("1")},
+		outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("2")})
 	publish(t, pool, o)
-	got := ask[string](t, pool, `SELECT string_agg(convert_from(payload, 'UTF8'), ',' ORDER BY seq) FROM `+table)
+	got := ask[string](t, pool, `SELECT string_agg(convert_from(payload, 'UTF8'), ',' ORDER BY seq) FROM `+
+		table)
 	if got != "1,2" {
 		t.Errorf("the rows are %s, want 1,2", got)
 	}
@@ -83,7 +85,8 @@ func TestEventsOfAHandlerCommitWithItsKey(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return []byte("ok"), errors.Join(outbox.Publish(o.NewContext(ctx, tx), outbox.Event{Topic: "t"}), failure)
+			return []byte("ok"), errors.Join(outbox.Publish(o.NewContext(ctx, tx), outbox.Event{Topic: "t"}),
+				failure)
 		})}
 	}
 	if out := engine.Do(t.Context(), task()); !errors.Is(out.Err, failure) {
@@ -118,13 +121,16 @@ func TestInvalidEventsAreErrors(t *testing.T) {
 		is    error
 		says  string
 	}{
-		"no topic":          {o, outbox.Event{}, outbox.ErrInvalidEvent, "no topic"},
-		"too large":         {o, outbox.Event{Topic: "t", Value: make([]byte, 1000)}, outbox.ErrInvalidEvent, "the maximum is 1000"},
-		"an ID used before": {o, outbox.Event{ID: strings.ToUpper(id), Topic: "t"}, nil, "was published before"},
-		"no table":          {missing, outbox.Event{Topic: "t"}, nil, "run pgoutbox.Migrate"},
+		"no topic": {o, outbox.Event{}, outbox.ErrInvalidEvent, "no topic"},
+		"too large": {o, outbox.Event{Topic: "t", Value: make([]byte, 1000)}, outbox.ErrInvalidEvent,
+			"the maximum is 1000"},
+		"an ID used before": {o, outbox.Event{ID: strings.ToUpper(id), Topic: "t"}, nil,
+			"was published before"},
+		"no table": {missing, outbox.Event{Topic: "t"}, nil, "run pgoutbox.Migrate"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return c.o.Publish(t.Context(), tx, c.event) })
+			err := pgx.BeginFunc(t.Context(), pool,
+				func(tx pgx.Tx) error { return c.o.Publish(t.Context(), tx, c.event) })
 			if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want one that says %q", err, c.says)
 			}
@@ -141,7 +147,8 @@ func TestRolesInDocsAreSufficient(t *testing.T) {
 	schema := unique("Schema")
 	table := schema + ".Out-box"
 	for _, sql := range []string{
-		`CREATE SCHEMA "%[1]s"`, `CREATE ROLE "writer%[1]s" LOGIN PASSWORD 'w'`, `CREATE ROLE "relay%[1]s" LOGIN PASSWORD 'r'`,
+		`CREATE SCHEMA "%[1]s"`, `CREATE ROLE "writer%[1]s" LOGIN PASSWORD 'w'`,
+		`CREATE ROLE "relay%[1]s" LOGIN PASSWORD 'r'`,
 		`GRANT USAGE ON SCHEMA "%[1]s" TO "writer%[1]s", "relay%[1]s"`,
 	} {
 		if _, err := admin.Exec(t.Context(), fmt.Sprintf(sql, schema)); err != nil {
@@ -152,7 +159,8 @@ func TestRolesInDocsAreSufficient(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{
-		`GRANT INSERT ON "%[1]s"."Out-box" TO "writer%[1]s"`, `GRANT SELECT, UPDATE, DELETE ON "%[1]s"."Out-box" TO "relay%[1]s"`,
+		`GRANT INSERT ON "%[1]s"."Out-box" TO "writer%[1]s"`,
+		`GRANT SELECT, UPDATE, DELETE ON "%[1]s"."Out-box" TO "relay%[1]s"`,
 		`GRANT SELECT ON "%[1]s"."Out-box_migrations" TO "relay%[1]s"`,
 	} {
 		if _, err := admin.Exec(t.Context(), fmt.Sprintf(sql, schema)); err != nil {
@@ -165,12 +173,14 @@ func TestRolesInDocsAreSufficient(t *testing.T) {
 	}
 	writer := newPool(t, postgres.URLOf("writer"+schema, "w", pgserver.Database))
 	reader := newPool(t, postgres.URLOf("relay"+schema, "r", pgserver.Database))
-	run(t, reader, o, &sender{}, pgoutbox.RelayConfig{Retention: time.Millisecond, StatsInterval: 10 * time.Millisecond})
+	run(t, reader, o, &sender{}, pgoutbox.RelayConfig{Retention: time.Millisecond,
+		StatsInterval: 10 * time.Millisecond})
 	for range 2 {
 		publish(t, writer, o, outbox.Event{Topic: "t"})
 		eventually(t, admin, 0, fmt.Sprintf(`SELECT count(*) FROM "%s"."Out-box"`, schema))
 	}
-	err = pgx.BeginFunc(t.Context(), reader, func(tx pgx.Tx) error { return o.Publish(t.Context(), tx, outbox.Event{Topic: "t"}) })
+	err = pgx.BeginFunc(t.Context(), reader,
+		func(tx pgx.Tx) error { return o.Publish(t.Context(), tx, outbox.Event{Topic: "t"}) })
 	if err == nil || !strings.Contains(err.Error(), "the role needs") {
 		t.Errorf("%v", err)
 	}
@@ -184,12 +194,14 @@ func TestConfigurationsAreChecked(t *testing.T) {
 	}
 	pool := newPool(t, postgres.URL())
 	o, _ := newOutbox(t, pool, pgoutbox.Config{})
-	for _, cfg := range []pgoutbox.RelayConfig{{Batch: -1}, {Workers: -1}, {MaxAttempts: -1}, {RetryDelay: -1}, {PollInterval: -1}, {Retention: -2}} {
+	for _, cfg := range []pgoutbox.RelayConfig{{Batch: -1}, {Workers: -1}, {MaxAttempts: -1},
+		{RetryDelay: -1}, {PollInterval: -1}, {Retention: -2}} {
 		if _, err := pgoutbox.NewRelay(o, pool, &sender{}, cfg); !errors.Is(err, pgoutbox.ErrInvalidConfig) {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}
-	if _, err := pgoutbox.NewRelay(o, nil, &sender{}, pgoutbox.RelayConfig{}); !errors.Is(err, pgoutbox.ErrInvalidConfig) {
+	if _, err := pgoutbox.NewRelay(o, nil, &sender{}, pgoutbox.RelayConfig{}); !errors.Is(err,
+		pgoutbox.ErrInvalidConfig) {
 		t.Error(err)
 	}
 }
@@ -221,7 +233,8 @@ func TestTableIsCreatedOnlyByMigrate(t *testing.T) {
 		t.Error(err)
 	}
 	for version, want := range map[int]error{0: pgoutbox.ErrTableOlder, 99: pgoutbox.ErrTableNewer} {
-		if _, err := pool.Exec(t.Context(), fmt.Sprintf(`UPDATE %s_migrations SET version = %d`, table, version)); err != nil {
+		if _, err := pool.Exec(t.Context(),
+			fmt.Sprintf(`UPDATE %s_migrations SET version = %d`, table, version)); err != nil {
 			t.Fatal(err)
 		}
 		if err := o.Check(t.Context(), pool); !errors.Is(err, want) {

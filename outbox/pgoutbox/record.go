@@ -19,7 +19,8 @@ const typeHeader = "event-type"
 
 // record inserts events that outbox.Prepare returned.
 func (o *Outbox) record(ctx context.Context, tx pgx.Tx, events []outbox.Event) error {
-	ids, topics, types := make([]string, len(events)), make([]string, len(events)), make([]string, len(events))
+	ids, topics, types := make([]string, len(events)), make([]string, len(events)), make([]string,
+		len(events))
 	keys, values := make([][]byte, len(events)), make([][]byte, len(events))
 	headers := make([]*string, len(events))
 	for i := range events {
@@ -32,12 +33,14 @@ func (o *Outbox) record(ctx context.Context, tx pgx.Tx, events []outbox.Event) e
 		}
 	}
 	if err := o.write(ctx, tx, ids, topics, keys, types, values, headers); err != nil {
-		return fmt.Errorf("pgoutbox: writing %d events to table %s, the first %s to topic %q: %w%s", len(events), o.table, ids[0], topics[0], err, hint(err))
+		return fmt.Errorf("pgoutbox: writing %d events to table %s, the first %s to topic %q: %w%s",
+			len(events), o.table, ids[0], topics[0], err, hint(err))
 	}
 	return nil
 }
 
-// write inserts rows and, for the log only, deletes them again: by ID and seq, because another partition may have events of the same IDs.
+// write inserts rows and, for the log only, deletes them again: by ID and seq, because another partition may
+// have events of the same IDs.
 func (o *Outbox) write(ctx context.Context, tx pgx.Tx, args ...any) error {
 	if !o.logOnly {
 		_, err := tx.Exec(ctx, o.sql.insert, args...)
@@ -49,7 +52,8 @@ func (o *Outbox) write(ctx context.Context, tx pgx.Tx, args ...any) error {
 	}
 	var written rows
 	var of row
-	if _, err := pgx.ForEachRow(found, []any{&of.ID, &of.seq}, func() error { written.add(&of); return nil }); err != nil {
+	if _, err := pgx.ForEachRow(found, []any{&of.ID, &of.seq},
+		func() error { written.add(&of); return nil }); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, o.sql.remove, written.ids, written.seqs)
@@ -68,8 +72,8 @@ func typeOf(e *outbox.Event) string {
 // text reports whether b is valid as a PostgreSQL text.
 func text(b []byte) bool { return utf8.Valid(b) && !strings.ContainsRune(string(b), 0) }
 
-// storedHeader is a header in the column headers. It has value, or base64 for a value that is not text, or neither for a nil
-// value.
+// storedHeader is a header in the column headers. It has value, or base64 for a value that is not text, or
+// neither for a nil value.
 type storedHeader struct {
 	Key    string  `json:"key"`
 	Value  *string `json:"value,omitempty"`

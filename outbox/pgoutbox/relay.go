@@ -35,7 +35,8 @@ const (
 
 // Sender sends events to Kafka; *relay.Producer implements it.
 type Sender interface {
-	// Send returns an error for each event that it did not publish. relay.ErrRejected counts as an attempt of the event.
+	// Send returns an error for each event that it did not publish. relay.ErrRejected counts as an attempt of
+	// the event.
 	Send(ctx context.Context, events []outbox.Event) []error
 	// Ping returns an error if Kafka can't be reached.
 	Ping(ctx context.Context) error
@@ -43,31 +44,34 @@ type Sender interface {
 
 // RelayConfig configures a Relay. The zero value of a field means its default.
 type RelayConfig struct {
-	// Batch is the maximum number of events that are read, sent and marked together. Batches of large events are smaller.
-	// Default: DefaultBatch.
+	// Batch is the maximum number of events that are read, sent and marked together. Batches of large events
+	// are smaller. Default: DefaultBatch.
 	Batch int
 	// Workers is the number of concurrent batches, each with its own connection. Default: DefaultWorkers.
 	Workers int
-	// MaxAttempts is the number of rejections by Kafka after which an event is parked. Default: DefaultMaxAttempts.
+	// MaxAttempts is the number of rejections by Kafka after which an event is parked. Default:
+	// DefaultMaxAttempts.
 	MaxAttempts int
-	// RetryDelay is the delay after the first rejection of an event. It applies to all events of the key, and doubles at each
-	// attempt up to MaxRetryDelay. Defaults: DefaultRetryDelay, DefaultMaxRetryDelay.
+	// RetryDelay is the delay after the first rejection of an event. It applies to all events of the key, and
+	// doubles at each attempt up to MaxRetryDelay. Defaults: DefaultRetryDelay, DefaultMaxRetryDelay.
 	RetryDelay, MaxRetryDelay time.Duration
-	// Retention is how long published rows are kept. -1 deletes them when they are published. Default: DefaultRetention.
+	// Retention is how long published rows are kept. -1 deletes them when they are published. Default:
+	// DefaultRetention.
 	Retention time.Duration
 	// PollInterval is the maximum time between two reads of an idle worker. Default: DefaultPollInterval.
 	PollInterval time.Duration
-	// RoundTripTimeout is how long PostgreSQL may be silent in a round trip. The worker then uses a new connection. Default:
-	// DefaultRoundTripTimeout.
+	// RoundTripTimeout is how long PostgreSQL may be silent in a round trip. The worker then uses a new
+	// connection. Default: DefaultRoundTripTimeout.
 	RoundTripTimeout time.Duration
-	// IdleLimit is how long the transaction of a batch may be idle before PostgreSQL ends it, at least a millisecond. It bounds
-	// how long a failed host blocks the events of its batch. It must exceed the Sender's timeout. Default: DefaultIdleLimit.
+	// IdleLimit is how long the transaction of a batch may be idle before PostgreSQL ends it, at least a
+	// millisecond. It bounds how long a failed host blocks the events of its batch. It must exceed the
+	// Sender's timeout. Default: DefaultIdleLimit.
 	IdleLimit time.Duration
-	// NoListen turns off LISTEN and session-level advisory locks, for connection poolers in transaction mode. Workers then read
-	// at each PollInterval.
+	// NoListen turns off LISTEN and session-level advisory locks, for connection poolers in transaction mode.
+	// Workers then read at each PollInterval.
 	NoListen bool
-	// Stats is called at each StatsInterval and once before Run returns, never concurrently. Default of StatsInterval:
-	// DefaultStatsInterval.
+	// Stats is called at each StatsInterval and once before Run returns, never concurrently. Default of
+	// StatsInterval: DefaultStatsInterval.
 	Stats         func(Stats)
 	StatsInterval time.Duration
 	// Logger logs rejected events and failures. Default: slog.Default().
@@ -76,13 +80,15 @@ type RelayConfig struct {
 
 // Stats are the counts of a relay since the last Stats, and the state of the table.
 type Stats struct {
-	// Published, Rejected and Parked count events of this relay since the last Stats. A rejected event is retried or parked.
+	// Published, Rejected and Parked count events of this relay since the last Stats. A rejected event is
+	// retried or parked.
 	Published, Rejected, Parked int64
-	// Failures counts the batches that failed because Kafka or the database was unavailable. LastFailure is the last error, nil
-	// if there was none.
+	// Failures counts the batches that failed because Kafka or the database was unavailable. LastFailure is
+	// the last error, nil if there was none.
 	Failures    int64
 	LastFailure error
-	// Pending is the number of rows to be published, TotalParked the number of parked rows in the table, each up to 100,000.
+	// Pending is the number of rows to be published, TotalParked the number of parked rows in the table, each
+	// up to 100,000.
 	Pending, TotalParked int64
 	// OldestAge is the age of the oldest pending row, 0 if there is none.
 	OldestAge time.Duration
@@ -90,7 +96,8 @@ type Stats struct {
 	Unknown bool
 }
 
-// Relay sends the events of a table to Kafka. Any number of relays in any number of processes may run on one table.
+// Relay sends the events of a table to Kafka. Any number of relays in any number of processes may run on one
+// table.
 type Relay struct {
 	outbox *Outbox
 	pool   *pgtrip.Pool
@@ -102,20 +109,23 @@ type Relay struct {
 	lastFailure                           error
 }
 
-// NewRelay returns a relay. The caller closes the pool and the sender. The pool's URL should set connect_timeout, because pgx
-// has no default. If cfg is invalid, it returns ErrInvalidConfig (wrapped) and names every invalid field.
+// NewRelay returns a relay. The caller closes the pool and the sender. The pool's URL should set
+// connect_timeout, because pgx has no default. If cfg is invalid, it returns ErrInvalidConfig (wrapped) and
+// names every invalid field.
 func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*Relay, error) {
 	var errs []error
 	if o == nil || pool == nil || sender == nil {
 		errs = append(errs, errors.New("the outbox, the pool or the sender is nil"))
 	}
-	for name, n := range map[string]int{"Batch": cfg.Batch, "Workers": cfg.Workers, "MaxAttempts": cfg.MaxAttempts} {
+	for name, n := range map[string]int{"Batch": cfg.Batch, "Workers": cfg.Workers,
+		"MaxAttempts": cfg.MaxAttempts} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("%s is %d: want 0, for the default, or more", name, n))
 		}
 	}
 	for name, d := range map[string]time.Duration{
-		"RetryDelay": cfg.RetryDelay, "MaxRetryDelay": cfg.MaxRetryDelay, "PollInterval": cfg.PollInterval, "StatsInterval": cfg.StatsInterval,
+		"RetryDelay": cfg.RetryDelay, "MaxRetryDelay": cfg.MaxRetryDelay, "PollInterval": cfg.PollInterval,
+		"StatsInterval":    cfg.StatsInterval,
 		"RoundTripTimeout": cfg.RoundTripTimeout, "IdleLimit": cfg.IdleLimit,
 	} {
 		if d < 0 {
@@ -123,7 +133,8 @@ func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*R
 		}
 	}
 	if cfg.Retention < -1 {
-		errs = append(errs, fmt.Errorf("the retention is %v: want 0, for the default, more, or -1 for none", cfg.Retention))
+		errs = append(errs, fmt.Errorf("the retention is %v: want 0, for the default, more, or -1 for none",
+			cfg.Retention))
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, errors.Join(errs...))
@@ -142,11 +153,12 @@ func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*R
 	return &Relay{outbox: o, pool: pgtrip.New(pool, cfg.RoundTripTimeout), sender: sender, cfg: cfg}, nil
 }
 
-// Run sends events until ctx ends. It then finishes the current batches and returns nil, at most the sender's timeout, twice
-// RoundTripTimeout and five seconds later. If the table is missing or too old, it returns ErrNoTable or ErrTableOlder (wrapped)
-// at once. It logs, counts and retries all other errors.
+// Run sends events until ctx ends. It then finishes the current batches and returns nil, at most the sender's
+// timeout, twice RoundTripTimeout and five seconds later. If the table is missing or too old, it returns
+// ErrNoTable or ErrTableOlder (wrapped) at once. It logs, counts and retries all other errors.
 func (r *Relay) Run(ctx context.Context) error {
-	err := r.pool.RoundTrip(ctx, r.cfg.RoundTripTimeout, func(w *silence.Watch, conn *pgx.Conn) error { return r.outbox.Check(w.Context(), conn) })
+	err := r.pool.RoundTrip(ctx, r.cfg.RoundTripTimeout,
+		func(w *silence.Watch, conn *pgx.Conn) error { return r.outbox.Check(w.Context(), conn) })
 	if errors.Is(err, ErrNoTable) || errors.Is(err, ErrTableOlder) {
 		return err
 	}
@@ -197,7 +209,8 @@ func (r *Relay) report(ctx context.Context) {
 		return
 	}
 	s := Stats{
-		Published: r.published.Swap(0), Rejected: r.rejected.Swap(0), Parked: r.parked.Swap(0), Failures: r.failures.Swap(0),
+		Published: r.published.Swap(0), Rejected: r.rejected.Swap(0), Parked: r.parked.Swap(0),
+		Failures:    r.failures.Swap(0),
 		LastFailure: r.failure(nil),
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
@@ -228,8 +241,8 @@ const (
 	askLimit    = 5 * time.Second // of statistics queries
 )
 
-// Prune deletes up to limit rows that were published longer than retention ago, the oldest first, and returns their number. A
-// Relay calls it regularly.
+// Prune deletes up to limit rows that were published longer than retention ago, the oldest first, and returns
+// their number. A Relay calls it regularly.
 func (o *Outbox) Prune(ctx context.Context, db Querier, retention time.Duration, limit int) (int, error) {
 	tag, err := db.Exec(ctx, o.sql.prune, retention.Seconds(), limit)
 	if err != nil {
@@ -238,12 +251,14 @@ func (o *Outbox) Prune(ctx context.Context, db Querier, retention time.Duration,
 	return int(tag.RowsAffected()), nil
 }
 
-// Requeue makes the parked events with these IDs pending again and returns their number. They may be sent after later events of their keys. If an ID
-// recurs in another partition of the table, its parked events are requeued in all partitions: they have one ID for consumers too.
+// Requeue makes the parked events with these IDs pending again and returns their number. They may be sent
+// after later events of their keys. If an ID recurs in another partition of the table, its parked events are
+// requeued in all partitions: they have one ID for consumers too.
 func (o *Outbox) Requeue(ctx context.Context, db Querier, ids ...string) (int, error) {
 	tag, err := db.Exec(ctx, o.sql.requeue, ids)
 	if err != nil {
-		return 0, fmt.Errorf("pgoutbox: requeueing %d events of table %s: %w%s", len(ids), o.table, err, hint(err))
+		return 0, fmt.Errorf("pgoutbox: requeueing %d events of table %s: %w%s", len(ids), o.table, err,
+			hint(err))
 	}
 	return int(tag.RowsAffected()), nil
 }

@@ -98,12 +98,17 @@ func TestEventsArriveUnchanged(t *testing.T) {
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	topic := newTopic(t, 1)
 	events := []outbox.Event{
-		{Topic: topic, Key: []byte("k"), Value: []byte(`{"a":1}`), Headers: []outbox.Header{{Key: "trace", Value: []byte("é")}, {Key: "trace", Value: []byte{0, 0xff}}}},
-		{Topic: topic, Key: []byte{0, 0xff}, Value: []byte{0xfe, 0}, Headers: []outbox.Header{{Key: "none"}, {Key: "empty", Value: []byte{}}}},
+		{Topic: topic, Key: []byte("k"), Value: []byte(`{"a":1}`),
+			Headers: []outbox.Header{{Key: "trace", Value: []byte("é")},
+				{Key: "trace", Value: []byte{0, 0xff}}}},
+		{Topic: topic, Key: []byte{0, 0xff}, Value: []byte{0xfe, 0},
+			Headers: []outbox.Header{{Key: "none"}, {Key: "empty", Value: []byte{}}}},
 		{Topic: topic, Key: []byte("k")},
 		{Topic: topic, Key: []byte("k"), Value: []byte{}},
-		{ID: "019a7c54-0000-7000-8000-00000000abcd", Topic: topic, Value: []byte("no key"), Headers: []outbox.Header{{Key: "event-type", Value: []byte("credited")}}},
-		{Topic: topic, Value: []byte("a key of its own"), Headers: []outbox.Header{{Key: outbox.KeyHeader, Value: []byte("order-7")}}},
+		{ID: "019a7c54-0000-7000-8000-00000000abcd", Topic: topic, Value: []byte("no key"),
+			Headers: []outbox.Header{{Key: "event-type", Value: []byte("credited")}}},
+		{Topic: topic, Value: []byte("a key of its own"),
+			Headers: []outbox.Header{{Key: outbox.KeyHeader, Value: []byte("order-7")}}},
 	}
 	for _, e := range events { // one by one, so that events without a key are in order too
 		publish(t, pool, o, e)
@@ -113,7 +118,8 @@ func TestEventsArriveUnchanged(t *testing.T) {
 	r.ids(t, len(events))
 	for _, e := range events {
 		i := slices.IndexFunc(r.all, func(got *kgo.Record) bool {
-			return bytes.Equal(got.Key, e.Key) && bytes.Equal(got.Value, e.Value) && (got.Value == nil) == (e.Value == nil) && (got.Key == nil) == (e.Key == nil)
+			return bytes.Equal(got.Key, e.Key) && bytes.Equal(got.Value, e.Value) &&
+				(got.Value == nil) == (e.Value == nil) && (got.Key == nil) == (e.Key == nil)
 		})
 		if i < 0 {
 			t.Errorf("no record of %+v", e)
@@ -128,16 +134,19 @@ func TestEventsArriveUnchanged(t *testing.T) {
 			continue
 		}
 		for n, h := range want {
-			if h.Key != got[n].Key || !bytes.Equal(h.Value, got[n].Value) || (h.Value == nil) != (got[n].Value == nil) {
+			if h.Key != got[n].Key || !bytes.Equal(h.Value, got[n].Value) ||
+				(h.Value == nil) != (got[n].Value == nil) {
 				t.Errorf("header %+v came as %+v", h, got[n])
 			}
 		}
 	}
 	stop()
-	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE published_at IS NOT NULL`); n != len(events) {
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+
+		` WHERE published_at IS NOT NULL`); n != len(events) {
 		t.Errorf("%d are marked as published, want %d", n, len(events))
 	}
-	if got := ask[string](t, pool, `SELECT type FROM `+table+` WHERE aggregateid IS NULL`); got != "credited" {
+	if got := ask[string](t, pool, `SELECT type FROM `+table+
+		` WHERE aggregateid IS NULL`); got != "credited" {
 		t.Errorf("the type is %q", got)
 	}
 }
@@ -168,11 +177,13 @@ func TestRejectedEventIsParked(t *testing.T) {
 	stats := make(chan pgoutbox.Stats, 1)
 	said := new(lockedBuffer)
 	for _, v := range []string{"1", "bad", "3"} {
-		publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte(v)}, outbox.Event{Topic: "t", Key: []byte("other"), Value: []byte(v + "!")})
+		publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte(v)},
+			outbox.Event{Topic: "t", Key: []byte("other"), Value: []byte(v + "!")})
 	}
 	stop := run(t, pool, o, kafka, pgoutbox.RelayConfig{
 		MaxAttempts: 3, RetryDelay: 200 * time.Millisecond, PollInterval: 20 * time.Millisecond,
-		Stats: func(s pgoutbox.Stats) { stats <- s }, StatsInterval: time.Hour, Logger: slog.New(slog.NewTextHandler(said, nil)),
+		Stats: func(s pgoutbox.Stats) { stats <- s }, StatsInterval: time.Hour,
+		Logger: slog.New(slog.NewTextHandler(said, nil)),
 	})
 	eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE attempts = 1`)
 	eventually(t, pool, 2, pendingIn(table)) // the rejected event and the one behind it
@@ -186,7 +197,8 @@ func TestRejectedEventIsParked(t *testing.T) {
 	if got := kafka.values("other"); !slices.Equal(got, []string{"1!", "bad!", "3!"}) {
 		t.Errorf("of another key %v have gone", got)
 	}
-	if got := ask[string](t, pool, `SELECT attempts || failure FROM `+table+` WHERE parked_at IS NOT NULL`); got != "3"+errTooOdd.Error() {
+	if got := ask[string](t, pool, `SELECT attempts || failure FROM `+table+
+		` WHERE parked_at IS NOT NULL`); got != "3"+errTooOdd.Error() {
 		t.Errorf("it is remembered as %q", got)
 	}
 	id := ask[string](t, pool, `SELECT id::text FROM `+table+` WHERE parked_at IS NOT NULL`)
@@ -199,17 +211,20 @@ func TestRejectedEventIsParked(t *testing.T) {
 		t.Errorf("tried again, %v of its key have gone", got)
 	}
 	go stop()
-	if s := <-stats; s.Published != 6 || s.Rejected != 3 || s.Parked != 1 || s.Pending != 0 || s.TotalParked != 0 || s.Failures != 0 || s.Unknown {
+	if s := <-stats; s.Published != 6 || s.Rejected != 3 || s.Parked != 1 || s.Pending != 0 ||
+		s.TotalParked != 0 || s.Failures != 0 || s.Unknown {
 		t.Errorf("%+v", s)
 	}
 	stop()
 	// The log has a line for each attempt. Only the last line says that the event is parked.
-	lines := regexp.MustCompile(`level=(\w+) msg="([^"]*)" table=\w+ event=`+id+` attempts=(\d) error=.*`).FindAllStringSubmatch(said.String(), -1)
+	lines := regexp.MustCompile(`level=(\w+) msg="([^"]*)" table=\w+ event=`+id+
+		` attempts=(\d) error=.*`).FindAllStringSubmatch(said.String(), -1)
 	var got []string
 	for _, l := range lines {
 		got = append(got, l[1]+" "+l[2]+" "+l[3])
 	}
-	const again, parked = "WARN Kafka rejects an event of the outbox: it is retried ", "ERROR Kafka rejects an event of the outbox: it is parked "
+	const again, parked = "WARN Kafka rejects an event of the outbox: it is retried ",
+		"ERROR Kafka rejects an event of the outbox: it is parked "
 	if want := []string{again + "1", again + "2", parked + "3"}; !slices.Equal(got, want) {
 		t.Errorf("the log says %q, want %q", got, want)
 	}
@@ -220,8 +235,10 @@ func TestParkedEventDelaysNothing(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
-	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("bad")}, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("2")})
-	run(t, pool, o, kafka, pgoutbox.RelayConfig{MaxAttempts: 1, RetryDelay: time.Hour, PollInterval: 20 * time.Millisecond})
+	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("bad")},
+		outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("2")})
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{MaxAttempts: 1, RetryDelay: time.Hour,
+		PollInterval: 20 * time.Millisecond})
 	eventually(t, pool, 0, pendingIn(table))
 	if got := kafka.values("k"); !slices.Equal(got, []string{"2"}) {
 		t.Errorf("%v of its key have gone", got)
@@ -241,24 +258,29 @@ func TestRejectedEventWithALongQueueDelaysNoOtherKey(t *testing.T) {
 		events = append(events, outbox.Event{Topic: "t", Key: fmt.Append(nil, i)})
 	}
 	publish(t, pool, o, events...)
-	run(t, pool, o, kafka, pgoutbox.RelayConfig{Batch: 10, RetryDelay: time.Hour, PollInterval: 20 * time.Millisecond})
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{Batch: 10, RetryDelay: time.Hour,
+		PollInterval: 20 * time.Millisecond})
 	eventually(t, pool, 501, pendingIn(table))
 	publish(t, pool, o, outbox.Event{Topic: "another", Key: []byte("k"), Value: []byte("of another topic")})
-	eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE aggregatetype = 'another' AND published_at IS NOT NULL`)
+	eventually(t, pool, 1, `SELECT count(*) FROM `+table+
+		` WHERE aggregatetype = 'another' AND published_at IS NOT NULL`)
 	eventually(t, pool, 501, pendingIn(table))
 }
 
-// An event that commits after a later one of its key, which Kafka has rejected, does not wait for that one's next attempt.
+// An event that commits after a later one of its key, which Kafka has rejected, does not wait for that one's
+// next attempt.
 func TestEventThatCommitsLateWaitsForNoLaterOne(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if err := o.Publish(t.Context(), tx, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("late")}); err != nil {
+		if err := o.Publish(t.Context(), tx,
+			outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("late")}); err != nil {
 			return err
 		}
 		publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("bad")})
-		run(t, pool, o, kafka, pgoutbox.RelayConfig{RetryDelay: time.Hour, PollInterval: 20 * time.Millisecond})
+		run(t, pool, o, kafka, pgoutbox.RelayConfig{RetryDelay: time.Hour,
+			PollInterval: 20 * time.Millisecond})
 		eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE attempts = 1`)
 		return nil
 	})
@@ -275,20 +297,24 @@ func TestInvalidRowIsParked(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	kafka := &sender{}
-	for _, row := range [][3]string{{"k", "1", `null`}, {"k", "2", `[{"key":"a","base64":"?"}]`}, {"k", "3", `[{"key":"a","value":"b"}]`}, {"l", "1", `{"a":1}`}} {
-		_, err := pool.Exec(t.Context(), `INSERT INTO `+table+` (id, aggregatetype, aggregateid, payload, headers) VALUES (gen_random_uuid(), 't', $1, $2, $3::jsonb)`,
+	for _, row := range [][3]string{{"k", "1", `null`}, {"k", "2", `[{"key":"a","base64":"?"}]`},
+		{"k", "3", `[{"key":"a","value":"b"}]`}, {"l", "1", `{"a":1}`}} {
+		_, err := pool.Exec(t.Context(),
+			`INSERT INTO `+table+` (id, aggregatetype, aggregateid, payload, headers) VALUES (gen_random_uuid(), 't', $1, $2, $3::jsonb)`,
 			[]byte(row[0]), []byte(row[1]), row[2])
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	run(t, pool, o, kafka, pgoutbox.RelayConfig{MaxAttempts: 2, RetryDelay: 200 * time.Millisecond, PollInterval: 20 * time.Millisecond})
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{MaxAttempts: 2, RetryDelay: 200 * time.Millisecond,
+		PollInterval: 20 * time.Millisecond})
 	eventually(t, pool, 2, `SELECT count(*) FROM `+table+` WHERE attempts = 1`)
 	if got := kafka.values("k"); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("while it is tried, %v of its key have gone", got)
 	}
 	eventually(t, pool, 0, pendingIn(table))
-	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE parked_at IS NOT NULL AND failure LIKE '%headers%'`); n != 2 {
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+
+		` WHERE parked_at IS NOT NULL AND failure LIKE '%headers%'`); n != 2 {
 		t.Errorf("%d are parked, want 2", n)
 	}
 	if got := kafka.values("k"); !slices.Equal(got, []string{"1", "3"}) {
@@ -296,7 +322,8 @@ func TestInvalidRowIsParked(t *testing.T) {
 	}
 }
 
-// A row without key that is not an event holds back none with an empty key: one transaction rejects it and publishes the other.
+// A row without key that is not an event holds back none with an empty key: one transaction rejects it and
+// publishes the other.
 func TestInvalidRowWithoutKeyDelaysNone(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
@@ -319,7 +346,8 @@ func TestRelayRetriesWhenKafkaIsUnavailable(t *testing.T) {
 	kafka := &sender{down: true}
 	stats := make(chan pgoutbox.Stats, 1000)
 	publish(t, pool, o, outbox.Event{Topic: "t"})
-	if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET created_at = now() - interval '1 day', published_at = now()`); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE `+table+
+		` SET created_at = now() - interval '1 day', published_at = now()`); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, pool, o, outbox.Event{Topic: "t"}, outbox.Event{Topic: "t"})
@@ -359,7 +387,8 @@ func TestPublishedRowsArePruned(t *testing.T) {
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	publish(t, pool, o, outbox.Event{Topic: "t"}, outbox.Event{Topic: "bad"})
 	run(t, pool, o, &sender{reject: func(e outbox.Event) bool { return e.Topic == "bad" }},
-		pgoutbox.RelayConfig{Retention: time.Millisecond, StatsInterval: 10 * time.Millisecond, MaxAttempts: 1})
+		pgoutbox.RelayConfig{Retention: time.Millisecond, StatsInterval: 10 * time.Millisecond,
+			MaxAttempts: 1})
 	eventually(t, pool, 1, `SELECT count(*) FROM `+table)
 	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE parked_at IS NOT NULL`); n != 1 {
 		t.Error("the parked event was deleted")
@@ -384,7 +413,8 @@ func TestNotificationIsSentOnlyToWaitingRelays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	if _, err := conn.Exec(t.Context(), fmt.Sprintf(`LISTEN outbox_%d`, ask[int](t, pool, `SELECT $1::text::regclass::oid::int`, table))); err != nil {
+	if _, err := conn.Exec(t.Context(), fmt.Sprintf(`LISTEN outbox_%d`,
+		ask[int](t, pool, `SELECT $1::text::regclass::oid::int`, table))); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, pool, o, outbox.Event{Topic: "t"})
@@ -429,7 +459,8 @@ func TestTwoRelaysNeverHoldTheSameKey(t *testing.T) {
 	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("a"), Value: []byte("1")})
 	run(t, pool, o, slow, pgoutbox.RelayConfig{Workers: 1})
 	eventually(t, pool, 1, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND classid = $1::text::regclass::oid`, table)
-	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("a"), Value: []byte("2")}, outbox.Event{Topic: "t", Key: []byte("b"), Value: []byte("1")})
+	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("a"), Value: []byte("2")},
+		outbox.Event{Topic: "t", Key: []byte("b"), Value: []byte("1")})
 	stop := run(t, pool, o, quick, pgoutbox.RelayConfig{Workers: 1, PollInterval: 10 * time.Millisecond})
 	eventually(t, pool, 2, pendingIn(table))
 	if got := quick.values("a"); got != nil {

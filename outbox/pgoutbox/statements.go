@@ -6,8 +6,8 @@ import (
 	"github.com/idemsk/idemsk/internal/pg/pgmigrate"
 )
 
-// statements are the SQL statements for one table. The comments list the arguments. An ID alone is not a row: in a partitioned table an ID may
-// recur in another partition. IDs are there for the index.
+// statements are the SQL statements for one table. The comments list the arguments. An ID alone is not a row:
+// in a partitioned table an ID may recur in another partition. IDs are there for the index.
 type statements struct {
 	insert  string // ids, topics, keys, types, values, headers
 	oid     string
@@ -29,15 +29,15 @@ const returning = ` RETURNING id::text, seq`
 // pending is the condition of unpublished events.
 const pending = `published_at IS NULL AND parked_at IS NULL`
 
-// ready is the condition of events that may be sent now, with the alias o: no retry delay applies to the event or to an earlier
-// event of its topic and key.
+// ready is the condition of events that may be sent now, with the alias o: no retry delay applies to the
+// event or to an earlier event of its topic and key.
 const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS NULL OR o.retry_at <= clock_timestamp())
 	AND NOT EXISTS (SELECT FROM {{table}} b WHERE b.aggregateid = o.aggregateid AND b.aggregatetype = o.aggregatetype AND b.seq < o.seq
 		AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_at > clock_timestamp())`
 
-// take locks and returns events at the heads of shards. It skips rows that another session has locked, for example an operator
-// who deletes them. For each topic and key of which a pending row was skipped before a returned one, it returns a row without
-// id.
+// take locks and returns events at the heads of shards. It skips rows that another session has locked, for
+// example an operator who deletes them. For each topic and key of which a pending row was skipped before a
+// returned one, it returns a row without id.
 const take = `WITH taken AS MATERIALIZED (
 		SELECT o.* FROM unnest($1::integer[]) AS s (shard), LATERAL (
 			SELECT shard, id, aggregatetype, aggregateid, payload, headers, seq FROM {{table}} o
@@ -56,7 +56,8 @@ const besides = `AND (o.aggregateid IS NULL OR (o.aggregatetype, o.aggregateid) 
 
 func newStatements(t pgmigrate.Table) statements {
 	fill := func(sql string) string {
-		return strings.NewReplacer("{{ready}}", strings.ReplaceAll(ready, "{{table}}", t.SQL("")), "{{pending}}", pending, "{{table}}", t.SQL("")).Replace(sql)
+		return strings.NewReplacer("{{ready}}", strings.ReplaceAll(ready, "{{table}}", t.SQL("")),
+			"{{pending}}", pending, "{{table}}", t.SQL("")).Replace(sql)
 	}
 	return statements{
 		insert: fill(`INSERT INTO {{table}} (id, aggregatetype, aggregateid, type, payload, headers)
@@ -65,8 +66,8 @@ func newStatements(t pgmigrate.Table) statements {
 				AS e (id, topic, key, type, value, headers, n) ORDER BY n`),
 		oid: `SELECT to_regclass($1)::oid`,
 
-		// There are 64 shards; see the first migration. Their locks are tried one by one, the shard with the oldest event
-		// first, up to the limit.
+		// There are 64 shards; see the first migration. Their locks are tried one by one, the shard with the
+		// oldest event first, up to the limit.
 		busy: fill(`WITH waiting AS MATERIALIZED (
 				SELECT shard::integer, first FROM generate_series(0, 63) AS shard, LATERAL (
 					SELECT seq AS first FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{ready}} ORDER BY seq LIMIT 1) AS o

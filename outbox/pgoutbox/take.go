@@ -8,15 +8,15 @@ import (
 	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
-// maxLooks is the maximum number of reads of shards whose heads are full of blocked keys. With the default batch size it covers
-// a thousand such keys in a shard; with more of them, the keys behind wait too.
+// maxLooks is the maximum number of reads of shards whose heads are full of blocked keys. With the default
+// batch size it covers a thousand such keys in a shard; with more of them, the keys behind wait too.
 const maxLooks = 16
 
 // aggregate identifies events that are kept in order.
 type aggregate struct{ topic, key string }
 
-// take returns the events at the heads of some shards, in order, and locks them until tx ends. Rows that can't be decoded are
-// rejected, and the events behind them wait.
+// take returns the events at the heads of some shards, in order, and locks them until tx ends. Rows that
+// can't be decoded are rejected, and the events behind them wait.
 func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]row, error) {
 	tried := []int32{} // not nil, which is NULL
 	for {
@@ -40,20 +40,25 @@ func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]row, erro
 	}
 }
 
-// head reads the heads of shards. If another session has locked an event, the later events of its key must wait. head then
-// reads again without these keys, so that they do not fill the batch.
-func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outcome) (events []row, err error) {
+// head reads the heads of shards. If another session has locked an event, the later events of its key must
+// wait. head then reads again without these keys, so that they do not fill the batch.
+func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outcome) (events []row,
+	err error) {
 	var topics []string
 	var keys [][]byte
 	limit := max(1, w.cfg.Batch/len(shards))
 	for n := 1; ; n++ {
-		// This statement must be separate from busy, so that it sees the commits made before the locks were released.
+		// This statement must be separate from busy, so that it sees the commits made before the locks were
+		// released.
 		sql, args := w.outbox.sql.take, []any{shards, limit}
 		if n > 1 {
 			sql, args = w.outbox.sql.beside, append(args, topics, keys)
 		}
 		b := batch{held: make(map[aggregate]bool), behind: make(map[aggregate]bool)}
-		if err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error { return b.read(watch, tx, sql, args...) }); err != nil {
+		if err := w.ask(ctx, func(watch *silence.Watch,
+			_ *pgx.Conn) error {
+			return b.read(watch, tx, sql, args...)
+		}); err != nil {
 			return nil, err
 		}
 		if len(b.behind) == 0 || n == maxLooks {

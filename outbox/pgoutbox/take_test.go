@@ -23,12 +23,16 @@ func TestLockedEventDelaysOnlyItsKey(t *testing.T) {
 		end  string
 		then []string // the events of key k after its first
 	}{
-		"it is deleted":           {`DELETE FROM %s ` + own, "COMMIT", []string{"3", "4", "5"}},
-		"it is not deleted":       {`DELETE FROM %s ` + own, "ROLLBACK", []string{"2", "3", "4", "5"}},
-		"it is parked":            {`UPDATE %s SET parked_at = now() ` + own, "COMMIT", []string{"3", "4", "5"}},
-		"it is changed":           {`UPDATE %s SET payload = '2!' ` + own, "COMMIT", []string{"2!", "3", "4", "5"}},
-		"it was only looked at":   {`SELECT FROM %s ` + own + ` FOR SHARE`, "COMMIT", []string{"2", "3", "4", "5"}},
-		"it is delayed by a tick": {`UPDATE %s SET retry_at = now() + interval '1s' ` + own, "COMMIT", []string{"2", "3", "4", "5"}},
+		"it is deleted":     {`DELETE FROM %s ` + own, "COMMIT", []string{"3", "4", "5"}},
+		"it is not deleted": {`DELETE FROM %s ` + own, "ROLLBACK", []string{"2", "3", "4", "5"}},
+		"it is parked": {`UPDATE %s SET parked_at = now() ` + own, "COMMIT",
+			[]string{"3", "4", "5"}},
+		"it is changed": {`UPDATE %s SET payload = '2!' ` + own, "COMMIT",
+			[]string{"2!", "3", "4", "5"}},
+		"it was only looked at": {`SELECT FROM %s ` + own + ` FOR SHARE`, "COMMIT",
+			[]string{"2", "3", "4", "5"}},
+		"it is delayed by a tick": {`UPDATE %s SET retry_at = now() + interval '1s' ` + own, "COMMIT",
+			[]string{"2", "3", "4", "5"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool := newPool(t, postgres.URL())
@@ -77,7 +81,8 @@ func TestLockedEventsWithLongQueuesDelayNoOtherKey(t *testing.T) {
 	var events []outbox.Event
 	for key := range held + free {
 		for i := range each {
-			events = append(events, outbox.Event{Topic: "t", Key: fmt.Append(nil, key), Value: fmt.Append(nil, i)})
+			events = append(events, outbox.Event{Topic: "t", Key: fmt.Append(nil, key),
+				Value: fmt.Append(nil, i)})
 		}
 	}
 	publish(t, pool, o, events...)

@@ -64,7 +64,8 @@ type worker struct {
 	class int32 // of the table's advisory locks
 }
 
-// connected sends events until ctx ends or an error occurs. Its connection leaves the pool, because it listens and holds locks.
+// connected sends events until ctx ends or an error occurs. Its connection leaves the pool, because it
+// listens and holds locks.
 func (r *Relay) connected(ctx context.Context) (worked bool, err error) {
 	pooled, err := r.pool.Acquire(ctx)
 	if err != nil {
@@ -155,11 +156,13 @@ func (w *worker) notified(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// round locks shards that no other worker holds, and sends and marks the events at their heads. It returns the number of events
-// published or rejected, and relay.ErrUnavailable if others failed. The transaction is idle while events are sent to Kafka.
-// PostgreSQL ends it after IdleLimit; otherwise a failed host would hold its shards until TCP detects the failure.
+// round locks shards that no other worker holds, and sends and marks the events at their heads. It returns
+// the number of events published or rejected, and relay.ErrUnavailable if others failed. The transaction is
+// idle while events are sent to Kafka. PostgreSQL ends it after IdleLimit; otherwise a failed host would hold
+// its shards until TCP detects the failure.
 func (w *worker) round(ctx context.Context) (n int, err error) {
-	begin := fmt.Sprintf(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d`, w.cfg.IdleLimit.Milliseconds())
+	begin := fmt.Sprintf(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d`,
+		w.cfg.IdleLimit.Milliseconds())
 	var tx pgx.Tx
 	err = w.ask(ctx, func(watch *silence.Watch, conn *pgx.Conn) (err error) {
 		tx, err = conn.BeginTx(watch.Context(), pgx.TxOptions{BeginQuery: begin})
@@ -170,7 +173,10 @@ func (w *worker) round(ctx context.Context) (n int, err error) {
 	}
 	settling := context.WithoutCancel(ctx)
 	defer func() { // nothing to roll back after a commit
-		_ = w.ask(settling, func(watch *silence.Watch, _ *pgx.Conn) error { return tx.Rollback(watch.Context()) })
+		_ = w.ask(settling, func(watch *silence.Watch,
+			_ *pgx.Conn) error {
+			return tx.Rollback(watch.Context())
+		})
 	}()
 	var out outcome
 	taken, err := w.take(ctx, tx, &out)
@@ -202,8 +208,8 @@ type rows struct {
 
 func (r *rows) add(of *row) { r.ids, r.seqs = append(r.ids, of.ID), append(r.seqs, of.seq) }
 
-// outcome is the result of a batch: the published and rejected events, and the reasons of the rejections. Other events are
-// unchanged.
+// outcome is the result of a batch: the published and rejected events, and the reasons of the rejections.
+// Other events are unchanged.
 type outcome struct {
 	published, rejected rows
 	failures            []string
@@ -255,10 +261,16 @@ func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 				return err
 			})
 	}
-	if err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error { return tx.SendBatch(watch.Context(), &batch).Close() }); err != nil {
+	if err := w.ask(ctx, func(watch *silence.Watch,
+		_ *pgx.Conn) error {
+		return tx.SendBatch(watch.Context(), &batch).Close()
+	}); err != nil {
 		return err
 	}
-	if err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error { return tx.Commit(watch.Context()) }); err != nil {
+	if err := w.ask(ctx, func(watch *silence.Watch,
+		_ *pgx.Conn) error {
+		return tx.Commit(watch.Context())
+	}); err != nil {
 		return err
 	}
 	w.published.Add(int64(len(out.published.ids)))
@@ -269,7 +281,8 @@ func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 			level, what = slog.LevelError, "it is parked"
 			w.parked.Add(1)
 		}
-		w.cfg.Logger.Log(ctx, level, "Kafka rejects an event of the outbox: "+what, "event", r.ID, "attempts", r.Attempts, "error", r.Failure)
+		w.cfg.Logger.Log(ctx, level, "Kafka rejects an event of the outbox: "+what, "event", r.ID, "attempts",
+			r.Attempts, "error", r.Failure)
 	}
 	return nil
 }

@@ -2,17 +2,18 @@
 //
 // # Guarantees
 //
-// If Send returns no error for an event, all in-sync replicas of its topic have it. An event is sent only after the previous
-// event of its topic and key was published, or in the same wave with it. So a relay that retries unconfirmed events in order
-// keeps the order of each key: duplicates may come late, but the first record of each event comes after the first record of the
-// previous event. This also holds for several relays, and for one that was wrongly considered dead, if each starts at an event
-// before which all events are published.
+// If Send returns no error for an event, all in-sync replicas of its topic have it. An event is sent only
+// after the previous event of its topic and key was published, or in the same wave with it. So a relay that
+// retries unconfirmed events in order keeps the order of each key: duplicates may come late, but the first
+// record of each event comes after the first record of the previous event. This also holds for several
+// relays, and for one that was wrongly considered dead, if each starts at an event before which all events
+// are published.
 //
 // # Implementation
 //
-// Events are sent in waves, one at a time. The events of a wave for one topic fit into one record batch; an event that is too
-// large for this is sent without others of its topic. So an event never makes an event of another key fail, and no later event
-// overtakes one that the broker refuses.
+// Events are sent in waves, one at a time. The events of a wave for one topic fit into one record batch; an
+// event that is too large for this is sent without others of its topic. So an event never makes an event of
+// another key fail, and no later event overtakes one that the broker refuses.
 package relay
 
 import (
@@ -33,12 +34,14 @@ const DefaultTimeout = 10 * time.Second
 
 // The reasons why an event was not published, for errors.Is.
 var (
-	// ErrRejected means that Kafka rejects the event: it is too large, or its topic does not exist or does not allow writes. A
-	// retry fails too, unless the topic is changed.
+	// ErrRejected means that Kafka rejects the event: it is too large, or its topic does not exist or does
+	// not allow writes. A retry fails too, unless the topic is changed.
 	ErrRejected = errors.New("relay: Kafka rejects the event")
-	// ErrHeldBack means that the event was not sent because a previous event of its topic and key was not published.
+	// ErrHeldBack means that the event was not sent because a previous event of its topic and key was not
+	// published.
 	ErrHeldBack = errors.New("relay: the event was held back: a previous event of the same topic and key was not published")
-	// ErrUnavailable means that Kafka could not be reached or did not answer in time. The event may have been published.
+	// ErrUnavailable means that Kafka could not be reached or did not answer in time. The event may have been
+	// published.
 	ErrUnavailable = errors.New("relay: Kafka did not confirm the event")
 )
 
@@ -47,11 +50,13 @@ var ErrInvalidConfig = errors.New("relay: invalid configuration")
 
 // Config configures a Producer.
 type Config struct {
-	// Options are options of the Kafka client: kgo.SeedBrokers and, if necessary, TLS, SASL or kgo.RecordPartitioner. The
-	// producer is always idempotent and waits for all in-sync replicas; options can't change this.
+	// Options are options of the Kafka client: kgo.SeedBrokers and, if necessary, TLS, SASL or
+	// kgo.RecordPartitioner. The producer is always idempotent and waits for all in-sync replicas; options
+	// can't change this.
 	Options []kgo.Opt
-	// Timeout is the maximum duration of a wave and of a metadata request. Unconfirmed events then fail with ErrUnavailable.
-	// The client is closed, which takes up to a second, and the next events use new connections. Default: DefaultTimeout.
+	// Timeout is the maximum duration of a wave and of a metadata request. Unconfirmed events then fail with
+	// ErrUnavailable. The client is closed, which takes up to a second, and the next events use new
+	// connections. Default: DefaultTimeout.
 	Timeout time.Duration
 }
 
@@ -64,7 +69,8 @@ const (
 	metadataMinAge = 250 * time.Millisecond
 )
 
-// Producer sends events to Kafka. It is safe for concurrent use: concurrent calls of Send alternate wave by wave.
+// Producer sends events to Kafka. It is safe for concurrent use: concurrent calls of Send alternate wave by
+// wave.
 type Producer struct {
 	options []kgo.Opt
 	timeout time.Duration
@@ -78,19 +84,22 @@ type Producer struct {
 // New returns a producer. It does not connect; see Ping. The caller must close the producer.
 func New(cfg Config) (*Producer, error) {
 	if cfg.Timeout < 0 {
-		return nil, fmt.Errorf("%w: Timeout is %v: want 0, for %v, or more", ErrInvalidConfig, cfg.Timeout, DefaultTimeout)
+		return nil, fmt.Errorf("%w: Timeout is %v: want 0, for %v, or more", ErrInvalidConfig, cfg.Timeout,
+			DefaultTimeout)
 	}
 	p := &Producer{timeout: cmp.Or(cfg.Timeout, DefaultTimeout), limits: make(map[string]int)}
 	p.options = append(p.options, kgo.MetadataMinAge(metadataMinAge))
 	p.options = append(p.options, cfg.Options...)
-	p.options = append(p.options, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ManualFlushing(), kgo.ProducerBatchMaxBytes(maxBatchBytes),
+	p.options = append(p.options, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ManualFlushing(),
+		kgo.ProducerBatchMaxBytes(maxBatchBytes),
 		kgo.MaxBufferedRecords(maxBuffered), kgo.UnknownTopicRetries(1))
 	client, err := p.open() // does not connect
 	if err != nil {
 		return nil, err
 	}
 	if off, _ := client.OptValue(kgo.DisableIdempotentWrite).(bool); off {
-		err = fmt.Errorf("%w: kgo.DisableIdempotentWrite: events could be lost or reordered", ErrInvalidConfig)
+		err = fmt.Errorf("%w: kgo.DisableIdempotentWrite: events could be lost or reordered",
+			ErrInvalidConfig)
 	}
 	if id, _ := client.OptValue(kgo.TransactionalID).(string); id != "" {
 		err = fmt.Errorf("%w: kgo.TransactionalID: the producer does not use transactions", ErrInvalidConfig)
@@ -150,8 +159,8 @@ func (p *Producer) drop() {
 	}
 }
 
-// dropLate closes the client after a request that was not answered in time, because the client would reuse the failed
-// connection.
+// dropLate closes the client after a request that was not answered in time, because the client would reuse
+// the failed connection.
 func (p *Producer) dropLate(ctx context.Context) {
 	if ctx.Err() != nil {
 		p.drop()

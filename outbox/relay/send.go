@@ -10,13 +10,14 @@ import (
 	"github.com/idemsk/idemsk/outbox"
 )
 
-// waveBytes is the maximum size in bytes of a wave with several events. It is less than the default max.message.bytes of a
-// broker.
+// waveBytes is the maximum size in bytes of a wave with several events. It is less than the default
+// max.message.bytes of a broker.
 const waveBytes = 1_000_000
 
-// Send publishes events. It returns nil for each published event and ErrRejected, ErrHeldBack or ErrUnavailable (wrapped) for
-// the others. Events of one topic and key must be in order and are sent in order: if one is not published, the following ones
-// are held back. Events without a key are independent of each other.
+// Send publishes events. It returns nil for each published event and ErrRejected, ErrHeldBack or
+// ErrUnavailable (wrapped) for the others. Events of one topic and key must be in order and are sent in
+// order: if one is not published, the following ones are held back. Events without a key are independent of
+// each other.
 //
 // When ctx ends, Send finishes the current wave, within Config.Timeout, and sends no other.
 func (p *Producer) Send(ctx context.Context, events []outbox.Event) []error {
@@ -73,9 +74,10 @@ func (s *sending) unblocked(events []int) []int {
 	return free
 }
 
-// wave returns the number of the first events that are sent together, at least one. The events for one topic fit into one
-// record batch. An event that does not fit alone is sent without others of its topic. So the broker refuses only one event for
-// its size, and no later event overtakes it: a client with several batches in flight would not stop at the refused one.
+// wave returns the number of the first events that are sent together, at least one. The events for one topic
+// fit into one record batch. An event that does not fit alone is sent without others of its topic. So the
+// broker refuses only one event for its size, and no later event overtakes it: a client with several batches
+// in flight would not stop at the refused one.
 func (s *sending) wave(events []int) int {
 	total, of := 0, make(map[string]int)
 	for n, i := range events {
@@ -95,8 +97,9 @@ type partition struct {
 	number int32
 }
 
-// send sends events as one wave. If the broker refuses a batch because of its contents, send halves the batch until the event
-// at fault is alone. A batch of several events is refused only if the topic's limit was unknown or has been lowered.
+// send sends events as one wave. If the broker refuses a batch because of its contents, send halves the batch
+// until the event at fault is alone. A batch of several events is refused only if the topic's limit was
+// unknown or has been lowered.
 func (s *sending) send(ctx context.Context, events []int) {
 	events = s.unblocked(events)
 	if s.stopped != nil {
@@ -132,7 +135,8 @@ func (s *sending) send(ctx context.Context, events []int) {
 	for at, batch := range refused {
 		if len(batch) == 1 {
 			i := batch[0]
-			s.fail(i, fmt.Errorf("%w: topic %q, about %d bytes: %w", ErrRejected, at.topic, s.events[i].Size(), why[at]))
+			s.fail(i, fmt.Errorf("%w: topic %q, about %d bytes: %w", ErrRejected, at.topic,
+				s.events[i].Size(), why[at]))
 			continue
 		}
 		former = append(former, batch[:len(batch)/2]...)
@@ -156,8 +160,8 @@ type produced struct {
 	err       error
 }
 
-// produce sends records together and waits for all results. If the client does not know a result in time, produce closes the
-// client, because an idempotent client can't discard a sent record.
+// produce sends records together and waits for all results. If the client does not know a result in time,
+// produce closes the client, because an idempotent client can't discard a sent record.
 func (p *Producer) produce(ctx context.Context, records []*kgo.Record) []produced {
 	results := make([]produced, len(records))
 	client, err := p.open()

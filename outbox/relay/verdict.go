@@ -23,8 +23,10 @@ const (
 
 // The errors about a record batch and about a topic.
 var (
-	batchErrors = [...]error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.UnsupportedForMessageFormat}
-	topicErrors = [...]error{kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed}
+	batchErrors = [...]error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord,
+		kerr.InvalidTimestamp, kerr.UnsupportedForMessageFormat}
+	topicErrors = [...]error{kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidTopicException,
+		kerr.TopicAuthorizationFailed}
 )
 
 func (r *produced) judge() verdict {
@@ -40,8 +42,8 @@ func (r *produced) judge() verdict {
 	return unknown
 }
 
-// rejectUnknown fails the events of topics that can't be written to and returns the others. Without this check, an event of a
-// missing topic would delay its wave until the client gives up the topic.
+// rejectUnknown fails the events of topics that can't be written to and returns the others. Without this
+// check, an event of a missing topic would delay its wave until the client gives up the topic.
 func (s *sending) rejectUnknown(ctx context.Context, events []int) []int {
 	refused, err := s.p.look(ctx, s.newTopics(events))
 	if err != nil {
@@ -75,8 +77,8 @@ func (s *sending) newTopics(events []int) []string {
 	return topics
 }
 
-// look returns the topics that can't be written to, with the reasons, and stores the maximum batch size of the others. It does
-// not create topics.
+// look returns the topics that can't be written to, with the reasons, and stores the maximum batch size of
+// the others. It does not create topics.
 func (p *Producer) look(ctx context.Context, topics []string) (refused map[string]error, err error) {
 	client, err := p.open()
 	if err != nil || len(topics) == 0 {
@@ -91,13 +93,15 @@ func (p *Producer) look(ctx context.Context, topics []string) (refused map[strin
 		t.Topic = &topic
 		req.Topics = append(req.Topics, t)
 		c := kmsg.NewDescribeConfigsRequestResource()
-		c.ResourceType, c.ResourceName, c.ConfigNames = kmsg.ConfigResourceTypeTopic, topic, []string{maxMessageBytes}
+		c.ResourceType, c.ResourceName, c.ConfigNames = kmsg.ConfigResourceTypeTopic, topic,
+			[]string{maxMessageBytes}
 		configs.Resources = append(configs.Resources, c)
 	}
 	resp, err := req.RequestWith(ctx, client)
 	if err != nil {
 		p.dropLate(ctx)
-		return nil, fmt.Errorf("%w: requesting the metadata of %d topics: %w", ErrUnavailable, len(topics), err)
+		return nil, fmt.Errorf("%w: requesting the metadata of %d topics: %w", ErrUnavailable, len(topics),
+			err)
 	}
 	refused = make(map[string]error)
 	for _, t := range resp.Topics {
@@ -109,7 +113,8 @@ func (p *Producer) look(ctx context.Context, topics []string) (refused map[strin
 	found, err := configs.RequestWith(ctx, client)
 	if err != nil {
 		p.dropLate(ctx)
-		return nil, fmt.Errorf("%w: requesting the %s of %d topics: %w", ErrUnavailable, maxMessageBytes, len(topics), err)
+		return nil, fmt.Errorf("%w: requesting the %s of %d topics: %w", ErrUnavailable, maxMessageBytes,
+			len(topics), err)
 	}
 	for i := range found.Resources {
 		if topic := found.Resources[i].ResourceName; refused[topic] == nil {
@@ -122,8 +127,8 @@ func (p *Producer) look(ctx context.Context, topics []string) (refused map[strin
 // maxMessageBytes is the topic setting for the maximum size of a record batch.
 const maxMessageBytes = "max.message.bytes"
 
-// limit returns the maximum size in bytes of a topic's record batches, or Kafka's default if it is unknown, for example without
-// permission.
+// limit returns the maximum size in bytes of a topic's record batches, or Kafka's default if it is unknown,
+// for example without permission.
 func limit(topic *kmsg.DescribeConfigsResponseResource) int {
 	for _, c := range topic.Configs {
 		if c.Name == maxMessageBytes && c.Value != nil {

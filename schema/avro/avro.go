@@ -10,12 +10,13 @@ import (
 	"github.com/idemsk/idemsk/schema"
 )
 
-// Format is the schema.Format of Avro. Values are decoded into structs with tags such as `avro:"name"`, maps, or any. Fields that a struct
-// lacks are skipped.
+// Format is the schema.Format of Avro. Values are decoded into structs with tags such as `avro:"name"`, maps,
+// or any. Fields that a struct lacks are skipped.
 type Format struct{ reader *avro.Schema }
 
-// Reader returns a Format with the schema that the program expects. Data that was written with another version is resolved to it: fields
-// are matched by name and alias, missing ones get their defaults. The zero Format gives the program what was written.
+// Reader returns a Format with the schema that the program expects. Data that was written with another
+// version is resolved to it: fields are matched by name and alias, missing ones get their defaults. The zero
+// Format gives the program what was written.
 func Reader(text string) (Format, error) {
 	reader, err := avro.Parse(text)
 	if err != nil {
@@ -89,7 +90,8 @@ func (t avroType) ToJSON(data []byte) ([]byte, error) {
 
 var errUnfit = errors.New("it does not fit the schema, or the Go type of the handler")
 
-// unquoted returns an error of the library without what it quotes of a value: only the field and its types. Nil stays nil.
+// unquoted returns an error of the library without what it quotes of a value: only the field and its types.
+// Nil stays nil.
 func unquoted(err error) error {
 	var wrong *avro.SemanticError
 	switch {

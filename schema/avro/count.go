@@ -24,7 +24,8 @@ type counter struct {
 // counters makes the counters of a schema. A named type has one, so that types can contain themselves.
 type counters map[string]*counter
 
-// of returns the counter of a part of a schema. Names without a dot are in the namespace of the type around them.
+// of returns the counter of a part of a schema. Names without a dot are in the namespace of the type around
+// them.
 func (c counters) of(n *avro.SchemaNode, namespace string) (*counter, error) {
 	made := &counter{kind: n.Type, size: n.Size, scale: n.Scale, big: n.LogicalType == "big-decimal"}
 	var parts []*avro.SchemaNode
@@ -68,7 +69,8 @@ func (c counters) of(n *avro.SchemaNode, namespace string) (*counter, error) {
 	return made, nil
 }
 
-// named returns the counter of a type that is named, not defined. If no part before has defined it, another schema has.
+// named returns the counter of a type that is named, not defined. If no part before has defined it, another
+// schema has.
 func (c counters) named(n *avro.SchemaNode, namespace string) (*counter, error) {
 	for _, name := range []string{qualified(n.Type, namespace), n.Type} {
 		if known := c[name]; known != nil {

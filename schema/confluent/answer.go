@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// The maximum size of an answer, and of one that has an error, whose text is for a log and is cut. A registry takes schemas of about 1 MB,
-// because each is a Kafka record.
+// The maximum size of an answer, and of one that has an error, whose text is for a log and is cut. A registry
+// takes schemas of about 1 MB, because each is a Kafka record.
 const (
 	maxAnswer = 4 << 20
 	maxError  = 4 << 10

@@ -1,4 +1,5 @@
-// Package confluent reads schemas from a registry with the API of Confluent's: Confluent Cloud and Platform, Redpanda, Apicurio, Karapace.
+// Package confluent reads schemas from a registry with the API of Confluent's: Confluent Cloud and Platform,
+// Redpanda, Apicurio, Karapace.
 package confluent
 
 import (
@@ -26,7 +27,8 @@ type Registry struct {
 // attemptTimeout is the maximum time of a request to one of the addresses.
 const attemptTimeout = 2 * time.Second
 
-// New returns a registry at one or more addresses. Options such as sr.BasicAuth and sr.DialTLSConfig configure the client.
+// New returns a registry at one or more addresses. Options such as sr.BasicAuth and sr.DialTLSConfig
+// configure the client.
 func New(urls []string, options ...sr.ClientOpt) (*Registry, error) {
 	names := make([]string, len(urls))
 	for i, address := range urls {
@@ -38,8 +40,10 @@ func New(urls []string, options ...sr.ClientOpt) (*Registry, error) {
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // a silent connection with HTTP/2 would be used again
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, Protocols: protocols}
-	own := []sr.ClientOpt{sr.URLs(slices.Clone(urls)...), sr.HTTPClient(&http.Client{Transport: transport, Timeout: attemptTimeout}), sr.UserAgent("idemsk")}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute,
+		Protocols: protocols}
+	own := []sr.ClientOpt{sr.URLs(slices.Clone(urls)...),
+		sr.HTTPClient(&http.Client{Transport: transport, Timeout: attemptTimeout}), sr.UserAgent("idemsk")}
 	client, err := newClient(append(own, options...))
 	if err != nil {
 		return nil, fmt.Errorf("confluent: %w", err)
@@ -59,7 +63,8 @@ func newClient(options []sr.ClientOpt) (*sr.Client, error) {
 		client.Transport = http.DefaultTransport
 	}
 	client.Transport = bounded{client.Transport}
-	return sr.NewClient(append(options, sr.DialTLSConfig(nil), sr.HTTPClient(&client))...) // the transport has the settings of TLS by now
+	// the transport has the settings of TLS by now
+	return sr.NewClient(append(options, sr.DialTLSConfig(nil), sr.HTTPClient(&client))...)
 }
 
 // String returns the addresses.
@@ -106,8 +111,10 @@ func (r *Registry) Fetch(ctx context.Context, id string) (*schema.Schema, error)
 	return s, r.addReferences(ctx, s, found.References, make(map[string]bool))
 }
 
-// addReferences adds the schemas that a schema refers to, and before each of them those that it refers to itself.
-func (r *Registry) addReferences(ctx context.Context, s *schema.Schema, references []sr.SchemaReference, known map[string]bool) error {
+// addReferences adds the schemas that a schema refers to, and before each of them those that it refers to
+// itself.
+func (r *Registry) addReferences(ctx context.Context, s *schema.Schema, references []sr.SchemaReference,
+	known map[string]bool) error {
 	for _, ref := range references {
 		if known[ref.Name] {
 			continue
@@ -118,7 +125,8 @@ func (r *Registry) addReferences(ctx context.Context, s *schema.Schema, referenc
 			err = schema.ErrNoSchema
 		}
 		if err != nil {
-			return fmt.Errorf("the schema %q, version %d of %s, that it refers to: %w", ref.Name, ref.Version, ref.Subject, unknown(err))
+			return fmt.Errorf("the schema %q, version %d of %s, that it refers to: %w", ref.Name, ref.Version,
+				ref.Subject, unknown(err))
 		}
 		if err := r.addReferences(ctx, s, found.References, known); err != nil {
 			return err
@@ -128,8 +136,8 @@ func (r *Registry) addReferences(ctx context.Context, s *schema.Schema, referenc
 	return nil
 }
 
-// unknown returns the error of a request, with schema.ErrUnknown if it means that the registry has no such schema. A 404 without a code of
-// the registry does not: it can be the answer of another server.
+// unknown returns the error of a request, with schema.ErrUnknown if it means that the registry has no such
+// schema. A 404 without a code of the registry does not: it can be the answer of another server.
 func unknown(err error) error {
 	var answer *sr.ResponseError
 	if !errors.As(err, &answer) {

@@ -13,18 +13,21 @@ import (
 	"github.com/idemsk/idemsk/schema/confluent"
 )
 
-// An answer of more than 4 MiB is an error, also with TLS and with an HTTP client of the program. The text of an error is cut.
+// An answer of more than 4 MiB is an error, also with TLS and with an HTTP client of the program. The text of
+// an error is cut.
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	status, size := http.StatusOK, 0
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		_, _ = fmt.Fprintf(w, `{"schema":"%s"}`, strings.Repeat("x", size-len(`{"schema":""}`))) // the client may not read it all
+		// the client may not read it all
+		_, _ = fmt.Fprintf(w, `{"schema":"%s"}`, strings.Repeat("x", size-len(`{"schema":""}`)))
 	}))
 	t.Cleanup(server.Close)
 	trusted := server.Client().Transport.(*http.Transport).TLSClientConfig
 	for name, option := range map[string]sr.ClientOpt{
-		"its own": sr.HTTPClient(server.Client()), "TLS": sr.DialTLSConfig(&tls.Config{RootCAs: trusted.RootCAs}),
+		"its own": sr.HTTPClient(server.Client()),
+		"TLS":     sr.DialTLSConfig(&tls.Config{RootCAs: trusted.RootCAs}),
 	} {
 		registry, err := confluent.New([]string{server.URL}, option)
 		if err != nil {
@@ -39,7 +42,8 @@ func TestAnswersAreBounded(t *testing.T) {
 			}
 		}
 		status = http.StatusInternalServerError
-		if _, err := registry.Fetch(t.Context(), "1"); err == nil || len(err.Error()) > 10_000 || !strings.Contains(err.Error(), "500") {
+		if _, err := registry.Fetch(t.Context(), "1"); err == nil || len(err.Error()) > 10_000 ||
+			!strings.Contains(err.Error(), "500") {
 			t.Errorf("%s: an error of %d bytes", name, len(fmt.Sprint(err)))
 		}
 	}

@@ -22,19 +22,22 @@ import (
 	"github.com/idemsk/idemsk/schema"
 )
 
-// Registry is a schema.Registry. The ID of a schema version is unique among all registries, so it needs no name of a registry.
+// Registry is a schema.Registry. The ID of a schema version is unique among all registries, so it needs no
+// name of a registry.
 type Registry struct {
 	client *glue.Client
-	// MaxInflated is the maximum size of a value that its producer compressed, without the compression. New sets it to
-	// DefaultMaxInflated. It must not be changed once the registry is in use.
+	// MaxInflated is the maximum size of a value that its producer compressed, without the compression. New
+	// sets it to DefaultMaxInflated. It must not be changed once the registry is in use.
 	MaxInflated int
 }
 
-// DefaultMaxInflated is the default of Registry.MaxInflated. It is less than schema.DefaultMaxBytes, because to decompress takes time, too.
+// DefaultMaxInflated is the default of Registry.MaxInflated. It is less than schema.DefaultMaxBytes, because
+// to decompress takes time, too.
 const DefaultMaxInflated = 4 << 20
 
-// The attempts to fetch a schema, the time after which one is given up that gets no answer, and the longest pause between them. All together are
-// less than schema.DefaultTimeout, so that the second attempt is not cut off.
+// The attempts to fetch a schema, the time after which one is given up that gets no answer, and the longest
+// pause between them. All together are less than schema.DefaultTimeout, so that the second attempt is not cut
+// off.
 const (
 	attempts       = 2
 	attemptTimeout = time.Second
@@ -43,12 +46,15 @@ const (
 
 // New returns the registries of an AWS account in a region. It needs the permission glue:GetSchemaVersion.
 //
-// An attempt that gets no answer ends after one second. With an HTTP client in cfg that is not the SDK's, or has a timeout, only that
-// client and schema.Config.Timeout end it.
+// An attempt that gets no answer ends after one second. With an HTTP client in cfg that is not the SDK's, or
+// has a timeout, only that client and schema.Config.Timeout end it.
 func New(cfg aws.Config) *Registry {
 	return &Registry{MaxInflated: DefaultMaxInflated, client: glue.NewFromConfig(cfg, func(o *glue.Options) {
 		o.HTTPClient = awsclient.New(cfg.HTTPClient, attemptTimeout)
-		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = attempts, maxBackoff })
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+			r.MaxAttempts, r.MaxBackoff = attempts,
+				maxBackoff
+		})
 	})}
 }
 
@@ -134,5 +140,6 @@ func (r *Registry) Fetch(ctx context.Context, id string) (*schema.Schema, error)
 	case strings.TrimSpace(aws.ToString(out.SchemaDefinition)) == "":
 		return nil, schema.ErrNoSchema
 	}
-	return &schema.Schema{ID: id, DataFormat: string(out.DataFormat), Text: aws.ToString(out.SchemaDefinition), Index: index}, nil
+	return &schema.Schema{ID: id, DataFormat: string(out.DataFormat),
+		Text: aws.ToString(out.SchemaDefinition), Index: index}, nil
 }

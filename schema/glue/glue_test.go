@@ -18,7 +18,8 @@ import (
 	own "github.com/idemsk/idemsk/schema/glue"
 )
 
-// A producer registers the versions of a schema as AWS's serializers do, in the Glue in memory, and the registry reads them.
+// A producer registers the versions of a schema as AWS's serializers do, in the Glue in memory, and the
+// registry reads them.
 func TestVersionsThatAProducerRegisters(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(gluefake.New())
@@ -29,17 +30,20 @@ func TestVersionsThatAProducerRegisters(t *testing.T) {
 	first, second := aws.String(`"string"`), aws.String(`"long"`)
 
 	var missing *types.EntityNotFoundException
-	_, err := client.GetSchemaByDefinition(t.Context(), &glue.GetSchemaByDefinitionInput{SchemaId: byName, SchemaDefinition: first})
+	_, err := client.GetSchemaByDefinition(t.Context(),
+		&glue.GetSchemaByDefinitionInput{SchemaId: byName, SchemaDefinition: first})
 	if !errors.As(err, &missing) {
 		t.Errorf("a schema that is not registered: %v", err)
 	}
 	create := &glue.CreateSchemaInput{
-		RegistryId: &types.RegistryId{RegistryName: aws.String("bank")}, SchemaName: aws.String("payments"), DataFormat: types.DataFormatAvro, SchemaDefinition: first,
+		RegistryId: &types.RegistryId{RegistryName: aws.String("bank")}, SchemaName: aws.String("payments"),
+		DataFormat: types.DataFormatAvro, SchemaDefinition: first,
 	}
 	if _, err := client.CreateSchema(t.Context(), create); !errors.As(err, &missing) {
 		t.Errorf("a registry that does not exist: %v", err)
 	}
-	if _, err := client.CreateRegistry(t.Context(), &glue.CreateRegistryInput{RegistryName: aws.String("bank")}); err != nil {
+	if _, err := client.CreateRegistry(t.Context(),
+		&glue.CreateRegistryInput{RegistryName: aws.String("bank")}); err != nil {
 		t.Fatal(err)
 	}
 	created, err := client.CreateSchema(t.Context(), create)
@@ -51,16 +55,20 @@ func TestVersionsThatAProducerRegisters(t *testing.T) {
 		t.Errorf("a schema that exists: %v", err)
 	}
 	byARN := &types.SchemaId{SchemaArn: created.SchemaArn}
-	again, err := client.RegisterSchemaVersion(t.Context(), &glue.RegisterSchemaVersionInput{SchemaId: byARN, SchemaDefinition: first})
+	again, err := client.RegisterSchemaVersion(t.Context(),
+		&glue.RegisterSchemaVersionInput{SchemaId: byARN, SchemaDefinition: first})
 	if err != nil || *again.SchemaVersionId != *created.SchemaVersionId || *again.VersionNumber != 1 {
 		t.Errorf("the same version again: %+v, %v; want %s", again, err, *created.SchemaVersionId)
 	}
-	next, err := client.RegisterSchemaVersion(t.Context(), &glue.RegisterSchemaVersionInput{SchemaId: byARN, SchemaDefinition: second})
+	next, err := client.RegisterSchemaVersion(t.Context(),
+		&glue.RegisterSchemaVersionInput{SchemaId: byARN, SchemaDefinition: second})
 	if err != nil || *next.VersionNumber != 2 {
 		t.Fatal(next, err)
 	}
-	found, err := client.GetSchemaByDefinition(t.Context(), &glue.GetSchemaByDefinitionInput{SchemaId: byName, SchemaDefinition: second})
-	if err != nil || *found.SchemaVersionId != *next.SchemaVersionId || found.DataFormat != types.DataFormatAvro {
+	found, err := client.GetSchemaByDefinition(t.Context(),
+		&glue.GetSchemaByDefinitionInput{SchemaId: byName, SchemaDefinition: second})
+	if err != nil || *found.SchemaVersionId != *next.SchemaVersionId ||
+		found.DataFormat != types.DataFormatAvro {
 		t.Errorf("by its definition: %+v, %v; want %s", found, err, *next.SchemaVersionId)
 	}
 	latest, err := client.GetSchemaVersion(t.Context(), &glue.GetSchemaVersionInput{
@@ -71,15 +79,18 @@ func TestVersionsThatAProducerRegisters(t *testing.T) {
 	}
 
 	registry := own.New(cfg)
-	if s, err := registry.Fetch(t.Context(), *created.SchemaVersionId); err != nil || s.Text != *first || s.DataFormat != schema.Avro {
+	if s, err := registry.Fetch(t.Context(), *created.SchemaVersionId); err != nil || s.Text != *first ||
+		s.DataFormat != schema.Avro {
 		t.Errorf("%+v, %v; want the first version", s, err)
 	}
-	if _, err := registry.Fetch(t.Context(), "00000000-0000-0000-0000-000000000001"); !errors.Is(err, schema.ErrUnknown) {
+	if _, err := registry.Fetch(t.Context(), "00000000-0000-0000-0000-000000000001"); !errors.Is(err,
+		schema.ErrUnknown) {
 		t.Errorf("a version that does not exist: %v", err)
 	}
 }
 
-// A service that takes connections and never answers is given up after two attempts, long before the time of the caller.
+// A service that takes connections and never answers is given up after two attempts, long before the time of
+// the caller.
 func TestSilentServiceIsGivenUp(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// The bounds of a number. The library calculates with all digits of a number, also with those that its exponent stands for.
+// The bounds of a number. The library calculates with all digits of a number, also with those that its
+// exponent stands for.
 const (
 	maxExponent = 1000
 	maxDigits   = 1000
@@ -39,7 +40,8 @@ func checkNumber(number string) error {
 		return fmt.Errorf("a number has %d characters, the limit is %d", len(number), maxDigits)
 	}
 	if i := strings.IndexAny(number, "eE"); i >= 0 {
-		if exponent, err := strconv.Atoi(number[i+1:]); err != nil || exponent > maxExponent || exponent < -maxExponent {
+		if exponent, err := strconv.Atoi(number[i+1:]); err != nil || exponent > maxExponent ||
+			exponent < -maxExponent {
 			return fmt.Errorf("a number has an exponent beyond %d", maxExponent)
 		}
 	}

@@ -14,11 +14,15 @@ func TestNumbersAreBounded(t *testing.T) {
 	t.Parallel()
 	typ := compile(t, schema.Schema{Text: `{"items": {"type": "integer"}}`})
 	for number, want := range map[string]string{
-		"1e1000": "", "1" + strings.Repeat("0", 999): "", "1e1001": "exponent beyond 1000", "1E-1001": "exponent beyond 1000",
-		"1e99999999999999999999": "exponent beyond 1000", "1" + strings.Repeat("0", 1000): "1001 characters, the limit is 1000",
+		"1e1000": "", "1" + strings.Repeat("0", 999): "", "1e1001": "exponent beyond 1000",
+		"1E-1001":                       "exponent beyond 1000",
+		"1e99999999999999999999":        "exponent beyond 1000",
+		"1" + strings.Repeat("0", 1000): "1001 characters, the limit is 1000",
 	} {
 		for _, data := range []string{"[" + number + "]", `[{"a":` + number + `}]`} {
-			if _, err := typ.ToJSON([]byte(data)); want != "" && (err == nil || !strings.Contains(err.Error(), want)) || want == "" && data[1] == '1' && err != nil {
+			if _, err := typ.ToJSON([]byte(data)); want != "" &&
+				(err == nil || !strings.Contains(err.Error(), want)) || want == "" && data[1] == '1' &&
+				err != nil {
 				t.Errorf("%s: %v; want %q", data, err, want)
 			}
 		}
@@ -46,7 +50,8 @@ func TestStepsOfAValidationAreBounded(t *testing.T) {
 	} {
 		typ := compile(t, schema.Schema{Text: text})
 		for range 2 { // the first one does not count for the second
-			if _, err := typ.ToJSON([]byte(`{}`)); err == nil || !strings.Contains(err.Error(), "more than 20020 steps") {
+			if _, err := typ.ToJSON([]byte(`{}`)); err == nil ||
+				!strings.Contains(err.Error(), "more than 20020 steps") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -57,7 +62,8 @@ func TestStepsOfAValidationAreBounded(t *testing.T) {
 func TestStepsAreConfigured(t *testing.T) {
 	t.Parallel()
 	list := &schema.Schema{Text: `{"items":{"allOf":[{"type":"integer"},{"minimum":0}]}}`}
-	for items, want := range map[int]map[int]string{19_000: {0: ""}, 50_000: {0: "more than 60000 steps", 200_000: ""}} {
+	for items, want := range map[int]map[int]string{19_000: {0: ""},
+		50_000: {0: "more than 60000 steps", 200_000: ""}} {
 		for steps, says := range want {
 			typ, err := jsonschema.Format{MaxSteps: steps}.Compile(list)
 			if err != nil {
@@ -71,10 +77,12 @@ func TestStepsAreConfigured(t *testing.T) {
 	}
 }
 
-// What takes long for one part of a schema counts as several steps: texts and numbers, patterns, and comparisons.
+// What takes long for one part of a schema counts as several steps: texts and numbers, patterns, and
+// comparisons.
 func TestWorkWithinAPartIsBounded(t *testing.T) {
 	t.Parallel()
-	nested := strings.Repeat("[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,", 4000) + "0" + strings.Repeat("]", 4000)
+	nested := strings.Repeat("[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,", 4000) + "0" +
+		strings.Repeat("]", 4000)
 	text := `"` + strings.Repeat("a", 1_000_000) + `"`
 	for name, tc := range map[string]struct{ schema, value string }{
 		"a pattern":                {`{"pattern":"(a?){400}c"}`, text},
@@ -83,8 +91,10 @@ func TestWorkWithinAPartIsBounded(t *testing.T) {
 		"a text, many times":       {`{"allOf":[` + strings.Repeat("{},", 999) + `{}]}`, text},
 		"large numbers":            {`{"items":{"minimum":0}}`, "[" + strings.Repeat("1e1000,", 9999) + "0]"},
 		"lists that are unique":    {`{"uniqueItems":true,"items":{"$ref":"#"}}`, nested},
-		"values of an enumeration": {`{"items":{"enum":[1,2,3,4,5,6,7,8,9]}}`, "[" + strings.Repeat("0,", 9999) + "0]"},
-		"items that are no texts":  {`{"allOf":[` + strings.Repeat(`{"items":{"type":"string"}},`, 99) + `{}]}`, "[" + strings.Repeat("0,", 9999) + "0]"},
+		"values of an enumeration": {`{"items":{"enum":[1,2,3,4,5,6,7,8,9]}}`,
+			"[" + strings.Repeat("0,", 9999) + "0]"},
+		"items that are no texts": {`{"allOf":[` + strings.Repeat(`{"items":{"type":"string"}},`, 99) +
+			`{}]}`, "[" + strings.Repeat("0,", 9999) + "0]"},
 	} {
 		_, err := compile(t, schema.Schema{Text: tc.schema}).ToJSON([]byte(tc.value))
 		if err == nil || !strings.Contains(err.Error(), "more than 60000 steps") {

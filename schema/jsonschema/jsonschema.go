@@ -17,11 +17,13 @@ import (
 	"github.com/idemsk/idemsk/schema"
 )
 
-// Format is the schema.Format of JSON that is validated. Without it, a schema.Decoder reads JSON without looking at its schema. A schema
-// without $schema is of draft 7. Values that an event source has converted are not validated again, because it has done so.
+// Format is the schema.Format of JSON that is validated. Without it, a schema.Decoder reads JSON without
+// looking at its schema. A schema without $schema is of draft 7. Values that an event source has converted
+// are not validated again, because it has done so.
 type Format struct {
-	// MaxSteps is the maximum number of steps to validate a value (default DefaultMaxSteps). A step is one part of the schema for one part of
-	// the value, and takes about half a kilobyte of memory and half a microsecond.
+	// MaxSteps is the maximum number of steps to validate a value (default DefaultMaxSteps). A step is one
+	// part of the schema for one part of the value, and takes about half a kilobyte of memory and half a
+	// microsecond.
 	MaxSteps int
 }
 
@@ -31,7 +33,8 @@ func (Format) DataFormat() string { return schema.JSON }
 // home is the address of a schema that has no $id.
 const home = "registry:///schema.json"
 
-// Compile implements schema.Format. Nothing is loaded but the schemas to which the registry says that this one refers.
+// Compile implements schema.Format. Nothing is loaded but the schemas to which the registry says that this
+// one refers.
 func (f Format) Compile(s *schema.Schema) (typ schema.Type, err error) {
 	defer func() { // from panics of the library
 		if v := recover(); v != nil {
@@ -125,7 +128,8 @@ func parse(text string) (any, error) {
 	return value, checkNumbers(value)
 }
 
-// references are the schemas that another one refers to, by their addresses. It implements jsonschema.URLLoader.
+// references are the schemas that another one refers to, by their addresses. It implements
+// jsonschema.URLLoader.
 type references map[string]any
 
 // Load implements jsonschema.URLLoader.
@@ -161,7 +165,8 @@ func (t jsonType) ToJSON(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// validate returns an error if data is not valid. It recovers from panics: those of steps, and of the library.
+// validate returns an error if data is not valid. It recovers from panics: those of steps, and of the
+// library.
 func (t jsonType) validate(data []byte) (err error) {
 	defer func() {
 		switch v := recover(); v {
@@ -190,8 +195,9 @@ func (t jsonType) validate(data []byte) (err error) {
 	return err
 }
 
-// explain names the first place that is not valid, and the keyword of the schema. The texts of the library contain values, which do not
-// belong in a log. Neither do names that the schema does not have, such as those of the entries of a map: the place has a * for them.
+// explain names the first place that is not valid, and the keyword of the schema. The texts of the library
+// contain values, which do not belong in a log. Neither do names that the schema does not have, such as those
+// of the entries of a map: the place has a * for them.
 func (t jsonType) explain(e *jsonschema.ValidationError) string {
 	for len(e.Causes) > 0 {
 		e = e.Causes[0]
@@ -202,7 +208,8 @@ func (t jsonType) explain(e *jsonschema.ValidationError) string {
 			place[i] = "*"
 		}
 	}
-	text := "/" + strings.Join(place, "/") + " does not satisfy " + strings.Join(e.ErrorKind.KeywordPath(), "/")
+	text := "/" + strings.Join(place, "/") + " does not satisfy " +
+		strings.Join(e.ErrorKind.KeywordPath(), "/")
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		text += ": it lacks " + strings.Join(k.Missing, ", ")

@@ -16,7 +16,8 @@ const text = `{
 	}
 }`
 
-var party = schema.Reference{Name: "party.json", Text: `{"type": "object", "properties": {"iban": {"type": "string", "pattern": "^DE"}}}`}
+var party = schema.Reference{Name: "party.json",
+	Text: `{"type": "object", "properties": {"iban": {"type": "string", "pattern": "^DE"}}}`}
 
 func compile(t *testing.T, s schema.Schema) schema.Type {
 	t.Helper()
@@ -53,7 +54,8 @@ func TestValuesAreValidated(t *testing.T) {
 			t.Errorf("%s: Decode %v, ToJSON %v", data, err, toJSON)
 		case want == "" && (err != nil || into.PaymentID != "p-1" || string(out) != data):
 			t.Errorf("%s: %v, %+v, %s", data, err, into, out)
-		case want != "" && (err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "4711")):
+		case want != "" && (err == nil || !strings.HasPrefix(err.Error(), want) ||
+			strings.Contains(err.Error(), "4711")):
 			t.Errorf("%s: %v; want %q", data, err, want)
 		}
 	}
@@ -62,9 +64,12 @@ func TestValuesAreValidated(t *testing.T) {
 // References are found by their names, relative to the $id of the schema.
 func TestReferences(t *testing.T) {
 	t.Parallel()
-	for _, id := range []string{`"$id": "https://example.com/bank/payment.json",`, `"$schema": "http://json-schema.org/draft-04/schema#", "id": "payment.json#",`, ""} {
-		typ := compile(t, schema.Schema{Text: strings.Replace(text, "{", "{"+id, 1), References: []schema.Reference{party}})
-		if _, err := typ.ToJSON([]byte(`{"paymentId":"p-1","to":[]}`)); err == nil || !strings.Contains(err.Error(), "/to does not satisfy type") {
+	for _, id := range []string{`"$id": "https://example.com/bank/payment.json",`,
+		`"$schema": "http://json-schema.org/draft-04/schema#", "id": "payment.json#",`, ""} {
+		typ := compile(t, schema.Schema{Text: strings.Replace(text, "{", "{"+id, 1),
+			References: []schema.Reference{party}})
+		if _, err := typ.ToJSON([]byte(`{"paymentId":"p-1","to":[]}`)); err == nil ||
+			!strings.Contains(err.Error(), "/to does not satisfy type") {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -81,11 +86,14 @@ func TestSchemasThatDoNotCompile(t *testing.T) {
 		`{"$id": ":"}`:                  "$id",
 		`{"minimum": 1e1000001}`:        "exponent beyond 1000",
 	} {
-		if typ, err := (jsonschema.Format{}).Compile(&schema.Schema{Text: text}); err == nil || typ != nil || !strings.Contains(err.Error(), want) {
+		if typ, err := (jsonschema.Format{}).Compile(&schema.Schema{Text: text}); err == nil || typ != nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", text, err, want)
 		}
 	}
-	if _, err := (jsonschema.Format{}).Compile(&schema.Schema{Text: text, References: []schema.Reference{{Name: "party.json", Text: "{"}}}); err == nil ||
+	if _, err := (jsonschema.Format{}).Compile(
+		&schema.Schema{Text: text, References: []schema.Reference{{Name: "party.json",
+			Text: "{"}}}); err == nil ||
 		!strings.Contains(err.Error(), `"party.json" that it refers to`) {
 		t.Error(err)
 	}

@@ -11,9 +11,10 @@ import (
 // DefaultMaxSteps is the default of Format.MaxSteps.
 const DefaultMaxSteps = 60_000
 
-// The bound of the work for one value, besides Format.MaxSteps. A schema that refers to one part several times at each of some levels takes
-// exponentially many steps. A step is one part of the schema for one part of the value: about half a kilobyte of memory and half a microsecond.
-// Large texts and numbers, patterns and what is compared take several.
+// The bound of the work for one value, besides Format.MaxSteps. A schema that refers to one part several
+// times at each of some levels takes exponentially many steps. A step is one part of the schema for one part
+// of the value: about half a kilobyte of memory and half a microsecond. Large texts and numbers, patterns and
+// what is compared take several.
 const (
 	minSteps     = 20_000
 	stepsPerByte = 10 // an element has at least two bytes
@@ -75,7 +76,8 @@ func size(value any) int {
 	return n
 }
 
-// work is what one part of a schema does with a value. It counts for the parts within it, too, which can fail before they count.
+// work is what one part of a schema does with a value. It counts for the parts within it, too, which can fail
+// before they count.
 type work struct {
 	steps    *steps
 	same     int  // parts for the same value, and what it is compared with
@@ -116,7 +118,8 @@ func (w *work) count(value any) {
 	}
 }
 
-// comparisons is the steps to compare an item with the others. The library compares the items of short lists one by one, and others by a hash.
+// comparisons is the steps to compare an item with the others. The library compares the items of short lists
+// one by one, and others by a hash.
 func comparisons(items, size int) int {
 	const short = 20
 	if items <= short {

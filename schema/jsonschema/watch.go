@@ -7,9 +7,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// watch makes each part of compiled schemas count its work, by a format, which the library checks before what takes long. Values of const and
-// enum it compares earlier: a part that has them becomes one with a format and with allOf, which has the part as it was. It returns the names of all
-// properties in the schemas.
+// watch makes each part of compiled schemas count its work, by a format, which the library checks before what
+// takes long. Values of const and enum it compares earlier: a part that has them becomes one with a format
+// and with allOf, which has the part as it was. It returns the names of all properties in the schemas.
 func (s *steps) watch(schemas []*jsonschema.Schema) (names map[string]bool) {
 	w := watcher{steps: s, seen: make(map[*jsonschema.Schema]bool), names: make(map[string]bool)}
 	w.parts(schemas)
@@ -24,7 +24,8 @@ type watcher struct {
 
 // identity has the fields by which other parts find a part, which stay.
 var identity = map[string]bool{
-	"DraftVersion": true, "Location": true, "ID": true, "Anchor": true, "RecursiveAnchor": true, "DynamicAnchor": true,
+	"DraftVersion": true, "Location": true, "ID": true, "Anchor": true, "RecursiveAnchor": true,
+	"DynamicAnchor": true,
 }
 
 func (w watcher) schema(s *jsonschema.Schema) {
@@ -65,10 +66,12 @@ func (w watcher) workOf(s *jsonschema.Schema) *work {
 	list := s.Items != nil || s.PrefixItems != nil || s.Items2020 != nil || isSchema(s.AdditionalItems)
 	return &work{
 		steps: w.steps, same: parts(s) + compared(s),
-		members: ones(len(s.Properties) > 0 || isSchema(s.AdditionalProperties), s.UnevaluatedProperties != nil) + len(s.PatternProperties),
-		names:   s.PropertyNames != nil,
-		items:   ones(list, s.Contains != nil, s.UnevaluatedItems != nil),
-		unique:  s.UniqueItems, pattern: instructions(s.Pattern), patterns: instructionsOf(s.PatternProperties),
+		members: ones(len(s.Properties) > 0 || isSchema(s.AdditionalProperties),
+			s.UnevaluatedProperties != nil) + len(s.PatternProperties),
+		names:  s.PropertyNames != nil,
+		items:  ones(list, s.Contains != nil, s.UnevaluatedItems != nil),
+		unique: s.UniqueItems, pattern: instructions(s.Pattern),
+		patterns: instructionsOf(s.PatternProperties),
 		compiled: s.Format != nil && s.Format.Name == "regex",
 	}
 }
@@ -82,7 +85,8 @@ func parts(s *jsonschema.Schema) int {
 	return n + ones(s.DynamicRef != nil, s.MultipleOf != nil)
 }
 
-// compared returns the steps of comparing a value with those of const and enum. Comparing with a text is quick.
+// compared returns the steps of comparing a value with those of const and enum. Comparing with a text is
+// quick.
 func compared(s *jsonschema.Schema) (n int) {
 	const textsPerStep = 32
 	if s.Const != nil {

@@ -13,9 +13,11 @@ import (
 // maxDepth is the maximum depth of a message.
 const maxDepth = 1000
 
-// count counts the elements of an encoded message, before the library makes a value of them. In a group it ends with the group's end, and
-// returns the data behind it. Fields without a descriptor are those that the schema lacks.
-func count(data []byte, message protoreflect.MessageDescriptor, group protowire.Number, m *schema.Meter, depth int) (rest []byte, err error) {
+// count counts the elements of an encoded message, before the library makes a value of them. In a group it
+// ends with the group's end, and returns the data behind it. Fields without a descriptor are those that the
+// schema lacks.
+func count(data []byte, message protoreflect.MessageDescriptor, group protowire.Number, m *schema.Meter,
+	depth int) (rest []byte, err error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is deeper than %d messages in each other", maxDepth)
 	}
@@ -46,7 +48,8 @@ func count(data []byte, message protoreflect.MessageDescriptor, group protowire.
 
 // countField counts a field, whose tag has been read. It returns the data behind it.
 func countField(
-	data []byte, field protoreflect.FieldDescriptor, number protowire.Number, wire protowire.Type, m *schema.Meter, depth int,
+	data []byte, field protoreflect.FieldDescriptor, number protowire.Number, wire protowire.Type,
+	m *schema.Meter, depth int,
 ) (rest []byte, err error) {
 	name := 0
 	if field != nil {

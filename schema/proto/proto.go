@@ -20,9 +20,10 @@ import (
 	"github.com/idemsk/idemsk/schema"
 )
 
-// Format is the schema.Format of Protobuf. Values are decoded into generated messages (*pb.Payment), whose type must have the name of the
-// one that was written, or into proto.Message, which is then a *dynamicpb.Message. Any other type is decoded from the JSON of the message, in
-// which names are in lowerCamelCase.
+// Format is the schema.Format of Protobuf. Values are decoded into generated messages (*pb.Payment), whose
+// type must have the name of the one that was written, or into proto.Message, which is then a
+// *dynamicpb.Message. Any other type is decoded from the JSON of the message, in which names are in
+// lowerCamelCase.
 type Format struct{}
 
 // DataFormat implements schema.Format.
@@ -38,7 +39,8 @@ func (Format) Compile(s *schema.Schema) (schema.Type, error) {
 		sources[ref.Name] = ref.Text
 	}
 	compiler := protocompile.Compiler{
-		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(sources)}),
+		Resolver: protocompile.WithStandardImports(
+			&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(sources)}),
 	}
 	files, err := compiler.Compile(context.Background(), file)
 	if err != nil {
@@ -123,14 +125,16 @@ func (t *protoType) Decode(data []byte, into any) error {
 	return rawjson.Unmarshal(out, into)
 }
 
-// FromJSON implements schema.Type. JSON does not name the message type: proto.Message is the first of the schema then.
+// FromJSON implements schema.Type. JSON does not name the message type: proto.Message is the first of the
+// schema then.
 func (t *protoType) FromJSON(data []byte, into any) error {
 	m := messageIn(into, t.file.Messages().Get(0))
 	if m == nil {
 		return rawjson.Unmarshal(data, into)
 	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m); err != nil {
-		return fmt.Errorf("it is not the JSON of a %s %s", m.ProtoReflect().Descriptor().FullName(), position.FindString(err.Error()))
+		return fmt.Errorf("it is not the JSON of a %s %s", m.ProtoReflect().Descriptor().FullName(),
+			position.FindString(err.Error()))
 	}
 	return nil
 }
@@ -138,8 +142,9 @@ func (t *protoType) FromJSON(data []byte, into any) error {
 // position finds the position in an error of protojson, which also quotes the value.
 var position = regexp.MustCompile(`\(line \d+:\d+\)`)
 
-// messageIn returns the message that the pointer into points to, and makes it if that is a pointer or an interface. A message of a type
-// that is not generated gets the given type. It returns nil if into does not point to a message.
+// messageIn returns the message that the pointer into points to, and makes it if that is a pointer or an
+// interface. A message of a type that is not generated gets the given type. It returns nil if into does not
+// point to a message.
 func messageIn(into any, dynamic protoreflect.MessageDescriptor) proto.Message {
 	if m, ok := into.(proto.Message); ok {
 		return m

@@ -1,4 +1,5 @@
-// Package schemaapp runs a handler of decoded values as a function (app/lambda) or as a process (app/process):
+// Package schemaapp runs a handler of decoded values as a function (app/lambda) or as a process
+// (app/process):
 //
 //	func main() { lambda.StartFunc(schemaapp.Build(decoder, book)) }
 //
@@ -20,10 +21,12 @@ import (
 	"github.com/idemsk/idemsk/schema"
 )
 
-// Build returns a app.Build of a schema.Handler. What IDEMSK_KEY and IDEMSK_FINGERPRINT take from parts of values (json:…, hash:…) is
-// taken from the decoded values. With IDEMSK_KEY=key the key is schema.Decoder.RecordKey.
+// Build returns a app.Build of a schema.Handler. What IDEMSK_KEY and IDEMSK_FINGERPRINT take from parts of
+// values (json:…, hash:…) is taken from the decoded values. With IDEMSK_KEY=key the key is
+// schema.Decoder.RecordKey.
 func Build[T, R any](
-	decoder func(ctx context.Context, b *app.Base) (*schema.Decoder, error), f func(ctx context.Context, value T, r kafka.Record) (R, error),
+	decoder func(ctx context.Context, b *app.Base) (*schema.Decoder, error),
+	f func(ctx context.Context, value T, r kafka.Record) (R, error),
 ) app.Build {
 	return func(ctx context.Context, b *app.Base) (kafka.Handler, error) {
 		d, err := decoder(ctx, b)

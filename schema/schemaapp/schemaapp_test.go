@@ -17,13 +17,15 @@ import (
 	"github.com/idemsk/idemsk/schema/schemaapp"
 )
 
-// Keys and fingerprints that are parts of values are taken from the decoded values, and others from the record.
+// Keys and fingerprints that are parts of values are taken from the decoded values, and others from the
+// record.
 func TestVariablesApplyToDecodedValues(t *testing.T) {
 	server := srfake.New()
 	defer server.Close()
 	server.SeedSchema("t", 1, 7, sr.Schema{Schema: `{"type":"record","name":"R","fields":[{"name":"id","type":"string"}]}`})
 	server.SeedSchema("k", 1, 8, sr.Schema{Schema: `"string"`})
-	record := &kafka.Record{Topic: "t", Key: []byte("\x00\x00\x00\x00\x08\x06abc"), Value: []byte("\x00\x00\x00\x00\x07\x06p-1")}
+	record := &kafka.Record{Topic: "t", Key: []byte("\x00\x00\x00\x00\x08\x06abc"),
+		Value: []byte("\x00\x00\x00\x00\x07\x06p-1")}
 	for _, tc := range []struct {
 		key, fingerprint, wantKey string
 		wantFingerprint           idem.Fingerprint
@@ -31,30 +33,34 @@ func TestVariablesApplyToDecodedValues(t *testing.T) {
 		{"json:$.id", "json:$.id", "p-1", idem.FingerprintOf([]byte(`["p-1"]`))},
 		{"key", "value", "abc", idem.FingerprintOf(record.Value)},
 		{"offset", "", "t-0@0", idem.FingerprintOf(record.Value)},
-		{"hash:$.id", "", "8b54475402832ed678027ac0d12c6ef67b3fb83224d4f6d68dc0315337a52773", idem.Fingerprint{}},
+		{"hash:$.id", "", "8b54475402832ed678027ac0d12c6ef67b3fb83224d4f6d68dc0315337a52773",
+			idem.Fingerprint{}},
 	} {
-		env := map[string]string{"IDEMSK_STORE": "memory", "IDEMSK_NAMESPACE": "n", "IDEMSK_KEY": tc.key, "IDEMSK_FINGERPRINT": tc.fingerprint}
+		env := map[string]string{"IDEMSK_STORE": "memory", "IDEMSK_NAMESPACE": "n", "IDEMSK_KEY": tc.key,
+			"IDEMSK_FINGERPRINT": tc.fingerprint}
 		vars := app.NewVars(func(name string) (string, bool) { s, ok := env[name]; return s, ok })
 		base := app.NewBase(vars, app.ReadConfig(vars, app.Defaults{}), t.Output())
 		var handled string
-		parts, err := base.Parts(t.Context(), schemaapp.Build(func(context.Context, *app.Base) (*schema.Decoder, error) {
-			registry, err := confluent.New([]string{server.URL()})
-			if err != nil {
-				return nil, err
-			}
-			return schema.New(schema.Config{Registry: registry, Formats: []schema.Format{avro.Format{}}})
-		}, func(_ context.Context, v struct {
-			ID string `avro:"id"`
-		}, _ kafka.Record) (string, error) {
-			handled = v.ID
-			return "", nil
-		}))
+		parts, err := base.Parts(t.Context(),
+			schemaapp.Build(func(context.Context, *app.Base) (*schema.Decoder, error) {
+				registry, err := confluent.New([]string{server.URL()})
+				if err != nil {
+					return nil, err
+				}
+				return schema.New(schema.Config{Registry: registry, Formats: []schema.Format{avro.Format{}}})
+			}, func(_ context.Context, v struct {
+				ID string `avro:"id"`
+			}, _ kafka.Record) (string, error) {
+				handled = v.ID
+				return "", nil
+			}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		key, err := parts.Records.Key(t.Context(), record)
 		fingerprint, err2 := parts.Records.Fingerprint(t.Context(), record)
-		if err := errors.Join(err, err2); err != nil || key != tc.wantKey || fingerprint != tc.wantFingerprint {
+		if err := errors.Join(err, err2); err != nil || key != tc.wantKey ||
+			fingerprint != tc.wantFingerprint {
 			t.Errorf("%s: key %s, fingerprint %v, %v", tc.key, key, fingerprint, err)
 		}
 		if _, err := parts.Handler(t.Context(), *record); err != nil || handled != "p-1" {

@@ -1,5 +1,6 @@
-// Command with-store runs a command while a PostgreSQL or a Redis server of its own is up, on a free port of 127.0.0.1, in a
-// temporary folder, and ends the server again. The command finds it in IDEMSK_STORE and IDEMSK_STORE_URL.
+// Command with-store runs a command while a PostgreSQL or a Redis server of its own is up, on a free port of
+// 127.0.0.1, in a temporary folder, and ends the server again. The command finds it in IDEMSK_STORE and
+// IDEMSK_STORE_URL.
 //
 //	with-store postgres|redis COMMAND [ARGUMENTS…]
 package main
@@ -61,7 +62,8 @@ func start(ctx context.Context, store string) (server, error) {
 	case "postgres":
 		return pgserver.Start(ctx, pgserver.Config{})
 	case "redis":
-		return redisserver.Start(ctx, redisserver.Config{Settings: map[string]string{"appendonly": "yes", "appendfsync": "always"}})
+		return redisserver.Start(ctx, redisserver.Config{Settings: map[string]string{"appendonly": "yes",
+			"appendfsync": "always"}})
 	}
 	return nil, fmt.Errorf("the store is %q: want postgres or redis", store)
 }

@@ -27,7 +27,8 @@ func shapes() []kafka.DeadLetter {
 		letterOf(func(l *kafka.DeadLetter) { l.Key, l.Value = []byte{}, []byte{} }),
 		letterOf(func(l *kafka.DeadLetter) { l.Key, l.Value = []byte("\x00\xff"), []byte("\xff\x00") }),
 		letterOf(func(l *kafka.DeadLetter) {
-			l.Headers = []kafka.DeadHeader{{Key: "h", Value: []byte("1")}, {Key: "h"}, {Key: "h", Value: []byte{}}, {Key: "idemsk-redrive", Value: []byte("7")}}
+			l.Headers = []kafka.DeadHeader{{Key: "h", Value: []byte("1")}, {Key: "h"},
+				{Key: "h", Value: []byte{}}, {Key: "idemsk-redrive", Value: []byte("7")}}
 		}),
 		letterOf(func(l *kafka.DeadLetter) {
 			l.Headers = []kafka.DeadHeader{{Key: "idemsk-dead-letter", Value: []byte("1")}}
@@ -56,7 +57,8 @@ func keepsShapes(t *testing.T, brokers []string) {
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("letter %d: %+v, %v; want %+v", i, got, err, want)
 		}
-		if want.Undecoded == nil && (!reflect.DeepEqual(r.Key, want.Key) || !reflect.DeepEqual(r.Value, want.Value)) {
+		if want.Undecoded == nil && (!reflect.DeepEqual(r.Key, want.Key) ||
+			!reflect.DeepEqual(r.Value, want.Value)) {
 			t.Errorf("letter %d: the record has the key %q and the value %q", i, r.Key, r.Value)
 		}
 	}
@@ -78,7 +80,10 @@ func TestSendReducesALetterThatTheTopicRefuses(t *testing.T) {
 		letterOf(func(l *kafka.DeadLetter) {
 			l.Value, l.ValueOmitted, l.Headers, l.Omitted = nil, 5000, nil, []string{"headers"}
 		}),
-		letterOf(func(l *kafka.DeadLetter) { l.Value, l.Headers, l.Omitted = nil, nil, []string{"headers", "undecoded"} }),
+		letterOf(func(l *kafka.DeadLetter) {
+			l.Value, l.Headers, l.Omitted = nil, nil,
+				[]string{"headers", "undecoded"}
+		}),
 		sent[3], sent[4],
 	}
 	for i, l := range sent {
@@ -92,13 +97,14 @@ func TestSendReducesALetterThatTheTopicRefuses(t *testing.T) {
 		}
 	}
 	err := topic.Send(t.Context(), letterOf(func(l *kafka.DeadLetter) { l.Cluster = string(noise(5000)) }))
-	if !errors.Is(err, kafka.ErrDeadLetterTooLarge) || !strings.Contains(err.Error(), "payments-3@17") || !strings.Contains(err.Error(), "max.message.bytes") {
+	if !errors.Is(err, kafka.ErrDeadLetterTooLarge) || !strings.Contains(err.Error(), "payments-3@17") ||
+		!strings.Contains(err.Error(), "max.message.bytes") {
 		t.Errorf("a letter that can't be reduced: %v", err)
 	}
 }
 
-// The client puts letters that are sent at the same time into one batch, which may be too large although each letter is not. Letters are
-// sent until that has happened.
+// The client puts letters that are sent at the same time into one batch, which may be too large although each
+// letter is not. Letters are sent until that has happened.
 func TestLettersSentTogetherKeepTheirValues(t *testing.T) {
 	const together, limit = 50, 4000
 	c := newCluster(t)
@@ -124,7 +130,11 @@ func TestLettersSentTogetherKeepTheirValues(t *testing.T) {
 			offset := int64(n)
 			n++
 			senders.Go(func() {
-				if err := topic.Send(t.Context(), letterOf(func(l *kafka.DeadLetter) { l.Offset, l.Value = offset, noise(3000) })); err != nil {
+				if err := topic.Send(t.Context(),
+					letterOf(func(l *kafka.DeadLetter) {
+						l.Offset, l.Value = offset,
+							noise(3000)
+					})); err != nil {
 					t.Error(err)
 				}
 			})
@@ -162,16 +172,22 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		"compacted": {prepare: func(t *testing.T, c *kfake.Cluster) {
 			configure(t, c.ListenAddrs(), "cleanup.policy", "compact,delete")
 		}, says: "cleanup.policy=delete"},
-		"may not write":              {prepare: refuse(kmsg.Produce, kerr.TopicAuthorizationFailed, 1), says: "kafka-cluster:WriteData", is: kerr.TopicAuthorizationFailed},
-		"may not write idempotently": {prepare: refuse(kmsg.InitProducerID, kerr.ClusterAuthorizationFailed, -1), says: "kafka-cluster:WriteDataIdempotently", is: kerr.ClusterAuthorizationFailed},
-		"a compacted topic, no key":  {prepare: refuse(kmsg.Produce, kerr.InvalidRecord, 1), says: "cleanup.policy=delete", is: kerr.InvalidRecord},
-		"too few replicas":           {prepare: refuse(kmsg.Produce, kerr.NotEnoughReplicas, -1), says: "min.insync.replicas"},
+		"may not write": {prepare: refuse(kmsg.Produce, kerr.TopicAuthorizationFailed, 1),
+			says: "kafka-cluster:WriteData", is: kerr.TopicAuthorizationFailed},
+		"may not write idempotently": {prepare: refuse(kmsg.InitProducerID, kerr.ClusterAuthorizationFailed,
+			-1), says: "kafka-cluster:WriteDataIdempotently", is: kerr.ClusterAuthorizationFailed},
+		"a compacted topic, no key": {prepare: refuse(kmsg.Produce, kerr.InvalidRecord, 1),
+			says: "cleanup.policy=delete", is: kerr.InvalidRecord},
+		"too few replicas": {prepare: refuse(kmsg.Produce, kerr.NotEnoughReplicas, -1),
+			says: "min.insync.replicas"},
 		"wrong credentials": {
 			cluster: []kfake.Opt{kfake.EnableSASL()}, options: []kgo.Opt{user},
-			prepare: refuse(kmsg.SASLAuthenticate, kerr.SaslAuthenticationFailed, -1), says: "refuse the credentials", is: kerr.SaslAuthenticationFailed,
+			prepare: refuse(kmsg.SASLAuthenticate, kerr.SaslAuthenticationFailed, -1),
+			says:    "refuse the credentials", is: kerr.SaslAuthenticationFailed,
 		},
 		"a connection that is closed": {
-			cluster: []kfake.Opt{kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "other")}, options: []kgo.Opt{user}, says: "the right TLS and SASL",
+			cluster: []kfake.Opt{kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "other")},
+			options: []kgo.Opt{user}, says: "the right TLS and SASL",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +227,8 @@ func TestSendSucceedsWhenTheTopicIsFixed(t *testing.T) {
 // A client that may write to the topic and not read its settings sends letters.
 func TestSendNeedsNoPermissionToReadSettings(t *testing.T) {
 	c := newCluster(t)
-	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.TopicAuthorizationFailed,
+		Count: -1})
 	if err := newTopic(t, c.ListenAddrs()).Send(t.Context(), letter()); err != nil {
 		t.Error(err)
 	}

@@ -22,7 +22,8 @@ import (
 // environment returns the variables of a consumer in memory with the topic of dead letters.
 func environment(brokers []string, more map[string]string) *app.Vars {
 	env := map[string]string{
-		"IDEMSK_STORE": "memory", "IDEMSK_DEAD_LETTER_TOPIC": letters, "IDEMSK_KAFKA_BROKERS": strings.Join(brokers, ","), "IDEMSK_KEY": "key",
+		"IDEMSK_STORE": "memory", "IDEMSK_DEAD_LETTER_TOPIC": letters,
+		"IDEMSK_KAFKA_BROKERS": strings.Join(brokers, ","), "IDEMSK_KEY": "key",
 	}
 	return app.NewVars(func(name string) (string, bool) {
 		if s, ok := more[name]; ok {
@@ -41,7 +42,8 @@ func refuse(context.Context, kafka.Record) ([]byte, error) {
 func wantLetter(t *testing.T, brokers []string, of string) {
 	t.Helper()
 	l := readLetters(t, brokers, 1)[0]
-	if l.Source() != "payments-0@0" || string(l.Key) != "acc-1" || string(l.Value) != "v" || l.Function != of || l.Error.Message != "no such account" {
+	if l.Source() != "payments-0@0" || string(l.Key) != "acc-1" || string(l.Value) != "v" ||
+		l.Function != of || l.Error.Message != "no such account" {
 		t.Errorf("the letter is %+v", l)
 	}
 }
@@ -49,7 +51,8 @@ func wantLetter(t *testing.T, brokers []string, of string) {
 func TestFunctionSendsItsLettersToATopic(t *testing.T) {
 	brokers := newCluster(t).ListenAddrs()
 	vars := environment(brokers, map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "pay"})
-	f, err := function.New(t.Context(), app.Handler(refuse), vars, t.Output(), t.Output(), topic.DeadLetters())
+	f, err := function.New(t.Context(), app.Handler(refuse), vars, t.Output(), t.Output(),
+		topic.DeadLetters())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +78,8 @@ func TestProcessSendsItsLettersToATopic(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
-	vars := environment(brokers, map[string]string{"IDEMSK_KAFKA_TOPICS": "payments", "IDEMSK_KAFKA_GROUP": "ledger"})
+	vars := environment(brokers, map[string]string{"IDEMSK_KAFKA_TOPICS": "payments",
+		"IDEMSK_KAFKA_GROUP": "ledger"})
 	go func() { done <- process.Run(ctx, app.Handler(refuse), vars, t.Output()) }()
 	wantLetter(t, brokers, "ledger")
 	stop()
@@ -86,7 +90,8 @@ func TestProcessSendsItsLettersToATopic(t *testing.T) {
 
 // The errors of variables that the consumer and its dead letters read are reported once.
 func TestProcessReportsAnErrorOnce(t *testing.T) {
-	vars := environment(nil, map[string]string{"IDEMSK_KAFKA_TOPICS": "payments", "IDEMSK_KAFKA_GROUP": "ledger"})
+	vars := environment(nil, map[string]string{"IDEMSK_KAFKA_TOPICS": "payments",
+		"IDEMSK_KAFKA_GROUP": "ledger"})
 	err := process.Run(t.Context(), app.Handler(refuse), vars, t.Output())
 	if err == nil || strings.Count(err.Error(), "IDEMSK_KAFKA_BROKERS is") != 1 {
 		t.Errorf("error %v; want one of IDEMSK_KAFKA_BROKERS", err)

@@ -31,7 +31,8 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	loopback := kfake.ListenFn(func(_, _ string) (net.Listener, error) {
 		return new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	})
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, letters), loopback}, opts...)...)
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, letters),
+		loopback}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,8 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 // newTopic returns the topic of the brokers, with a timeout of three seconds.
 func newTopic(t *testing.T, brokers []string, options ...kgo.Opt) *topicletters.Topic {
 	t.Helper()
-	topic, err := topicletters.New(topicletters.Config{Topic: letters, Options: append(options, kgo.SeedBrokers(brokers...)), Timeout: timeout})
+	topic, err := topicletters.New(topicletters.Config{Topic: letters,
+		Options: append(options, kgo.SeedBrokers(brokers...)), Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +111,8 @@ func letter() kafka.DeadLetter {
 		Topic: "payments", Partition: 3, Offset: 17, Key: []byte("acc-1"), Value: []byte(`{"amount":1250}`),
 		Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}},
 		IdempotencyKey: "ledger#payments#a", Token: 1767225600001, Attempts: 5,
-		Error: store.Failure{Code: store.CodeExhausted, Message: "boom", At: time.UnixMilli(1767225600002).UTC()},
+		Error: store.Failure{Code: store.CodeExhausted, Message: "boom",
+			At: time.UnixMilli(1767225600002).UTC()},
 	}
 }
 

@@ -39,7 +39,8 @@ func send(t *testing.T, topic *topicletters.Topic) error {
 	return err
 }
 
-var faults = map[string]faultproxy.Fault{"refused": faultproxy.Refused, "reset": faultproxy.Reset, "silent": faultproxy.Silent}
+var faults = map[string]faultproxy.Fault{"refused": faultproxy.Refused, "reset": faultproxy.Reset,
+	"silent": faultproxy.Silent}
 
 // The connections fail: letters are sent over new ones, by the same call.
 func TestSendContinuesOverNewConnections(t *testing.T) {
@@ -61,7 +62,8 @@ func TestSendContinuesOverNewConnections(t *testing.T) {
 	}
 }
 
-// The network fails: no letter counts as sent, before the first one and after it. When the network is back, letters are sent.
+// The network fails: no letter counts as sent, before the first one and after it. When the network is back,
+// letters are sent.
 func TestSendFailsWithoutANetwork(t *testing.T) {
 	for name, fault := range faults {
 		for when, before := range map[string]int{"first letter": 0, "second letter": 1} {

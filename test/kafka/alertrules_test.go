@@ -18,14 +18,19 @@ import (
 // scrapeInterval is the longest interval for which the rules are written. They are evaluated as often.
 const scrapeInterval = 30 * time.Second
 
-// alertCases have series, in the notation of promtool test rules, with which a rule fires, and series with which it does not.
+// alertCases have series, in the notation of promtool test rules, with which a rule fires, and series with
+// which it does not.
 var alertCases = map[string]struct{ fires, silent [][]string }{
 	"Down": {
-		fires:  [][]string{{`up{job="idemsk"} 1 0x4`}, {`up{job="idemsk",instance="a"} 1x20`, `up{job="idemsk",instance="b"} 1 0x4`}, {`up{job="another"} 1x20`}},
-		silent: [][]string{{`up{job="idemsk"} 1 0x2 1x60`}, {`up{job="idemsk"} 1x60`, `up{job="another"} 0x60`}},
+		fires: [][]string{{`up{job="idemsk"} 1 0x4`},
+			{`up{job="idemsk",instance="a"} 1x20`, `up{job="idemsk",instance="b"} 1 0x4`},
+			{`up{job="another"} 1x20`}},
+		silent: [][]string{{`up{job="idemsk"} 1 0x2 1x60`},
+			{`up{job="idemsk"} 1x60`, `up{job="another"} 0x60`}},
 	},
 	"NotReady": {
-		fires:  [][]string{{`idemsk_joined 1 0x10`}, {`idemsk_joined{instance="a"} 1x20`, `idemsk_joined{instance="b"} 0x20`}},
+		fires: [][]string{{`idemsk_joined 1 0x10`},
+			{`idemsk_joined{instance="a"} 1x20`, `idemsk_joined{instance="b"} 0x20`}},
 		silent: [][]string{{`idemsk_joined 0x9 1x20`}},
 	},
 	"Lag": {
@@ -39,7 +44,8 @@ var alertCases = map[string]struct{ fires, silent [][]string }{
 		silent: [][]string{
 			{`idemsk_lag{topic="payments",partition="3"} 100000x40`},
 			{`idemsk_lag{topic="payments",partition="3"} 100001x24 0x20`},
-			{`idemsk_lag{topic="payments",partition="3"} 100001x16 0x24`, `idemsk_lag{topic="payments",partition="4"} 0x24 100001x16`},
+			{`idemsk_lag{topic="payments",partition="3"} 100001x16 0x24`,
+				`idemsk_lag{topic="payments",partition="4"} 0x24 100001x16`},
 		},
 	},
 	"Waiting": {
@@ -51,8 +57,9 @@ var alertCases = map[string]struct{ fires, silent [][]string }{
 		silent: [][]string{{`idemsk_record_age_seconds 0x5 901 0x20`}, {`idemsk_record_age_seconds 900x40`}},
 	},
 	"InProgress": {
-		fires:  [][]string{{`idemsk_in_progress_age_seconds 0x5 901 901 0x5 901 901 0x5 901 901`}},
-		silent: [][]string{{`idemsk_in_progress_age_seconds 0x5 901 0x20`}, {`idemsk_in_progress_age_seconds 900x40`}},
+		fires: [][]string{{`idemsk_in_progress_age_seconds 0x5 901 901 0x5 901 901 0x5 901 901`}},
+		silent: [][]string{{`idemsk_in_progress_age_seconds 0x5 901 0x20`},
+			{`idemsk_in_progress_age_seconds 900x40`}},
 	},
 	"Blocked": {
 		fires:  [][]string{{`idemsk_blocked_lanes 0 0 1 0`}},
@@ -67,7 +74,8 @@ var alertCases = map[string]struct{ fires, silent [][]string }{
 			{`idemsk_reconcile_last_run_failed 0 0 1 0`},
 			{`up{job="idemsk-reconcile"} 1 0x5`},
 		},
-		silent: [][]string{{`idemsk_reconcile_last_run_failed 0x40`, `up{job="idemsk-reconcile"} 1 0x2 1x40`, `up{job="idemsk"} 0x40`}},
+		silent: [][]string{{`idemsk_reconcile_last_run_failed 0x40`, `up{job="idemsk-reconcile"} 1 0x2 1x40`,
+			`up{job="idemsk"} 0x40`}},
 	},
 	"KeysInProgress": {
 		fires:  [][]string{{`idemsk_reconcile_keys_in_progress_age_seconds 0 901`}},
@@ -87,10 +95,12 @@ var alertCases = map[string]struct{ fires, silent [][]string }{
 	},
 }
 
-// counterCases are those of a rule that fires when a counter has increased. A process that is started again counts from 0.
+// counterCases are those of a rule that fires when a counter has increased. A process that is started again
+// counts from 0.
 func counterCases(metric string) struct{ fires, silent [][]string } {
 	return struct{ fires, silent [][]string }{
-		fires:  [][]string{{metric + ` 0 0 1x5`}, {metric + `{instance="a"} 0x9`, metric + `{instance="b"} 3 3 4x5`}, {metric + ` 7x10 0 1x5`}},
+		fires: [][]string{{metric + ` 0 0 1x5`},
+			{metric + `{instance="a"} 0x9`, metric + `{instance="b"} 3 3 4x5`}, {metric + ` 7x10 0 1x5`}},
 		silent: [][]string{{metric + ` 0x40`}, {metric + ` 7x10 0x20`}, {metric + ` _x10 0x20`}},
 	}
 }
@@ -120,8 +130,8 @@ func TestAlertRulesFire(t *testing.T) {
 	}
 }
 
-// fires evaluates a rule as Prometheus does, and reports whether it fires at any time in half an hour: when its expression has had an element
-// with the same labels at all evaluations for the time of the rule.
+// fires evaluates a rule as Prometheus does, and reports whether it fires at any time in half an hour: when
+// its expression has had an element with the same labels at all evaluations for the time of the rule.
 func fires(t *testing.T, r *rule, series []string) bool {
 	t.Helper()
 	var pending time.Duration
@@ -178,9 +188,11 @@ func loaded(t *testing.T, series []string) storage.Queryable {
 		all = append(all, storage.NewListSeries(of, samples))
 	}
 	return &storage.MockQueryable{MockQuerier: &storage.MockQuerier{
-		SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+		SelectMockFunction: func(_ bool, _ *storage.SelectHints,
+			matchers ...*labels.Matcher) storage.SeriesSet {
 			return &seriesSet{left: slices.DeleteFunc(slices.Clone(all), func(s storage.Series) bool {
-				return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(s.Labels().Get(m.Name)) })
+				return slices.ContainsFunc(matchers,
+					func(m *labels.Matcher) bool { return !m.Matches(s.Labels().Get(m.Name)) })
 			})}
 		},
 	}}

@@ -21,11 +21,12 @@ import (
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
-// BenchmarkConsumer compares the consumer on the memory store with a bare poll loop of franz-go that calls the same trivial handler.
-// One iteration is a round of both, in turns, over the same records of a Kafka in this process. It measures CPU time, with that of the
-// broker, because the throughput depends on what else runs on the machine. ratio is the time of the loop as a part of that of the
-// consumer, the median of the rounds. floor-ratio is the same of a loop that claims the records of each poll in one call and runs one after
-// another, without lanes, windows and concurrency: what is possible with this engine and this store.
+// BenchmarkConsumer compares the consumer on the memory store with a bare poll loop of franz-go that calls
+// the same trivial handler. One iteration is a round of both, in turns, over the same records of a Kafka in
+// this process. It measures CPU time, with that of the broker, because the throughput depends on what else
+// runs on the machine. ratio is the time of the loop as a part of that of the consumer, the median of the
+// rounds. floor-ratio is the same of a loop that claims the records of each poll in one call and runs one
+// after another, without lanes, windows and concurrency: what is possible with this engine and this store.
 func BenchmarkConsumer(b *testing.B) {
 	const records = 100_000
 	cluster := benchCluster(b, records)
@@ -79,7 +80,8 @@ func benchCluster(b *testing.B, records int) *kfake.Cluster {
 	for i := range records {
 		client.Produce(b.Context(), &kgo.Record{
 			Key: strconv.AppendInt(nil, int64(i%1000), 10), Value: fmt.Appendf(nil, `{"amount":%d}`, i),
-			Headers: []kgo.RecordHeader{{Key: kafka.DefaultKeyHeader, Value: strconv.AppendInt(nil, int64(i), 10)}},
+			Headers: []kgo.RecordHeader{{Key: kafka.DefaultKeyHeader,
+				Value: strconv.AppendInt(nil, int64(i), 10)}},
 		}, first.Promise())
 	}
 	if err := first.Err(); err != nil {
@@ -101,7 +103,8 @@ func engineLoop(b *testing.B, cluster *kfake.Cluster, records int) {
 	pollLoop(b, cluster, records, func(polled []*kgo.Record) {
 		claims := make([]*idem.Claim, len(polled))
 		for i, r := range polled {
-			claims[i] = &idem.Claim{Task: idem.Task{Key: string(r.Headers[0].Value), Fingerprint: idem.FingerprintOf(r.Value), Handler: handler}}
+			claims[i] = &idem.Claim{Task: idem.Task{Key: string(r.Headers[0].Value),
+				Fingerprint: idem.FingerprintOf(r.Value), Handler: handler}}
 		}
 		session.Claim(claims)
 		for _, claim := range claims {
@@ -139,7 +142,8 @@ func consume(b *testing.B, cluster *kfake.Cluster, records int) {
 			stop()
 		}
 		return nil, nil
-	}, consumer.Config{Brokers: cluster.ListenAddrs(), Topics: []string{topic}, Group: "bench-" + rand.Text()})
+	}, consumer.Config{Brokers: cluster.ListenAddrs(), Topics: []string{topic},
+		Group: "bench-" + rand.Text()})
 	if err != nil {
 		b.Fatal(err)
 	}

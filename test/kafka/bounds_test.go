@@ -44,8 +44,8 @@ func inWindows(c *running) (records int, bytes int64) {
 	return records, bytes
 }
 
-// The windows of many partitions keep to the bounds together, within one record. Nothing is skipped or handled twice, also if no share of the bounds
-// is as large as a record.
+// The windows of many partitions keep to the bounds together, within one record. Nothing is skipped or
+// handled twice, also if no share of the bounds is as large as a record.
 func TestWindowsOfAllPartitionsKeepToTheBounds(t *testing.T) {
 	const partitions, each = 40, 20
 	for name, test := range map[string]struct {
@@ -66,17 +66,22 @@ func TestWindowsOfAllPartitionsKeepToTheBounds(t *testing.T) {
 				release := make(chan struct{})
 				f.handler = func(context.Context, kafka.Record) ([]byte, error) { <-release; return nil, nil }
 				f.padded(each, partitions, test.codec)
-				c := f.start(func(cfg *consumer.Config) { cfg.MaxBytes, cfg.MaxRecords = test.bytes, test.records })
+				c := f.start(func(cfg *consumer.Config) {
+					cfg.MaxBytes, cfg.MaxRecords = test.bytes,
+						test.records
+				})
 				<-time.After(3 * time.Minute)
 				records, bytes := inWindows(c)
 				if test.bytes > 0 && bytes > test.bytes+paddedCost || bytes < test.least {
-					f.Errorf("the windows take %d bytes; want at most %d and a record, at least %d", bytes, test.bytes, test.least)
+					f.Errorf("the windows take %d bytes; want at most %d and a record, at least %d", bytes,
+						test.bytes, test.least)
 				}
 				if test.records > 0 && records > test.records {
 					f.Errorf("the windows have %d records; want at most %d", records, test.records)
 				}
 				close(release)
-				f.until("all records are handled", func() bool { n, _ := f.called(); return n == partitions*each })
+				f.until("all records are handled",
+					func() bool { n, _ := f.called(); return n == partitions*each })
 				c.mustEnd()
 				if !f.calledOnce(partitions * each) {
 					f.Error("records were handled twice")
@@ -86,19 +91,22 @@ func TestWindowsOfAllPartitionsKeepToTheBounds(t *testing.T) {
 	}
 }
 
-// A process whose windows are full when it gets more partitions keeps to the bound, and reads the new ones when there is room.
+// A process whose windows are full when it gets more partitions keeps to the bound, and reads the new ones
+// when there is room.
 func TestPartitionsAddedToFullWindowsKeepToTheBound(t *testing.T) {
 	const partitions, each, limit = 4, 200, 1 << 20
 	inOneBubble(t, partitions, false, func(f *fixture) {
 		release := make(chan struct{})
 		f.handler = func(context.Context, kafka.Record) ([]byte, error) { <-release; return nil, nil }
 		first := f.start()
-		f.until("the first member is ready", func() bool { return len(first.Stats().Partitions) == partitions })
+		f.until("the first member is ready",
+			func() bool { return len(first.Stats().Partitions) == partitions })
 		c := f.start(func(cfg *consumer.Config) { cfg.MaxBytes = limit })
 		f.until("the partitions are shared", func() bool { return len(c.Stats().Partitions) == partitions/2 })
 		first.mustEnd()
 		f.padded(each, partitions, kgo.NoCompression())
-		f.until("the second member has all partitions", func() bool { return len(c.Stats().Partitions) == partitions })
+		f.until("the second member has all partitions",
+			func() bool { return len(c.Stats().Partitions) == partitions })
 		<-time.After(3 * time.Minute)
 		if _, bytes := inWindows(c); bytes > limit+paddedCost {
 			f.Errorf("the windows take %d bytes; want at most %d and a record", bytes, limit)

@@ -9,8 +9,8 @@ import (
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
-// When the window is full, the partition is paused. It is resumed when the window is half empty, and nothing is skipped. A
-// partition with a window of its own goes on.
+// When the window is full, the partition is paused. It is resumed when the window is half empty, and nothing
+// is skipped. A partition with a window of its own goes on.
 func TestFullWindowPausesItsPartition(t *testing.T) {
 	for name, bound := range map[string]func(*consumer.Config){
 		"records":          func(cfg *consumer.Config) { cfg.PartitionRecords = 50 },
@@ -36,9 +36,11 @@ func TestFullWindowPausesItsPartition(t *testing.T) {
 				f.until("the lag is known", func() bool { return c.Stats().Partitions[0].Lag == 600 })
 				n, _ := f.called()
 				if s := c.Stats().Partitions[0]; !s.Paused || s.Records > 80 || n > 600+80 || s.Waiting == 0 {
-					f.Errorf("partition 0: %+v, %d records handled; want it paused with about 50 records", s, n)
+					f.Errorf("partition 0: %+v, %d records handled; want it paused with about 50 records", s,
+						n)
 				}
-				if s := c.Stats().Partitions[1]; s.Paused || s.Records != 0 || s.Lag != 0 || s.Bytes != 0 || s.Waiting != 0 {
+				if s := c.Stats().Partitions[1]; s.Paused || s.Records != 0 || s.Lag != 0 || s.Bytes != 0 ||
+					s.Waiting != 0 {
 					f.Errorf("partition 1: %+v; want nothing in progress", s)
 				}
 				close(release)

@@ -22,20 +22,23 @@ import (
 
 func TestUnknownTopicEndsRun(t *testing.T) {
 	inBubble(t, 1, func(f *fixture) {
-		f.start(func(cfg *consumer.Config) { cfg.Topics = []string{topic, "paymints"} }).fails(`topic "paymints" does not exist: create it, or correct the name`)
+		f.start(func(cfg *consumer.Config) { cfg.Topics = []string{topic, "paymints"} }).fails(
+			`topic "paymints" does not exist: create it, or correct the name`)
 	})
 }
 
 func TestWrongCredentialsEndRun(t *testing.T) {
 	inBubble(t, 1, func(f *fixture) {
-		f.cluster.ControlKey(int16(kmsg.SASLAuthenticate), func(req kmsg.Request) (kmsg.Response, error, bool) {
-			f.cluster.KeepControl()
-			resp, _ := req.ResponseKind().(*kmsg.SASLAuthenticateResponse)
-			resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
-			return resp, nil, true
-		})
+		f.cluster.ControlKey(int16(kmsg.SASLAuthenticate),
+			func(req kmsg.Request) (kmsg.Response, error, bool) {
+				f.cluster.KeepControl()
+				resp, _ := req.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+				resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
+				return resp, nil, true
+			})
 		f.start(func(cfg *consumer.Config) {
-			cfg.Options = append(cfg.Options, kgo.SASL(plain.Auth{User: "ledger", Pass: "wrong"}.AsMechanism()))
+			cfg.Options = append(cfg.Options,
+				kgo.SASL(plain.Auth{User: "ledger", Pass: "wrong"}.AsMechanism()))
 		}).fails("the brokers refuse the credentials: check the user, the password")
 	}, kfake.EnableSASL(), kfake.Superuser("PLAIN", "ledger", "right"))
 }
@@ -46,9 +49,12 @@ func TestMissingPermissionEndsRun(t *testing.T) {
 		fault kfake.Fault
 		says  string
 	}{
-		"topic": {kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1}, "allow the principal to describe and read it"},
-		"read":  {kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1}, "payments-0: allow the principal to describe and read the topic"},
-		"group": {kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.GroupAuthorizationFailed, Count: -1}, `group "ledger": allow the principal to read and describe the group`},
+		"topic": {kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: topic,
+			Err: kerr.TopicAuthorizationFailed, Count: -1}, "allow the principal to describe and read it"},
+		"read": {kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.TopicAuthorizationFailed,
+			Count: -1}, "payments-0: allow the principal to describe and read the topic"},
+		"group": {kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.GroupAuthorizationFailed,
+			Count: -1}, `group "ledger": allow the principal to read and describe the group`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(f *fixture) {
@@ -86,10 +92,13 @@ func TestBrokersThatDoNotAnswerAtTheStart(t *testing.T) {
 
 func TestGroupOfAnotherProtocolEndsRun(t *testing.T) {
 	inBubble(t, 1, func(f *fixture) {
-		other := f.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Balancers(kgo.RangeBalancer()))
+		other := f.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic),
+			kgo.Balancers(kgo.RangeBalancer()))
 		defer other.Close()
-		f.until("the group has a member", func() bool { g := f.cluster.GroupInfo(group); return g != nil && g.State == "Stable" })
-		f.start().fails("an operator must act", "the members of the group use other balancers or another protocol")
+		f.until("the group has a member",
+			func() bool { g := f.cluster.GroupInfo(group); return g != nil && g.State == "Stable" })
+		f.start().fails("an operator must act",
+			"the members of the group use other balancers or another protocol")
 	})
 }
 
@@ -107,7 +116,8 @@ func TestInstanceIDThatIsUsedTwice(t *testing.T) {
 	})
 }
 
-// A static member stays in the group when it ends, so that a restart causes no rebalance, unless it is to leave.
+// A static member stays in the group when it ends, so that a restart causes no rebalance, unless it is to
+// leave.
 func TestStaticMemberStaysInTheGroup(t *testing.T) {
 	for leave, members := range map[bool]int{false: 1, true: 0} {
 		t.Run(fmt.Sprint(leave), func(t *testing.T) {
@@ -125,14 +135,15 @@ func TestStaticMemberStaysInTheGroup(t *testing.T) {
 	}
 }
 
-// Compaction leaves gaps in the offsets of a topic. They are not waited for, and what is committed is the offset after the last settled
-// record before the first that is not settled.
+// Compaction leaves gaps in the offsets of a topic. They are not waited for, and what is committed is the
+// offset after the last settled record before the first that is not settled.
 func TestCompactedTopic(t *testing.T) {
 	inBubble(t, 1, func(f *fixture) {
 		if err := f.cluster.DeleteTopic(topic); err != nil {
 			f.Fatal(err)
 		}
-		if err := f.cluster.CreateTopic(topic, 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
+		if err := f.cluster.CreateTopic(topic, 1,
+			map[string]string{"cleanup.policy": "compact"}); err != nil {
 			f.Fatal(err)
 		}
 		for offset, account := range []string{"a", "x", "a", "slow", "a", "a", "y"} { // 1, 3, 5 and 6 remain
@@ -149,8 +160,13 @@ func TestCompactedTopic(t *testing.T) {
 			return nil, nil
 		}
 		c := f.start()
-		f.until("all records but the slow one are settled", func() bool { return f.calledOnce(4) && f.offsets()[0] == 2 })
-		f.until("the lag is known", func() bool { p := c.Stats().Partitions; return len(p) == 1 && p[0].Lag == 4 && p[0].Records == 3 })
+		f.until("all records but the slow one are settled",
+			func() bool { return f.calledOnce(4) && f.offsets()[0] == 2 })
+		f.until("the lag is known", func() bool {
+			p := c.Stats().Partitions
+			return len(p) == 1 &&
+				p[0].Lag == 4 && p[0].Records == 3
+		})
 		close(release)
 		f.until("everything is committed", func() bool { return f.offsets()[0] == 7 })
 		if p := c.Stats().Partitions; len(p) != 1 || p[0].Lag != 0 {
@@ -167,8 +183,8 @@ func TestCompactedTopic(t *testing.T) {
 	})
 }
 
-// A topic that is deleted and created again has other records at the same offsets. The consumer does not take its offsets for those
-// of the new topic: it ends, and the next one begins at the new topic's start.
+// A topic that is deleted and created again has other records at the same offsets. The consumer does not take
+// its offsets for those of the new topic: it ends, and the next one begins at the new topic's start.
 func TestTopicIsDeletedAndCreatedAgain(t *testing.T) {
 	inBubble(t, 1, func(f *fixture) {
 		c := f.start()
@@ -182,7 +198,8 @@ func TestTopicIsDeletedAndCreatedAgain(t *testing.T) {
 			f.Fatal(err)
 		}
 		f.produce(100, 5, 0)
-		f.until("the new records are handled, or Run ends", func() bool { n, _ := f.called(); return n == 5 && f.handledKeys(10) || len(c.ended) > 0 })
+		f.until("the new records are handled, or Run ends",
+			func() bool { n, _ := f.called(); return n == 5 && f.handledKeys(10) || len(c.ended) > 0 })
 		if len(c.ended) > 0 {
 			c.fails("the topic was deleted")
 			c = f.start()
@@ -201,14 +218,15 @@ func (f *fixture) handledKeys(n int) bool {
 	return len(slices.Compact(keys)) == n
 }
 
-// A committed offset whose record was deleted: by default reading continues at the first record that exists, and the log names
-// what was skipped.
+// A committed offset whose record was deleted: by default reading continues at the first record that exists,
+// and the log names what was skipped.
 func TestCommittedOffsetWasDeleted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reset   consumer.Reset
 		handled int
 		fails   bool
-	}{"earliest": {consumer.Earliest, 10, false}, "latest": {consumer.Latest, 1, false}, "fail": {consumer.Fail, 0, true}} {
+	}{"earliest": {consumer.Earliest, 10, false}, "latest": {consumer.Latest, 1, false},
+		"fail": {consumer.Fail, 0, true}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(f *fixture) {
 				f.produce(0, 5, 0)
@@ -219,15 +237,18 @@ func TestCommittedOffsetWasDeleted(t *testing.T) {
 				}
 				c := f.start(func(cfg *consumer.Config) { cfg.Reset = tc.reset })
 				if tc.fails {
-					c.fails("an operator must act", "payments-0: the committed offset does not exist any more, and Reset is Fail")
+					c.fails("an operator must act",
+						"payments-0: the committed offset does not exist any more, and Reset is Fail")
 					f.wantOffsets(5)
 					return
 				}
 				<-time.After(time.Minute)
 				f.produce(19, 1, 0)
-				f.until("the records are handled", func() bool { return f.calledOnce(5+tc.handled) && f.offsets()[0] == 20 })
+				f.until("the records are handled",
+					func() bool { return f.calledOnce(5+tc.handled) && f.offsets()[0] == 20 })
 				c.mustEnd()
-				if n := f.logged("records were deleted before they were read", "from=5 to=9", "alarm=true"); n != 1 {
+				if n := f.logged("records were deleted before they were read", "from=5 to=9",
+					"alarm=true"); n != 1 {
 					f.Errorf("%d lines name the deleted records; want 1", n)
 				}
 			})
@@ -242,8 +263,8 @@ func (r *running) handleAndEnd(n int) {
 	r.mustEnd()
 }
 
-// A committed offset beyond the end: the brokers lost records. All that exist are read again, and the handler is called for none
-// again.
+// A committed offset beyond the end: the brokers lost records. All that exist are read again, and the handler
+// is called for none again.
 func TestBrokersLostRecords(t *testing.T) {
 	inBubble(t, 1, func(f *fixture) {
 		f.produce(0, 10, 0)
@@ -283,7 +304,8 @@ func TestTransactions(t *testing.T) {
 			if err := producer.BeginTransaction(); err != nil {
 				f.Fatal(err)
 			}
-			if err := producer.ProduceSync(f.Context(), payment(0, fmt.Sprint("committed: ", commit == kgo.TryCommit))).FirstErr(); err != nil {
+			if err := producer.ProduceSync(f.Context(),
+				payment(0, fmt.Sprint("committed: ", commit == kgo.TryCommit))).FirstErr(); err != nil {
 				f.Fatal(err)
 			}
 			if err := producer.EndTransaction(f.Context(), commit); err != nil {
@@ -303,13 +325,14 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// A record that is larger than the limits of a fetch is read. A batch that is larger than the client's limit is not: the log says
-// so at a bounded rate.
+// A record that is larger than the limits of a fetch is read. A batch that is larger than the client's limit
+// is not: the log says so at a bounded rate.
 func TestLargeRecords(t *testing.T) {
 	inBubble(t, 1, func(f *fixture) {
 		large := payment(0, "large")
 		large.Value = make([]byte, 4<<20)
-		producer := f.client(kgo.ProducerBatchMaxBytes(8<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
+		producer := f.client(kgo.ProducerBatchMaxBytes(8<<20),
+			kgo.ProducerBatchCompression(kgo.NoCompression()))
 		if err := producer.ProduceSync(f.Context(), payment(0, "small"), large).FirstErr(); err != nil {
 			f.Fatal(err)
 		}

@@ -18,13 +18,16 @@ import (
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
-// On Apache Kafka: two members share a topic, one joins and leaves in the middle of work, and the broker is silent for longer than
-// the session timeout. Every record is handled once, and every offset is committed.
+// On Apache Kafka: two members share a topic, one joins and leaves in the middle of work, and the broker is
+// silent for longer than the session timeout. Every record is handled once, and every offset is committed.
 func TestOnApacheKafka(t *testing.T) {
 	server := testkit.Run(t, serverproc.StartScript, serverproc.Kafka)
-	for name, protocol := range map[string]func(*consumer.Config){"classic": protocols["cooperative"], "incremental": protocols["incremental"]} {
+	for name, protocol := range map[string]func(*consumer.Config){"classic": protocols["cooperative"],
+		"incremental": protocols["incremental"]} {
 		t.Run(name, func(t *testing.T) {
-			f := &fixture{T: t, brokers: []string{server.Addr()}, store: memstore.New(memstore.Config{BatchSize: 25}), calls: make(map[string]int), letters: new(letters)}
+			f := &fixture{T: t, brokers: []string{server.Addr()},
+				store: memstore.New(memstore.Config{BatchSize: 25}), calls: make(map[string]int),
+				letters: new(letters)}
 			f.recreate(4)
 			f.produce(0, 500, 0, 1, 2, 3)
 			f.handler = func(context.Context, kafka.Record) ([]byte, error) {
@@ -34,13 +37,18 @@ func TestOnApacheKafka(t *testing.T) {
 			quick := func(cfg *consumer.Config) {
 				cfg.CommitInterval = 100 * time.Millisecond
 				if cfg.Protocol == consumer.Classic {
-					cfg.Options = append(cfg.Options, kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(time.Second))
+					cfg.Options = append(cfg.Options, kgo.SessionTimeout(6*time.Second),
+						kgo.HeartbeatInterval(time.Second))
 				}
 			}
 			first := f.start(protocol, quick)
 			f.until("the first member works", func() bool { n, _ := f.called(); return n > 100 })
 			second := f.start(protocol, quick)
-			f.until("the partitions are shared", func() bool { return len(first.Stats().Partitions) == 2 && len(second.Stats().Partitions) == 2 })
+			f.until("the partitions are shared",
+				func() bool {
+					return len(first.Stats().Partitions) == 2 &&
+						len(second.Stats().Partitions) == 2
+				})
 			if err := server.Freeze(); err != nil {
 				t.Fatal(err)
 			}

@@ -28,8 +28,8 @@ const (
 	lagBatch      = 500     // records
 )
 
-// laggingTopic returns a cluster whose topic has lagRecords records, with 1,000 Kafka keys. The brokers keep none of them: the answer to a
-// fetch is the same batch of each partition at other offsets.
+// laggingTopic returns a cluster whose topic has lagRecords records, with 1,000 Kafka keys. The brokers keep
+// none of them: the answer to a fetch is the same batch of each partition at other offsets.
 func laggingTopic(tb testing.TB) *kfake.Cluster {
 	tb.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(lagPartitions, topic))
@@ -63,7 +63,8 @@ func lagFetched(from kmsg.FetchRequestTopicPartition, batch []byte) kmsg.FetchRe
 	to.Partition, to.HighWatermark, to.LastStableOffset, to.LogStartOffset = from.Partition, end, end, 0
 	if from.FetchOffset < end {
 		to.RecordBatches = append([]byte(nil), batch...)
-		binary.BigEndian.PutUint64(to.RecordBatches, uint64(from.FetchOffset)) // the checksum does not contain it
+		// the checksum does not contain it
+		binary.BigEndian.PutUint64(to.RecordBatches, uint64(from.FetchOffset))
 	}
 	return to
 }
@@ -73,22 +74,25 @@ func lagBatchBytes() []byte {
 	var records []byte
 	random := rand.NewChaCha8([32]byte{})
 	for i := range lagBatch {
-		r := kmsg.Record{OffsetDelta: int32(i), Key: binary.BigEndian.AppendUint64(nil, uint64(i)), Value: make([]byte, lagValue)}
+		r := kmsg.Record{OffsetDelta: int32(i), Key: binary.BigEndian.AppendUint64(nil, uint64(i)),
+			Value: make([]byte, lagValue)}
 		_, _ = random.Read(r.Value) // never fails
 		r.Length = int32(len(r.AppendTo(nil)) - 1)
 		records = r.AppendTo(records)
 	}
-	const head, uncovered = 49, 21 // the bytes of the header after the length, and those before the attributes
+	// the bytes of the header after the length, and those before the attributes
+	const head, uncovered = 49, 21
 	b := kmsg.RecordBatch{
-		Length: int32(head + len(records)), Magic: 2, LastOffsetDelta: lagBatch - 1, FirstTimestamp: 1, MaxTimestamp: 1,
-		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: lagBatch, Records: records,
+		Length: int32(head + len(records)), Magic: 2, LastOffsetDelta: lagBatch - 1, FirstTimestamp: 1,
+		MaxTimestamp: 1,
+		ProducerID:   -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: lagBatch, Records: records,
 	}
 	b.CRC = int32(crc32.Checksum(b.AppendTo(nil)[uncovered:], crc32.MakeTable(crc32.Castagnoli)))
 	return b.AppendTo(nil)
 }
 
-// A consumer whose handlers do not return reads its windows full, and no further: what it keeps in memory is bounded by the bytes of the
-// windows and of the fetches, whatever the lag.
+// A consumer whose handlers do not return reads its windows full, and no further: what it keeps in memory is
+// bounded by the bytes of the windows and of the fetches, whatever the lag.
 func TestMemoryIsBoundedAtALag(t *testing.T) {
 	const (
 		windows = 32 << 20
@@ -107,8 +111,10 @@ func TestMemoryIsBoundedAtALag(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}, consumer.Config{
-		Brokers: cluster.ListenAddrs(), Topics: []string{topic}, Group: group, MaxBytes: windows, MaxRecords: lagRecords, PartitionRecords: lagRecords,
-		DrainTimeout: time.Second, Records: kafka.Config{Key: kafka.OffsetKey}, Logger: slog.New(slog.DiscardHandler),
+		Brokers: cluster.ListenAddrs(), Topics: []string{topic}, Group: group, MaxBytes: windows,
+		MaxRecords: lagRecords, PartitionRecords: lagRecords,
+		DrainTimeout: time.Second, Records: kafka.Config{Key: kafka.OffsetKey},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

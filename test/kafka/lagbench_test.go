@@ -32,8 +32,9 @@ func quietly() {
 	})
 }
 
-// BenchmarkMemoryAtALag measures the resident memory of a process on a DynamoDB that answers after 5 ms, while it reads a topic with a lag of
-// 10 million records of 1 KB. One iteration is a second of it. The first 30 seconds are not counted as growth.
+// BenchmarkMemoryAtALag measures the resident memory of a process on a DynamoDB that answers after 5 ms,
+// while it reads a topic with a lag of 10 million records of 1 KB. One iteration is a second of it. The first
+// 30 seconds are not counted as growth.
 func BenchmarkMemoryAtALag(b *testing.B) {
 	const settling = 30 // seconds
 	db, err := dynamofake.New(dynamofake.Config{Latency: 5 * time.Millisecond})
@@ -44,13 +45,16 @@ func BenchmarkMemoryAtALag(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	client := dynamostore.NewClient(aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")},
+	client := dynamostore.NewClient(aws.Config{Region: "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")},
 		func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(db.URL()) })
 	if err := dynamostore.CreateTable(b.Context(), client, dynamostore.DefaultTable); err != nil {
 		b.Fatal(err)
 	}
-	p := startProcess(b, laggingTopic(b).ListenAddrs(), processVariable+"="+quietProcess, "IDEMSK_STORE=dynamodb", "IDEMSK_KEY=offset", "IDEMSK_HTTP_ADDR=",
-		"AWS_ENDPOINT_URL_DYNAMODB="+db.URL(), "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test")
+	p := startProcess(b, laggingTopic(b).ListenAddrs(), processVariable+"="+quietProcess,
+		"IDEMSK_STORE=dynamodb", "IDEMSK_KEY=offset", "IDEMSK_HTTP_ADDR=",
+		"AWS_ENDPOINT_URL_DYNAMODB="+db.URL(), "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test",
+		"AWS_SECRET_ACCESS_KEY=test")
 	var most, settled int64
 	seconds := 0
 	for b.Loop() {

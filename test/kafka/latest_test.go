@@ -16,10 +16,12 @@ import (
 
 func latest(cfg *consumer.Config) { cfg.Reset = consumer.Latest }
 
-// A record that arrived after a process had begun to read from the end, and was not settled, is handled by the next process: the position at which
-// reading began was committed, also if the brokers refused that at first.
+// A record that arrived after a process had begun to read from the end, and was not settled, is handled by
+// the next process: the position at which reading began was committed, also if the brokers refused that at
+// first.
 func TestLatestLosesNoRecordOfARestart(t *testing.T) {
-	for name, refuse := range map[string]*kerr.Error{"committed at once": nil, "refused": kerr.CoordinatorLoadInProgress, "rebalance": kerr.RebalanceInProgress} {
+	for name, refuse := range map[string]*kerr.Error{"committed at once": nil,
+		"refused": kerr.CoordinatorLoadInProgress, "rebalance": kerr.RebalanceInProgress} {
 		t.Run(name, func(t *testing.T) {
 			inOneBubble(t, 1, false, func(f *fixture) {
 				f.produce(0, 2, 0) // existing records
@@ -52,8 +54,8 @@ func TestLatestLosesNoRecordOfARestart(t *testing.T) {
 	}
 }
 
-// The records of a partition that the topic gains are handled from the first one, although the process notices it later, and also if it ends before it
-// has settled one.
+// The records of a partition that the topic gains are handled from the first one, although the process
+// notices it later, and also if it ends before it has settled one.
 func TestLatestReadsANewPartitionFromItsStart(t *testing.T) {
 	inOneBubble(t, 1, false, func(f *fixture) {
 		slow := true

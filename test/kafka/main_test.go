@@ -32,8 +32,9 @@ func TestMain(m *testing.M) {
 		process()
 		return
 	}
-	// With Go 1.26 and -race, two goroutines of a synctest bubble that receive from timers at the same moment corrupt the race
-	// detector's context of the bubble's timers (runtime.(*timer).maybeRunChan). Clients of Kafka have many timers.
+	// With Go 1.26 and -race, two goroutines of a synctest bubble that receive from timers at the same moment
+	// corrupt the race detector's context of the bubble's timers (runtime.(*timer).maybeRunChan). Clients of
+	// Kafka have many timers.
 	runtime.GOMAXPROCS(1)
 	goleak.VerifyTestMain(m)
 }
@@ -43,7 +44,8 @@ const (
 	group = "ledger"
 )
 
-// fixture is a Kafka in this process with a virtual network and virtual time, a store, and the log of the consumers on them.
+// fixture is a Kafka in this process with a virtual network and virtual time, a store, and the log of the
+// consumers on them.
 type fixture struct {
 	*testing.T
 	cluster     *kfake.Cluster // nil if it is a real one
@@ -62,7 +64,8 @@ type fixture struct {
 	lines []string // of the log, from WARN on
 }
 
-// inBubble runs a test with a fixture in a bubble of virtual time, with claims by key and with claims by partition.
+// inBubble runs a test with a fixture in a bubble of virtual time, with claims by key and with claims by
+// partition.
 func inBubble(t *testing.T, partitions int32, test func(f *fixture), options ...kfake.Opt) {
 	t.Helper()
 	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
@@ -70,13 +73,17 @@ func inBubble(t *testing.T, partitions int32, test func(f *fixture), options ...
 	}
 }
 
-func inOneBubble(t *testing.T, partitions int32, byPartition bool, test func(f *fixture), options ...kfake.Opt) {
+func inOneBubble(t *testing.T, partitions int32, byPartition bool, test func(f *fixture),
+	options ...kfake.Opt) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{T: t, byPartition: byPartition, network: new(kfake.VirtualNetwork), store: memstore.New(memstore.Config{BatchSize: 25}), calls: make(map[string]int), letters: new(letters)}
+		f := &fixture{T: t, byPartition: byPartition, network: new(kfake.VirtualNetwork),
+			store: memstore.New(memstore.Config{BatchSize: 25}), calls: make(map[string]int),
+			letters: new(letters)}
 		var err error
 		f.cluster, err = kfake.NewCluster(append([]kfake.Opt{
-			kfake.NumBrokers(1), kfake.Ports(9092), kfake.SeedTopics(partitions, topic), kfake.ListenFn(f.network.Listen),
+			kfake.NumBrokers(1), kfake.Ports(9092), kfake.SeedTopics(partitions, topic),
+			kfake.ListenFn(f.network.Listen),
 		}, options...)...)
 		if err != nil {
 			t.Fatal(err)
@@ -99,14 +106,17 @@ func inOneBubble(t *testing.T, partitions int32, byPartition bool, test func(f *
 // client returns a client of the cluster that the test must close.
 func (f *fixture) client(options ...kgo.Opt) *kgo.Client {
 	f.Helper()
-	c, err := kgo.NewClient(slices.Concat([]kgo.Opt{kgo.SeedBrokers(f.brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner())}, f.options, options)...)
+	c, err := kgo.NewClient(slices.Concat(
+		[]kgo.Opt{kgo.SeedBrokers(f.brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner())}, f.options,
+		options)...)
 	if err != nil {
 		f.Fatal(err)
 	}
 	return c
 }
 
-// produce writes n records to each partition, with the keys p<partition>-<number> as idempotency keys and Kafka keys.
+// produce writes n records to each partition, with the keys p<partition>-<number> as idempotency keys and
+// Kafka keys.
 func (f *fixture) produce(from, n int, partitions ...int32) {
 	f.Helper()
 	var records []*kgo.Record
@@ -162,13 +172,15 @@ func (r *running) report() kafka.Report {
 func (f *fixture) start(change ...func(*consumer.Config)) *running {
 	f.Helper()
 	r := &running{f: f, ended: make(chan error, 1)}
-	engine, err := idem.New(f.store, idem.Config{MaxAttempts: 3, Observer: r, ClaimByPartition: f.byPartition})
+	engine, err := idem.New(f.store, idem.Config{MaxAttempts: 3, Observer: r,
+		ClaimByPartition: f.byPartition})
 	if err != nil {
 		f.Fatal(err)
 	}
 	cfg := consumer.Config{
 		Brokers: f.brokers, Topics: []string{topic}, Group: group, Options: slices.Clone(f.options),
-		Records: kafka.Config{DeadLetters: f.letters}, Logger: slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Records: kafka.Config{DeadLetters: f.letters},
+		Logger:  slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -270,7 +282,8 @@ func (f *fixture) calledOnce(n int) bool {
 // until waits for a condition, at most 15 minutes of virtual time.
 func (f *fixture) until(what string, condition func() bool) {
 	f.Helper()
-	for began, pause := time.Now(), 10*time.Millisecond; time.Since(began) < 15*time.Minute; pause += pause / 100 {
+	for began, pause := time.Now(), 10*time.Millisecond; time.Since(
+		began) < 15*time.Minute; pause += pause / 100 {
 		if condition() {
 			return
 		}
@@ -279,7 +292,8 @@ func (f *fixture) until(what string, condition func() bool) {
 	f.mu.Lock()
 	log := strings.Join(f.lines, "")
 	f.mu.Unlock()
-	f.Fatalf("waited for 15 minutes until %s; offsets %v; calls %v; log:\n%s", what, f.offsets(), slices.Sorted(maps.Keys(f.calls)), log)
+	f.Fatalf("waited for 15 minutes until %s; offsets %v; calls %v; log:\n%s", what, f.offsets(),
+		slices.Sorted(maps.Keys(f.calls)), log)
 }
 
 // offsets returns the committed offsets of the topic by partition.

@@ -45,8 +45,8 @@ func (o *outage) set(down bool) {
 	o.open = nil
 }
 
-// All brokers are gone for a time that is shorter or longer than the session timeout. The consumer survives it, logs at a bounded
-// rate, and calls no handler twice.
+// All brokers are gone for a time that is shorter or longer than the session timeout. The consumer survives
+// it, logs at a bounded rate, and calls no handler twice.
 func TestBrokersAreGoneForAWhile(t *testing.T) {
 	for _, gone := range []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute} {
 		t.Run(gone.String(), func(t *testing.T) {
@@ -63,13 +63,15 @@ func TestBrokersAreGoneForAWhile(t *testing.T) {
 				<-time.After(gone)
 				o.set(false)
 				f.produce(200, 10, 0, 1)
-				f.until("all offsets are committed", func() bool { return f.offsets()[0] == 210 && f.offsets()[1] == 210 })
+				f.until("all offsets are committed",
+					func() bool { return f.offsets()[0] == 210 && f.offsets()[1] == 210 })
 				c.mustEnd()
 				if !f.calledOnce(420) {
 					records, calls := f.called()
 					f.Errorf("%d calls for %d records; want one for each of 420", calls, records)
 				}
-				if n, most := f.logged("msg=")-f.logged("msg=record"), 10+int(gone/(10*time.Second)); n > most {
+				if n, most := f.logged("msg=")-f.logged("msg=record"), 10+
+					int(gone/(10*time.Second)); n > most {
 					f.Errorf("%d lines beside those of records; want at most %d", n, most)
 				}
 			})

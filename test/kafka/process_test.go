@@ -24,8 +24,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// processVariable makes the test binary a consumer process. Its handler does not return for the key "slow" before the deadline of
-// its context, and not at all for the key "stuck".
+// processVariable makes the test binary a consumer process. Its handler does not return for the key "slow"
+// before the deadline of its context, and not at all for the key "stuck".
 const processVariable = "E2E_PROCESS"
 
 func process() {
@@ -65,8 +65,10 @@ func startProcess(t testing.TB, brokers []string, env ...string) *consumerProces
 	}
 	p := &consumerProcess{t: t, more: make(chan struct{}, 1)}
 	env = append([]string{
-		processVariable + "=1", "IDEMSK_STORE=memory", "IDEMSK_KAFKA_BROKERS=" + strings.Join(brokers, ","), "IDEMSK_KAFKA_TOPICS=" + topic,
-		"IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_HTTP_ADDR=127.0.0.1:0", "GOCOVERDIR=" + t.TempDir(), "IDEMSK_KEY=key",
+		processVariable + "=1", "IDEMSK_STORE=memory", "IDEMSK_KAFKA_BROKERS=" + strings.Join(brokers, ","),
+		"IDEMSK_KAFKA_TOPICS=" + topic,
+		"IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_HTTP_ADDR=127.0.0.1:0", "GOCOVERDIR=" + t.TempDir(),
+		"IDEMSK_KEY=key",
 	}, env...)
 	if p.Process, err = subprocess.Start([]string{program}, env, p.line); err != nil {
 		t.Fatal(err)
@@ -93,8 +95,8 @@ func (p *consumerProcess) line(line []byte) {
 	}
 }
 
-// endsAfter sends SIGTERM when n more handlers are called. What reads the lines sends it, so the process can be ahead only by what fits into
-// the pipe.
+// endsAfter sends SIGTERM when n more handlers are called. What reads the lines sends it, so the process can
+// be ahead only by what fits into the pipe.
 func (p *consumerProcess) endsAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,21 +172,23 @@ func onTCP(t *testing.T, keys ...string) *kfake.Cluster {
 	return cluster
 }
 
-// The first signal drains: the offsets are committed, and the status is 0. Until then the process is live and ready and shows its
-// metrics.
+// The first signal drains: the offsets are committed, and the status is 0. Until then the process is live and
+// ready and shows its metrics.
 func TestSignalDrainsTheProcess(t *testing.T) {
 	cluster := onTCP(t, "a", "b")
 	p := startProcess(t, cluster.ListenAddrs())
 	address := p.says(`"address":"([^"]+)"`)[1]
 	p.says("handling")
 	p.says("handling")
-	for path, want := range map[string]string{"/livez": "ok\n", "/readyz": "ok\n", "/metrics": "idemsk_executed_total 2\n"} {
+	for path, want := range map[string]string{"/livez": "ok\n", "/readyz": "ok\n",
+		"/metrics": "idemsk_executed_total 2\n"} {
 		if body := get(t, "http://"+address+path, want); !strings.Contains(body, want) {
 			t.Errorf("%s: %q; want %q", path, body, want)
 		}
 	}
 	metrics := get(t, "http://"+address+"/metrics", "")
-	for _, want := range []string{"idemsk_records_total 2", `idemsk_lag{partition="0",topic="payments"} 0`, "idemsk_joined 1", "idemsk_kafka_fetch_bytes_total", "go_goroutines"} {
+	for _, want := range []string{"idemsk_records_total 2", `idemsk_lag{partition="0",topic="payments"} 0`,
+		"idemsk_joined 1", "idemsk_kafka_fetch_bytes_total", "go_goroutines"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics lack %q:\n%s", want, metrics)
 		}
@@ -244,14 +248,16 @@ func TestStuckHandlerIsNamed(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	p.says("a handler did not return within the drain timeout.*payments-0@1")
 	p.exits(1)
-	if log := strings.Join(p.output(), "\n"); strings.Contains(log, `drain timeout: its record is delivered again","source":"payments-0@0"`) {
+	if log := strings.Join(p.output(), "\n"); strings.Contains(log,
+		`drain timeout: its record is delivered again","source":"payments-0@0"`) {
 		t.Errorf("the slow handler is named too:\n%s", log)
 	}
 }
 
 // An error of the configuration ends the process before it joins, and names all variables.
 func TestInvalidConfigurationEndsTheProcess(t *testing.T) {
-	p := startProcess(t, onTCP(t).ListenAddrs(), "IDEMSK_KAFKA_TOPICS=", "IDEMSK_MAX_BYTES=lots", "IDEMSK_HTTP_ADR=:1")
+	p := startProcess(t, onTCP(t).ListenAddrs(), "IDEMSK_KAFKA_TOPICS=", "IDEMSK_MAX_BYTES=lots",
+		"IDEMSK_HTTP_ADR=:1")
 	p.says("IDEMSK_HTTP_ADR is set, but the configuration does not read it.*IDEMSK_HTTP_ADDR")
 	var lines []string
 	for range 2 {

@@ -19,7 +19,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
-// A process is ended by SIGTERM in the middle of a backlog on Apache Kafka, and started again: each handler is called once.
+// A process is ended by SIGTERM in the middle of a backlog on Apache Kafka, and started again: each handler
+// is called once.
 func TestCleanRestartCallsNoHandlerAgain(t *testing.T) {
 	const records, partitions = 5000, 4
 	f := &fixture{T: t, brokers: []string{testkit.Run(t, serverproc.StartScript, serverproc.Kafka).Addr()}}
@@ -30,10 +31,12 @@ func TestCleanRestartCallsNoHandlerAgain(t *testing.T) {
 	}
 	f.write(backlog...)
 	server := testkit.Serve(t, dynamofake.New, dynamofake.Config{Latency: 5 * time.Millisecond})
-	if err := dynamostore.CreateTable(t.Context(), dynamodb.NewFromConfig(awstest.Config(t, server.URL())), dynamostore.DefaultTable); err != nil {
+	if err := dynamostore.CreateTable(t.Context(), dynamodb.NewFromConfig(awstest.Config(t, server.URL())),
+		dynamostore.DefaultTable); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"IDEMSK_STORE=dynamodb", "AWS_ENDPOINT_URL_DYNAMODB=" + server.URL(), "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test"}
+	env := []string{"IDEMSK_STORE=dynamodb", "AWS_ENDPOINT_URL_DYNAMODB=" + server.URL(),
+		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test"}
 
 	first := startProcess(t, f.brokers, env...)
 	first.endsAfter(records / 5)
@@ -67,9 +70,9 @@ func TestCleanRestartCallsNoHandlerAgain(t *testing.T) {
 	t.Logf("%d handlers were called before the restart, %d in total, %d again", before, len(calls), again)
 }
 
-// A process that is killed costs its partitions the session timeout on Apache Kafka, also if another joins at once: the rebalance does
-// not wait for it until the rebalance timeout, which is 60 s here. A static member that is started again within its session takes its
-// partition over at once.
+// A process that is killed costs its partitions the session timeout on Apache Kafka, also if another joins at
+// once: the rebalance does not wait for it until the rebalance timeout, which is 60 s here. A static member
+// that is started again within its session takes its partition over at once.
 func TestKilledMember(t *testing.T) {
 	const session, limit = 6 * time.Second, 40 * time.Second
 	f := &fixture{T: t, brokers: []string{testkit.Run(t, serverproc.StartScript, serverproc.Kafka).Addr()}}
@@ -99,7 +102,8 @@ func TestKilledMember(t *testing.T) {
 			}
 			heir.says("partitions assigned")
 			took := time.Since(killed)
-			if t.Logf("the partition of the killed process was assigned again after %v", took.Round(10*time.Millisecond)); took < tc.least || took > limit {
+			if t.Logf("the partition of the killed process was assigned again after %v",
+				took.Round(10*time.Millisecond)); took < tc.least || took > limit {
 				t.Errorf("after %v; want %v to %v", took, tc.least, limit)
 			}
 		})

@@ -20,7 +20,10 @@ import (
 // protocols are the ways in which a group assigns its partitions.
 var protocols = map[string]func(*consumer.Config){
 	"cooperative": func(*consumer.Config) {},
-	"eager":       func(cfg *consumer.Config) { cfg.Options = append(cfg.Options, kgo.Balancers(kgo.RangeBalancer())) },
+	"eager": func(cfg *consumer.Config) {
+		cfg.Options = append(cfg.Options,
+			kgo.Balancers(kgo.RangeBalancer()))
+	},
 	"incremental": func(cfg *consumer.Config) { cfg.Protocol = consumer.Incremental },
 }
 
@@ -38,10 +41,15 @@ func TestMembersJoinAndLeaveInTheMiddleOfWork(t *testing.T) {
 				f.until("the first member works", func() bool { n, _ := f.called(); return n > 100 })
 				second, third := f.start(protocol), f.start(protocol)
 				f.until("the partitions are shared", func() bool {
-					return len(first.Stats().Partitions) == 2 && len(second.Stats().Partitions) == 2 && len(third.Stats().Partitions) == 2
+					return len(first.Stats().Partitions) == 2 && len(second.Stats().Partitions) == 2 &&
+						len(third.Stats().Partitions) == 2
 				})
 				first.mustEnd()
-				f.until("the others have its partitions", func() bool { return len(second.Stats().Partitions) == 3 && len(third.Stats().Partitions) == 3 })
+				f.until("the others have its partitions",
+					func() bool {
+						return len(second.Stats().Partitions) == 3 &&
+							len(third.Stats().Partitions) == 3
+					})
 				second.mustEnd()
 				f.until("all offsets are committed", func() bool {
 					all := slices.Collect(maps.Values(f.offsets()))
@@ -58,7 +66,8 @@ func TestMembersJoinAndLeaveInTheMiddleOfWork(t *testing.T) {
 	}
 }
 
-// The offset of a partition is committed when it is revoked. So its new owner receives none of the settled records.
+// The offset of a partition is committed when it is revoked. So its new owner receives none of the settled
+// records.
 func TestRevokedPartitionIsCommitted(t *testing.T) {
 	inBubble(t, 2, func(f *fixture) {
 		seldom := func(cfg *consumer.Config) { cfg.CommitInterval = time.Hour }
@@ -66,7 +75,8 @@ func TestRevokedPartitionIsCommitted(t *testing.T) {
 		first := f.start(seldom)
 		f.until("all records are handled", func() bool { return f.calledOnce(20) })
 		second := f.start(seldom)
-		f.until("the second member has a partition", func() bool { return len(second.Stats().Partitions) == 1 })
+		f.until("the second member has a partition",
+			func() bool { return len(second.Stats().Partitions) == 1 })
 		moved := second.Stats().Partitions[0].Partition
 		if f.offsets()[moved] != 10 || f.offsets()[1-moved] != 0 {
 			f.Errorf("offsets %v; want that of partition %d alone", f.offsets(), moved)
@@ -81,8 +91,8 @@ func TestRevokedPartitionIsCommitted(t *testing.T) {
 	})
 }
 
-// A handler that outlasts the revocation of its partition settles its key. Its offset is not committed by the old owner; the new
-// owner waits for the key and does not call its handler.
+// A handler that outlasts the revocation of its partition settles its key. Its offset is not committed by the
+// old owner; the new owner waits for the key and does not call its handler.
 func TestHandlerThatOutlastsItsPartition(t *testing.T) {
 	inBubble(t, 2, func(f *fixture) {
 		release := make(chan struct{})
@@ -94,12 +104,14 @@ func TestHandlerThatOutlastsItsPartition(t *testing.T) {
 		first := f.start()
 		f.until("both records are begun", func() bool { n, _ := f.called(); return n == 2 })
 		second := f.start(func(cfg *consumer.Config) { cfg.CommitInterval = time.Second })
-		f.until("the second member has a partition", func() bool { return len(second.Stats().Partitions) == 1 })
+		f.until("the second member has a partition",
+			func() bool { return len(second.Stats().Partitions) == 1 })
 		moved := second.Stats().Partitions[0].Partition
 		if f.logged("still runs after its partition was revoked", topic+"-"+number(int(moved))+"@0") != 1 {
 			f.Error("the handler is not named in the log")
 		}
-		f.until("the second member waits for the key", func() bool { return second.Stats().Partitions[0].Records == 1 })
+		f.until("the second member waits for the key",
+			func() bool { return second.Stats().Partitions[0].Records == 1 })
 		<-time.After(time.Minute)
 		if f.offsets()[moved] != 0 {
 			f.Error("the offset of an unsettled record was committed")
@@ -114,8 +126,8 @@ func TestHandlerThatOutlastsItsPartition(t *testing.T) {
 	})
 }
 
-// A member that the broker has removed commits nothing for the partitions that it lost. It joins again, and no handler is called
-// again.
+// A member that the broker has removed commits nothing for the partitions that it lost. It joins again, and
+// no handler is called again.
 func TestLostPartitionsCommitNothing(t *testing.T) {
 	inBubble(t, 2, func(f *fixture) {
 		var commits atomic.Int64
@@ -126,13 +138,16 @@ func TestLostPartitionsCommitNothing(t *testing.T) {
 		c := f.start(func(cfg *consumer.Config) { cfg.CommitInterval = time.Hour })
 		f.produce(0, 100, 0, 1)
 		f.until("all records are handled", func() bool { return f.calledOnce(200) })
-		f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: kerr.UnknownMemberID})
+		f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true,
+			Err: kerr.UnknownMemberID})
 		f.until("the partitions are lost", func() bool { return f.logged("partitions lost") == 1 })
-		f.until("they are assigned again", func() bool { return c.Ready() == nil && len(c.Stats().Partitions) == 2 })
+		f.until("they are assigned again",
+			func() bool { return c.Ready() == nil && len(c.Stats().Partitions) == 2 })
 		if n := commits.Load(); n != 0 {
 			f.Errorf("%d commits after the loss", n)
 		}
-		f.until("the records are replayed", func() bool { s := c.Stats().Partitions; return s[0].Lag == 0 && s[1].Lag == 0 })
+		f.until("the records are replayed",
+			func() bool { s := c.Stats().Partitions; return s[0].Lag == 0 && s[1].Lag == 0 })
 		c.mustEnd()
 		if !f.calledOnce(200) {
 			f.Error("handlers were called again")
@@ -141,7 +156,8 @@ func TestLostPartitionsCommitNothing(t *testing.T) {
 	})
 }
 
-// A commit that is applied late moves the offset back. The consumer commits again, although it has read nothing since.
+// A commit that is applied late moves the offset back. The consumer commits again, although it has read
+// nothing since.
 func TestLateCommitIsRepaired(t *testing.T) {
 	inBubble(t, 1, func(f *fixture) {
 		late := make(chan struct{})
@@ -156,7 +172,8 @@ func TestLateCommitIsRepaired(t *testing.T) {
 		})
 		c := f.start()
 		f.produce(0, 10, 0)
-		f.until("the first commit was not answered", func() bool { return f.logged("offsets were not committed") == 1 })
+		f.until("the first commit was not answered",
+			func() bool { return f.logged("offsets were not committed") == 1 })
 		f.produce(10, 10, 0)
 		f.until("the second is applied", func() bool { return f.offsets()[0] == 20 })
 		close(late)
@@ -170,7 +187,8 @@ func TestLateCommitIsRepaired(t *testing.T) {
 // A commit that the broker refuses is logged at a bounded rate and sent again.
 func TestRefusedCommitIsSentAgain(t *testing.T) {
 	inBubble(t, 1, func(f *fixture) {
-		fault := f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.OffsetMetadataTooLarge, Count: -1})
+		fault := f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit},
+			Err: kerr.OffsetMetadataTooLarge, Count: -1})
 		c := f.start(func(cfg *consumer.Config) { cfg.CommitInterval = 100 * time.Millisecond })
 		f.produce(0, 10, 0)
 		<-time.After(time.Minute)
@@ -185,13 +203,15 @@ func TestRefusedCommitIsSentAgain(t *testing.T) {
 
 // The last commit waits for a rebalance that is in progress, for a bounded time.
 func TestLastCommitWaitsForTheRebalance(t *testing.T) {
-	for name, test := range map[string]struct{ refusals, offset int }{"of some time": {3, 10}, "without an end": {-1, 0}} {
+	for name, test := range map[string]struct{ refusals, offset int }{"of some time": {3, 10},
+		"without an end": {-1, 0}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(f *fixture) {
 				c := f.start(func(cfg *consumer.Config) { cfg.CommitInterval = time.Hour })
 				f.produce(0, 10, 0)
 				f.until("all records are handled", func() bool { return f.calledOnce(10) })
-				f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.RebalanceInProgress, Count: test.refusals})
+				f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit},
+					Err: kerr.RebalanceInProgress, Count: test.refusals})
 				began := time.Now()
 				c.mustEnd()
 				if took := time.Since(began); took > 6*time.Second {
@@ -206,8 +226,8 @@ func TestLastCommitWaitsForTheRebalance(t *testing.T) {
 	}
 }
 
-// A partition that is revoked while Run ends is committed then. The end of Run, which waits for handlers of other partitions, does not
-// move the new owner's offset back.
+// A partition that is revoked while Run ends is committed then. The end of Run, which waits for handlers of
+// other partitions, does not move the new owner's offset back.
 func TestRevocationDuringTheEndOfRun(t *testing.T) {
 	for name, protocol := range protocols {
 		t.Run(name, func(t *testing.T) {
@@ -220,12 +240,16 @@ func TestRevocationDuringTheEndOfRun(t *testing.T) {
 					return nil, nil
 				}
 				f.produce(0, 10, 0, 1)
-				seldom := func(cfg *consumer.Config) { cfg.CommitInterval, cfg.DrainTimeout = time.Hour, time.Hour }
+				seldom := func(cfg *consumer.Config) {
+					cfg.CommitInterval, cfg.DrainTimeout = time.Hour,
+						time.Hour
+				}
 				first := f.start(protocol, seldom)
 				f.until("the handlers of all records are called", func() bool { return f.calledOnce(20) })
 				first.stop()
 				second := f.start(protocol, func(cfg *consumer.Config) { cfg.CommitInterval = time.Second })
-				f.until("the second member has a partition", func() bool { return len(second.Stats().Partitions) == 1 })
+				f.until("the second member has a partition",
+					func() bool { return len(second.Stats().Partitions) == 1 })
 				moved := second.Stats().Partitions[0].Partition
 				f.produce(10, 10, moved)
 				close(release[moved])
@@ -245,7 +269,8 @@ func TestRevocationDuringTheEndOfRun(t *testing.T) {
 	}
 }
 
-// A process ends within seconds during a rebalance that waits for a member that died. A dynamic member has left the group then.
+// A process ends within seconds during a rebalance that waits for a member that died. A dynamic member has
+// left the group then.
 func TestProcessEndsDuringARebalance(t *testing.T) {
 	for name, instance := range map[string]string{"dynamic": "", "static": "i-1"} {
 		t.Run(name, func(t *testing.T) {
@@ -254,12 +279,18 @@ func TestProcessEndsDuringARebalance(t *testing.T) {
 				f.until("it has joined", func() bool { return len(c.Stats().Partitions) == 2 })
 				network := &outage{dial: f.network.DialContext}
 				alive, kill := context.WithCancel(f.Context())
-				dead := f.client(kgo.WithContext(alive), kgo.Dialer(network.Dial), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic),
+				dead := f.client(kgo.WithContext(alive), kgo.Dialer(network.Dial), kgo.ConsumerGroup(group),
+					kgo.ConsumeTopics(topic),
 					kgo.SessionTimeout(5*time.Minute), kgo.RebalanceTimeout(5*time.Minute))
-				f.until("another member has joined", func() bool { return len(c.Stats().Partitions) == 1 && f.cluster.GroupInfo(group).State == "Stable" })
+				f.until("another member has joined",
+					func() bool {
+						return len(c.Stats().Partitions) == 1 &&
+							f.cluster.GroupInfo(group).State == "Stable"
+					})
 				network.set(true)
 				other := f.start()
-				f.until("the group waits for the dead member", func() bool { return f.cluster.GroupInfo(group).State == "PreparingRebalance" })
+				f.until("the group waits for the dead member",
+					func() bool { return f.cluster.GroupInfo(group).State == "PreparingRebalance" })
 				<-time.After(10 * time.Second)
 				begun := time.Now()
 				c.mustEnd()

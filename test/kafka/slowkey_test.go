@@ -12,26 +12,28 @@ import (
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
-// One Kafka key of 1,000 that takes 1 s a record costs the others less than 5% of their throughput, also while the window of its
-// partition is full: it holds one of 32 handlers.
+// One Kafka key of 1,000 that takes 1 s a record costs the others less than 5% of their throughput, also
+// while the window of its partition is full: it holds one of 32 handlers.
 func TestSlowKeyCostsTheOthersLittle(t *testing.T) {
 	fast := othersHandled(t, 20*time.Millisecond)
 	slow := othersHandled(t, time.Second)
-	t.Logf("%d records of the other keys in 10 s; with a slow key %d, %.1f%% less", fast, slow, 100*(1-float64(slow)/float64(fast)))
+	t.Logf("%d records of the other keys in 10 s; with a slow key %d, %.1f%% less", fast, slow,
+		100*(1-float64(slow)/float64(fast)))
 	if float64(slow) < 0.95*float64(fast) {
 		t.Errorf("%d records of the other keys in 10 s; without a slow key %d", slow, fast)
 	}
 }
 
-// othersHandled returns how many records of 999 keys are handled in 10 s, at 20 ms each, if the records of the first key take another
-// time.
+// othersHandled returns how many records of 999 keys are handled in 10 s, at 20 ms each, if the records of
+// the first key take another time.
 func othersHandled(t *testing.T, first time.Duration) (n int) {
 	const partitions, keys, records = 12, 1000, 24_000
 	inBubble(t, partitions, func(f *fixture) {
 		all := make([]*kgo.Record, records)
 		for i := range all {
 			key := i % keys
-			all[i] = &kgo.Record{Topic: topic, Partition: int32(key % partitions), Key: fmt.Append(nil, "k", key), Value: []byte("{}"),
+			all[i] = &kgo.Record{Topic: topic, Partition: int32(key % partitions),
+				Key: fmt.Append(nil, "k", key), Value: []byte("{}"),
 				Headers: []kgo.RecordHeader{{Key: kafka.DefaultKeyHeader, Value: fmt.Append(nil, i)}}}
 		}
 		f.write(all...)

@@ -8,7 +8,8 @@ import (
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
-// lagsSoon waits, for less than the interval at which lags are brought up to date, until a consumer has the lags.
+// lagsSoon waits, for less than the interval at which lags are brought up to date, until a consumer has the
+// lags.
 func (f *fixture) lagsSoon(c *running, want ...int64) {
 	f.Helper()
 	var got []int64
@@ -64,7 +65,8 @@ func TestLagIsKnownWithoutRecordsToRead(t *testing.T) {
 				f.until("the partitions are assigned", func() bool { return len(c.Stats().Partitions) == 2 })
 				f.lagsSoon(c, 0, 0)
 				f.produce(10, 1, 0)
-				f.until("the new record is committed", func() bool { return f.offsets()[0] == int64(test.produced)+1 })
+				f.until("the new record is committed",
+					func() bool { return f.offsets()[0] == int64(test.produced)+1 })
 				f.lagsSoon(c, 0, 0)
 				c.mustEnd()
 			})
@@ -72,7 +74,8 @@ func TestLagIsKnownWithoutRecordsToRead(t *testing.T) {
 	}
 }
 
-// The lag of a partition that moves is soon known to its new owner, and the old one has none. Those that stay are not changed.
+// The lag of a partition that moves is soon known to its new owner, and the old one has none. Those that stay
+// are not changed.
 func TestLagMovesWithItsPartition(t *testing.T) {
 	for name, protocol := range protocols {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +85,8 @@ func TestLagMovesWithItsPartition(t *testing.T) {
 				f.until("all records are handled", func() bool { return f.calledOnce(20) })
 				f.lagsSoon(first, 0, 0)
 				second := f.start(protocol)
-				f.until("the second member has a partition", func() bool { return len(second.Stats().Partitions) == 1 })
+				f.until("the second member has a partition",
+					func() bool { return len(second.Stats().Partitions) == 1 })
 				f.lagsSoon(first, 0)
 				f.lagsSoon(second, 0)
 				second.mustEnd()

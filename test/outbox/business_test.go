@@ -41,7 +41,8 @@ func producePayments(t *testing.T, seed tally.Seed, brokers []string, n int) map
 	var records []*kgo.Record
 	for i := range n {
 		c := tally.Credit{
-			PaymentID: fmt.Sprint("p-", i), Account: fmt.Sprint("acc-", random.IntN(accounts)), Amount: random.Int64N(1000) + 1, Currency: "EUR",
+			PaymentID: fmt.Sprint("p-", i), Account: fmt.Sprint("acc-", random.IntN(accounts)),
+			Amount: random.Int64N(1000) + 1, Currency: "EUR",
 		}
 		made[c.Account] = append(made[c.Account], c)
 		value, err := json.Marshal(c)
@@ -77,7 +78,8 @@ func paymentKey(t *testing.T) kafka.KeyFunc {
 	return key
 }
 
-// function returns the second consumer as Lambda runs it, without any variable set: the outbox's events must fit its defaults.
+// function returns the second consumer as Lambda runs it, without any variable set: the outbox's events must
+// fit its defaults.
 func function(t *testing.T, handler msk.Handler) *lambda.Function {
 	t.Helper()
 	build := func(context.Context, *lambda.Base) (msk.Handler, error) { return handler, nil }
@@ -90,7 +92,8 @@ func function(t *testing.T, handler msk.Handler) *lambda.Function {
 }
 
 // wantCounted checks that the second consumer's books and the ledger have the produced payments.
-func wantCounted(t *testing.T, books *tally.Books, made map[string][]tally.Credit, balances map[string]int64) {
+func wantCounted(t *testing.T, books *tally.Books, made map[string][]tally.Credit,
+	balances map[string]int64) {
 	t.Helper()
 	books.WantInOrder(t, made)
 	books.WantBalances(t, balances)

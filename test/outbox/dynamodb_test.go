@@ -52,7 +52,8 @@ func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 	faults := seed.Faults("first")
 	first := tally.NewSource(t, seed, brokers, payments, batchSize, enlister(t, db, box, cfg, faults))
 	books := tally.NewBooks()
-	second := tally.NewSource(t, seed, brokers, credited, batchSize, function(t, books.Handler(seed.Faults("second"))))
+	second := tally.NewSource(t, seed, brokers, credited, batchSize,
+		function(t, books.Handler(seed.Faults("second"))))
 	relaying, relayed := context.WithCancel(t.Context())
 	defer relayed()
 	booked := beside(t, first.Drain)
@@ -75,18 +76,20 @@ func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 	wantCounted(t, books, made, balances(t, db))
 }
 
-// startDynamo starts an in-process DynamoDB with its tables, sets the environment for the SDK, and returns a client. It has no
-// sort keys, so the unique IDs of the outbox's items are the partition key.
+// startDynamo starts an in-process DynamoDB with its tables, sets the environment for the SDK, and returns a
+// client. It has no sort keys, so the unique IDs of the outbox's items are the partition key.
 func startDynamo(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	srv := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
-	for table, key := range map[string]string{dynamooutbox.DefaultTable: dynamooutbox.AttrID, ledgerTable: attrAccount} {
+	for table, key := range map[string]string{dynamooutbox.DefaultTable: dynamooutbox.AttrID,
+		ledgerTable: attrAccount} {
 		if err := srv.CreateTable(dynamofake.Table{Name: table, HashKey: key}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL_DYNAMODB": srv.URL(), "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
+		"AWS_ENDPOINT_URL_DYNAMODB": srv.URL(), "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test",
+		"AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_PROFILE": "",
 	} {
 		t.Setenv(name, value)
@@ -100,7 +103,8 @@ func startDynamo(t *testing.T) *dynamodb.Client {
 
 func startFakeKafka(t *testing.T) (brokers []string) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, payments), kfake.SeedTopics(3, credited),
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, payments),
+		kfake.SeedTopics(3, credited),
 		kfake.ListenFn(func(_, _ string) (net.Listener, error) {
 			return new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		}))
@@ -112,40 +116,46 @@ func startFakeKafka(t *testing.T) (brokers []string) {
 }
 
 // enlister returns the first consumer, which books as the example function does.
-func enlister(t *testing.T, db *dynamodb.Client, box *dynamooutbox.Outbox, cfg idem.Config, faults *tally.Faults) *msk.Consumer {
+func enlister(t *testing.T, db *dynamodb.Client, box *dynamooutbox.Outbox, cfg idem.Config,
+	faults *tally.Faults) *msk.Consumer {
 	t.Helper()
 	store, err := dynamostore.New(db, dynamostore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tally.NewConsumer(t, store, cfg, paymentKey(t), dynamooutbox.Handler(box, msk.JSON(func(ctx context.Context, c tally.Credit, _ msk.Record) (struct{}, error) {
-		tx, err := dynamostore.TxFrom(ctx)
-		if err != nil {
-			return struct{}{}, err
-		}
-		err = tx.Enlist(dynamostore.Write{Update: &types.Update{
-			TableName: aws.String(ledgerTable), Key: map[string]types.AttributeValue{attrAccount: &types.AttributeValueMemberS{Value: c.LedgerID()}},
-			UpdateExpression: aws.String("ADD #balance :amount"), ExpressionAttributeNames: map[string]string{"#balance": attrBalance},
-			ExpressionAttributeValues: map[string]types.AttributeValue{":amount": &types.AttributeValueMemberN{Value: strconv.FormatInt(c.Amount, 10)}},
-		}})
-		if err != nil {
-			return struct{}{}, err
-		}
-		e, err := event(&c)
-		if err != nil {
-			return struct{}{}, err
-		}
-		if err := outbox.Publish(ctx, e); err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, faults.Fail(c.PaymentID)
-	})))
+	return tally.NewConsumer(t, store, cfg, paymentKey(t),
+		dynamooutbox.Handler(box, msk.JSON(
+			func(ctx context.Context, c tally.Credit, _ msk.Record) (struct{}, error) {
+				tx, err := dynamostore.TxFrom(ctx)
+				if err != nil {
+					return struct{}{}, err
+				}
+				err = tx.Enlist(dynamostore.Write{Update: &types.Update{
+					TableName:                 aws.String(ledgerTable),
+					Key:                       map[string]types.AttributeValue{attrAccount: &types.AttributeValueMemberS{Value: c.LedgerID()}},
+					UpdateExpression:          aws.String("ADD #balance :amount"),
+					ExpressionAttributeNames:  map[string]string{"#balance": attrBalance},
+					ExpressionAttributeValues: map[string]types.AttributeValue{":amount": &types.AttributeValueMemberN{Value: strconv.FormatInt(c.Amount, 10)}},
+				}})
+				if err != nil {
+					return struct{}{}, err
+				}
+				e, err := event(&c)
+				if err != nil {
+					return struct{}{}, err
+				}
+				if err := outbox.Publish(ctx, e); err != nil {
+					return struct{}{}, err
+				}
+				return struct{}{}, faults.Fail(c.PaymentID)
+			})))
 }
 
 // balances reads the ledger.
 func balances(t *testing.T, db *dynamodb.Client) map[string]int64 {
 	t.Helper()
-	out, err := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: aws.String(ledgerTable), ConsistentRead: aws.Bool(true)})
+	out, err := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: aws.String(ledgerTable),
+		ConsistentRead: aws.Bool(true)})
 	if err != nil || len(out.LastEvaluatedKey) > 0 {
 		t.Fatal("the ledger is not on one page, or: ", err)
 	}

@@ -22,8 +22,8 @@ import (
 
 const ledger = pgledger.Ledger("ledger")
 
-// On PostgreSQL and Kafka, with relays that are killed: the second consumer counts each event of the ledger once and in the
-// order of its account.
+// On PostgreSQL and Kafka, with relays that are killed: the second consumer counts each event of the ledger
+// once and in the order of its account.
 func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 	n := testkit.Size(t, 2000, 4000)
 	pool := newPool(t)
@@ -34,10 +34,12 @@ func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 	seed := tally.NewSeed(t)
 	made := producePayments(t, seed, brokers, n)
 
-	first := tally.NewSource(t, seed, brokers, payments, batchSize, bookkeeper(t, pool, box, seed.Faults("first")))
+	first := tally.NewSource(t, seed, brokers, payments, batchSize,
+		bookkeeper(t, pool, box, seed.Faults("first")))
 	books := tally.NewBooks()
 	startDynamo(t)
-	second := tally.NewSource(t, seed, brokers, credited, batchSize, function(t, books.Handler(seed.Faults("second"))))
+	second := tally.NewSource(t, seed, brokers, credited, batchSize,
+		function(t, books.Handler(seed.Faults("second"))))
 	relaying, relayed := context.WithCancel(t.Context())
 	defer relayed()
 	booked := beside(t, first.Drain)
@@ -109,25 +111,26 @@ func bookkeeper(t *testing.T, pool *pgxpool.Pool, box *pgoutbox.Outbox, faults *
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tally.NewConsumer(t, store, idem.Config{}, paymentKey(t), func(ctx context.Context, r msk.Record) ([]byte, error) {
-		var c tally.Credit
-		if err := json.Unmarshal(r.Value, &c); err != nil {
-			return nil, idem.Permanent(err)
-		}
-		tx, err := pgstore.TxFrom(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := ledger.Add(ctx, tx, c.LedgerID(), c.Amount); err != nil {
-			return nil, err
-		}
-		e, err := event(&c)
-		if err != nil {
-			return nil, err
-		}
-		if err := outbox.Publish(box.NewContext(ctx, tx), e); err != nil {
-			return nil, err
-		}
-		return nil, faults.Fail(c.PaymentID)
-	})
+	return tally.NewConsumer(t, store, idem.Config{}, paymentKey(t),
+		func(ctx context.Context, r msk.Record) ([]byte, error) {
+			var c tally.Credit
+			if err := json.Unmarshal(r.Value, &c); err != nil {
+				return nil, idem.Permanent(err)
+			}
+			tx, err := pgstore.TxFrom(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := ledger.Add(ctx, tx, c.LedgerID(), c.Amount); err != nil {
+				return nil, err
+			}
+			e, err := event(&c)
+			if err != nil {
+				return nil, err
+			}
+			if err := outbox.Publish(box.NewContext(ctx, tx), e); err != nil {
+				return nil, err
+			}
+			return nil, faults.Fail(c.PaymentID)
+		})
 }

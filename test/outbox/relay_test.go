@@ -13,9 +13,10 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testbed"
 )
 
-// killRelays runs relays one after another and kills each at a random moment, until over is closed. It returns how many were
-// killed, and how many of them with work left.
-func killRelays(t *testing.T, random *rand.Rand, pool *pgxpool.Pool, table string, over <-chan struct{}) (killed, atWork int) {
+// killRelays runs relays one after another and kills each at a random moment, until over is closed. It
+// returns how many were killed, and how many of them with work left.
+func killRelays(t *testing.T, random *rand.Rand, pool *pgxpool.Pool, table string,
+	over <-chan struct{}) (killed, atWork int) {
 	t.Helper()
 	for {
 		p := servers.StartRelay(t, table)
@@ -49,11 +50,12 @@ func waitUntilPublished(t *testing.T, pool *pgxpool.Pool, table string) {
 	}
 }
 
-// forget makes the last events pending again, as a relay that dies after sending them does: they are sent again after all
-// others.
+// forget makes the last events pending again, as a relay that dies after sending them does: they are sent
+// again after all others.
 func forget(t *testing.T, pool *pgxpool.Pool, table string) {
 	t.Helper()
-	tag, err := pool.Exec(t.Context(), `UPDATE `+table+` SET published_at = NULL WHERE seq > (SELECT max(seq) FROM `+table+`) - $1`, testbed.SmallBatch)
+	tag, err := pool.Exec(t.Context(), `UPDATE `+table+
+		` SET published_at = NULL WHERE seq > (SELECT max(seq) FROM `+table+`) - $1`, testbed.SmallBatch)
 	if err != nil || tag.RowsAffected() == 0 {
 		t.Fatalf("%v, %v", tag, err)
 	}

@@ -10,21 +10,26 @@ import (
 )
 
 // handleAll is the bulk handler. It handles the records one after another.
-func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []scheduler.Result, err error) {
+func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []scheduler.Result,
+	err error) {
 	if p.ended() {
 		return nil, errEnded
 	}
 	records, attempts := make([]*record, len(rs)), make([]idem.Attempt, len(rs))
 	for i := range rs {
-		records[i], attempts[i] = p.recordAt(placeOf(rs[i].Record.Partition, rs[i].Record.Offset, rs[i].Record.Timestamp.UnixMilli())), rs[i].Attempt
+		records[i], attempts[i] = p.recordAt(
+			placeOf(rs[i].Record.Partition, rs[i].Record.Offset, rs[i].Record.Timestamp.UnixMilli())),
+			rs[i].Attempt
 	}
 	p.checkCall(records, attempts)
 	results = make([]scheduler.Result, len(rs))
 	returned := false
-	defer func() { p.called(records, attempts, !returned && !idem.IsUnavailable(err)) }() // also after a panic
+	// also after a panic
+	defer func() { p.called(records, attempts, !returned && !idem.IsUnavailable(err)) }()
 	for i := range rs {
 		result, failure := p.handler(rs[i].Context(), *rs[i].Record)
-		if results[i] = (scheduler.Result{Value: result, Err: failure}); failure != nil && p.is("handler", "bulk that throws") && !idem.IsPermanent(failure) {
+		if results[i] = (scheduler.Result{Value: result, Err: failure}); failure != nil &&
+			p.is("handler", "bulk that throws") && !idem.IsPermanent(failure) {
 			return nil, failure
 		}
 	}
@@ -32,7 +37,8 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 	return results, nil
 }
 
-// checkCall checks that the completions of the call before are answered, and that records that have failed are handled alone.
+// checkCall checks that the completions of the call before are answered, and that records that have failed
+// are handled alone.
 func (p *process) checkCall(records []*record, attempts []idem.Attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +49,8 @@ func (p *process) checkCall(records []*record, attempts []idem.Attempt) {
 			}
 		}
 	}
-	if len(records) == 1 || !p.promises(once) { // an entry that is gone does not tell that its record has failed
+	if len(records) == 1 || !p.promises(once) {
+		// an entry that is gone does not tell that its record has failed
 		return
 	}
 	for i, r := range records {
@@ -65,8 +72,8 @@ func (h *history) failedBefore() bool {
 	return last.counted && last.err != nil && !idem.IsUnavailable(last.err)
 }
 
-// called records that a call has ended. After one for several records that failed as a whole, the handler is called again with the same attempts,
-// unless what it needs is unavailable.
+// called records that a call has ended. After one for several records that failed as a whole, the handler is
+// called again with the same attempts, unless what it needs is unavailable.
 func (p *process) called(records []*record, attempts []idem.Attempt, thrown bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,10 +9,12 @@ import (
 	"testing"
 )
 
-// config is a configuration: the value of each dimension, by name. It has those dimensions whose needs it meets.
+// config is a configuration: the value of each dimension, by name. It has those dimensions whose needs it
+// meets.
 type config map[string]string
 
-// meets reports whether a configuration has what is needed. It lacks the values of dimensions that it does not have.
+// meets reports whether a configuration has what is needed. It lacks the values of dimensions that it does
+// not have.
 func (c config) meets(n needs) bool {
 	for name, values := range n {
 		if !slices.Contains(values, c[name]) {
@@ -22,7 +24,8 @@ func (c config) meets(n needs) bool {
 	return true
 }
 
-// possible returns the values of a dimension that a configuration of the dimensions before it allows; none if it does not have the dimension.
+// possible returns the values of a dimension that a configuration of the dimensions before it allows; none if
+// it does not have the dimension.
 func (c config) possible(dim *dimension) (values []string) {
 	if !c.meets(dim.when) {
 		return nil
@@ -35,7 +38,8 @@ func (c config) possible(dim *dimension) (values []string) {
 	return values
 }
 
-// complete returns the configuration with some values, and otherwise the first ones. It returns an error for a value that is not possible.
+// complete returns the configuration with some values, and otherwise the first ones. It returns an error for
+// a value that is not possible.
 func complete(some map[string]string) (config, error) {
 	c := make(config, len(dimensions))
 	used := 0
@@ -125,21 +129,25 @@ func (c config) without(name string) config {
 	return next
 }
 
-// block is how many seeds, from a multiple of it, have configurations that are made together. Those of the blocks with even numbers, from 0, cover all pairs
-// of values. Those of the others have no exceptions: most configurations have one, and so check less.
+// block is how many seeds, from a multiple of it, have configurations that are made together. Those of the
+// blocks with even numbers, from 0, cover all pairs of values. Those of the others have no exceptions: most
+// configurations have one, and so check less.
 const block = 500
 
 // excepted are values with which less is promised (exceptions).
 var excepted = needs{
-	"clocks": {"beyond the skew"}, "copies": {"other partitions"}, "add partitions": {"yes"}, "topic": {"recreated"}, "deployment": {"claim"},
-	"handler": {"layer"}, "delete entries": {"yes"}, "IDEMSK_RETENTION": {"20s"}, "IDEMSK_STORE_DOWN": {"open"}, "retries": {"8"}, "record age": {"1m"},
+	"clocks": {"beyond the skew"}, "copies": {"other partitions"}, "add partitions": {"yes"},
+	"topic": {"recreated"}, "deployment": {"claim"},
+	"handler": {"layer"}, "delete entries": {"yes"}, "IDEMSK_RETENTION": {"20s"},
+	"IDEMSK_STORE_DOWN": {"open"}, "retries": {"8"}, "record age": {"1m"},
 	"offsets": {"forward", "deleted"},
 }
 
 // candidates is how many configurations are compared for each seed.
 const candidates = 16
 
-// configs are the configurations of the seeds of a block, made one after another: of some candidates the one whose pairs were the rarest before.
+// configs are the configurations of the seeds of a block, made one after another: of some candidates the one
+// whose pairs were the rarest before.
 type configs struct {
 	mu    sync.Mutex
 	block uint64
@@ -177,7 +185,8 @@ func draw(d dice, name string, strict bool) config {
 	for i := range dimensions {
 		values := c.possible(&dimensions[i])
 		if strict {
-			values = slices.DeleteFunc(values, func(v string) bool { return slices.Contains(excepted[dimensions[i].name], v) })
+			values = slices.DeleteFunc(values,
+				func(v string) bool { return slices.Contains(excepted[dimensions[i].name], v) })
 		}
 		if len(values) > 0 {
 			c[dimensions[i].name] = values[r.IntN(len(values))]
@@ -192,7 +201,8 @@ func (c config) redrawn(d dice) config {
 	for i := range dimensions {
 		dim := &dimensions[i]
 		next[dim.name] = c[dim.name]
-		if values := next.possible(dim); isVariable(dim.name) && !dim.shared && dim.name != claim && len(values) > 0 {
+		if values := next.possible(dim); isVariable(dim.name) && !dim.shared && dim.name != claim &&
+			len(values) > 0 {
 			next[dim.name] = pick(d, "redrawn "+dim.name, values...)
 		}
 	}
@@ -273,7 +283,8 @@ func together(want map[string][]string) bool {
 			if !ok {
 				continue
 			}
-			left := slices.DeleteFunc(slices.Clone(values), func(text string) bool { return !dim.value(text).fits(want) })
+			left := slices.DeleteFunc(slices.Clone(values),
+				func(text string) bool { return !dim.value(text).fits(want) })
 			if len(left) == 0 {
 				return false
 			}
@@ -296,7 +307,8 @@ func (d *dimension) value(text string) *value {
 // fits reports whether the needs of a value can be met by what is left of other dimensions.
 func (v *value) fits(left map[string][]string) bool {
 	for name, allowed := range v.needs {
-		if values, ok := left[name]; ok && !slices.ContainsFunc(values, func(text string) bool { return slices.Contains(allowed, text) }) {
+		if values, ok := left[name]; ok &&
+			!slices.ContainsFunc(values, func(text string) bool { return slices.Contains(allowed, text) }) {
 			return false
 		}
 	}
@@ -312,7 +324,8 @@ func narrow(left map[string][]string, all []needs) (less bool) {
 				left[name], less = slices.Clone(allowed), true
 				continue
 			}
-			left[name] = slices.DeleteFunc(slices.Clone(before), func(text string) bool { return !slices.Contains(allowed, text) })
+			left[name] = slices.DeleteFunc(slices.Clone(before),
+				func(text string) bool { return !slices.Contains(allowed, text) })
 			less = less || len(left[name]) < len(before)
 		}
 	}
@@ -325,7 +338,8 @@ func TestConfigurationsHaveEachPair(t *testing.T) {
 	all := newPairs()
 	for seed := range uint64(block) {
 		c := cs.of(seed)
-		if again, err := parseConfig(c.String()); err != nil || again.String() != c.String() || len(again) != len(c) {
+		if again, err := parseConfig(c.String()); err != nil || again.String() != c.String() ||
+			len(again) != len(c) {
 			t.Fatalf("%v is read as %v: %v", c, again, err)
 		}
 		all.add(c)

@@ -57,7 +57,8 @@ func (d *defect) overlay(t *testing.T) map[string]string {
 			texts[path] = string(source)
 		}
 		if n := strings.Count(texts[path], c.old); n != 1 || c.old == c.by {
-			t.Errorf("%s: %s: the text is there %d times, want once, and another one in its place: %s", d.name, c.file, n, c.old)
+			t.Errorf("%s: %s: the text is there %d times, want once, and another one in its place: %s",
+				d.name, c.file, n, c.old)
 		}
 		texts[path] = strings.Replace(texts[path], c.old, c.by, 1)
 	}
@@ -69,7 +70,8 @@ func TestDefectsApply(t *testing.T) {
 	names := make(map[string]bool)
 	for i := range defects {
 		d := &defects[i]
-		if names[d.name] || d.name == "" || d.undoes == "" || d.shows == "" || d.test == "" || len(d.changes) == 0 {
+		if names[d.name] || d.name == "" || d.undoes == "" || d.shows == "" || d.test == "" ||
+			len(d.changes) == 0 {
 			t.Errorf("%q: want a name of its own, what it undoes, what shows it, a test and changes", d.name)
 		}
 		names[d.name] = true

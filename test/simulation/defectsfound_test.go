@@ -18,7 +18,9 @@ import (
 // gotest returns a run of go test with the defect, in a folder of the repository.
 func (d *defect) gotest(t *testing.T, folder string, flags ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"test", "-vet=off", "-overlay", testkit.Overlay(t, d.overlay(t))}, flags, []string{"."})...)
+	cmd := exec.CommandContext(t.Context(), "go",
+		slices.Concat([]string{"test", "-vet=off", "-overlay", testkit.Overlay(t, d.overlay(t))}, flags,
+			[]string{"."})...)
 	cmd.Dir = filepath.Join(root, folder)
 	return cmd
 }
@@ -26,7 +28,8 @@ func (d *defect) gotest(t *testing.T, folder string, flags ...string) *exec.Cmd 
 // mostSeeds is within how many seeds the simulation must find a defect.
 const mostSeeds = 2000
 
-// The simulation finds each defect that it can meet. A line of the log has the number of seeds, and the configuration after shrinking.
+// The simulation finds each defect that it can meet. A line of the log has the number of seeds, and the
+// configuration after shrinking.
 func TestEachDefectIsFound(t *testing.T) {
 	most := testkit.Number(t, "SIMULATE_MOST", mostSeeds, 1)
 	part, parts := rangeOf(t, "SIMULATE_PART", "1-1") // N-M: the Nth of M parts of the table
@@ -37,12 +40,15 @@ func TestEachDefectIsFound(t *testing.T) {
 		}
 		t.Run(d.name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "simulation.test")
-			if out, err := d.gotest(t, "test/simulation", "-c", "-tags", "synctests", "-o", program).CombinedOutput(); err != nil {
+			if out, err := d.gotest(t, "test/simulation", "-c", "-tags", "synctests", "-o",
+				program).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 			out, _ := simulate(t, program, "1-"+strconv.Itoa(most)) // it fails if it finds a violation
-			found := regexp.MustCompile(`(?s)seed (\d+): (.*?)\n.*\n *configuration: ([^\n]*)\n`).FindSubmatch(out)
-			crash := regexp.MustCompile(`(?m)^(?:panic|fatal error): .*`).Find(out) // of the product: the test program ends
+			found := regexp.MustCompile(
+				`(?s)seed (\d+): (.*?)\n.*\n *configuration: ([^\n]*)\n`).FindSubmatch(out)
+			// of the product: the test program ends
+			crash := regexp.MustCompile(`(?m)^(?:panic|fatal error): .*`).Find(out)
 			switch {
 			case found == nil && crash != nil:
 				t.Logf("| %s | – | %s |", d.name, crash)
@@ -63,7 +69,8 @@ func TestEachDefectIsFound(t *testing.T) {
 // simulate runs seeds with a program of this package.
 func simulate(t *testing.T, program, seeds string) (out []byte, err error) {
 	t.Helper()
-	run := exec.CommandContext(t.Context(), program, "-test.run=^TestSimulation$", "-test.v", "-test.timeout=20m")
+	run := exec.CommandContext(t.Context(), program, "-test.run=^TestSimulation$", "-test.v",
+		"-test.timeout=20m")
 	run.Env = append(os.Environ(), seedsVariable+"="+seeds, ordersVariable+"="+noOrder, "GOMEMLIMIT=2GiB")
 	return run.CombinedOutput()
 }
@@ -77,7 +84,8 @@ func TestEachDefectFailsItsTests(t *testing.T) {
 			out, err := d.gotest(t, pkg, "-count=1", "-timeout=3m", "-run", "^("+tests+")$").CombinedOutput()
 			text := string(out)
 			switch {
-			case strings.Contains(text, "[build failed]"), strings.Contains(text, "no tests to run"), strings.Contains(text, "test timed out"):
+			case strings.Contains(text, "[build failed]"), strings.Contains(text, "no tests to run"),
+				strings.Contains(text, "test timed out"):
 				t.Errorf("%v: %s", err, out)
 			case err == nil:
 				t.Errorf("%s passes", d.test)

@@ -8,13 +8,14 @@ import (
 	"testing"
 )
 
-// dimension is something of which a seed picks one value: a variable of docs/configuration.md, or what else a run has, which has a name in lower case.
-// The first value is the one that shrinking returns to.
+// dimension is something of which a seed picks one value: a variable of docs/configuration.md, or what else a
+// run has, which has a name in lower case. The first value is the one that shrinking returns to.
 type dimension struct {
 	name   string
 	values []value
 	when   needs // a configuration has this dimension only with these values of earlier ones
-	shared bool  // it is the same in both deployments, because a change forgets keys, or makes two requests of one
+	// it is the same in both deployments, because a change forgets keys, or makes two requests of one
+	shared bool
 }
 
 // value is a value of a dimension, which may need values of earlier ones.
@@ -54,7 +55,8 @@ var dimensions = []dimension{
 	{name: "host", values: of("function", "process")},
 	{name: "pollers", values: of("1", "2", "3")},
 	{name: "partitions", values: of("1", "2", "3")},
-	{name: "handler", values: with(with(with(of("record"), "bulk", inFunction), "bulk that throws", inFunction), "layer", inFunction)},
+	{name: "handler", values: with(with(with(of("record"), "bulk", inFunction), "bulk that throws",
+		inFunction), "layer", inFunction)},
 	{name: "bisect", values: of("no", "yes"), when: inFunction},
 	{name: "retries", values: of("unlimited", "8"), when: inFunction},
 	{name: "record age", values: of("unlimited", "1m"), when: inFunction},
@@ -76,7 +78,8 @@ var dimensions = []dimension{
 	{name: "registry", values: of("none", "silent")},
 
 	// What operators do.
-	{name: "redrive", values: with(with(of("none"), "topic", withLetters), "function", needs{"host": {"function"}, "letters": {"queue", "slow queue"}})},
+	{name: "redrive", values: with(with(of("none"), "topic", withLetters), "function",
+		needs{"host": {"function"}, "letters": {"queue", "slow queue"}})},
 	{name: "redrive of", values: of("all", "some"), when: isRedriven},
 	{name: "redrive times", values: of("once", "twice"), when: isRedriven},
 	{name: "delete entries", values: of("no", "yes")},
@@ -86,7 +89,8 @@ var dimensions = []dimension{
 
 	{name: "IDEMSK_CLAIM", values: of("key", "partition")},
 	{name: "IDEMSK_LEASE", values: of("2s", "1s", "5s"), shared: true},
-	{name: "IDEMSK_KEY", values: of("header:idempotency-key", "key", "json:$.id", "hash", "offset"), shared: true},
+	{name: "IDEMSK_KEY", values: of("header:idempotency-key", "key", "json:$.id", "hash", "offset"),
+		shared: true},
 	{name: "IDEMSK_KEY_SCOPE", values: of("topic", "namespace"), shared: true},
 	{name: "IDEMSK_HASH_KEYS", values: of("false", "true"), shared: true},
 	{name: "IDEMSK_MISSING_KEY", values: of("reject", "process"), shared: true},
@@ -154,14 +158,16 @@ func TestEachVariableIsADimension(t *testing.T) {
 		t.Fatal("docs/configuration.md has no section on the maintenance")
 	}
 	documented := make(map[string]bool)
-	for _, row := range regexp.MustCompile("(?m)^\\| `(IDEMSK_[A-Z_]+)` \\|").FindAllStringSubmatch(text, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(IDEMSK_[A-Z_]+)` \\|").FindAllStringSubmatch(text,
+		-1) {
 		documented[row[1]] = true
 	}
 	if len(documented) < len(dimensions)/2 {
 		t.Fatalf("docs/configuration.md has %d variables", len(documented))
 	}
 	for name := range documented {
-		if is := slices.ContainsFunc(dimensions, func(dim dimension) bool { return dim.name == name }); is == (otherVariables[name] != "") {
+		if is := slices.ContainsFunc(dimensions,
+			func(dim dimension) bool { return dim.name == name }); is == (otherVariables[name] != "") {
 			t.Errorf("%s: want a dimension, or the reason why it is none in otherVariables", name)
 		}
 	}

@@ -18,13 +18,18 @@ func (w *world) checkEnd() {
 	}
 	for key, h := range w.keys {
 		switch {
-		case w.is("registry", "silent") && w.isPlace(key): // it was claimed under its place while its key was not known
+		case w.is("registry", "silent") && w.isPlace(key):
+			// it was claimed under its place while its key was not known
 		case w.isPlaceOfUnknown(key): // it was claimed under its place while its key was FAILED
-		case len(h.redriven) > len(h.delivered): // the function that redrove it died, and its letter is there still
-		case h.entry.status == started && w.promises(settled) && w.promises(protected) && w.promises(once) && h.entry.retry == 0:
+		case len(h.redriven) > len(h.delivered):
+			// the function that redrove it died, and its letter is there still
+		case h.entry.status == started && w.promises(settled) && w.promises(protected) && w.promises(once) &&
+			h.entry.retry == 0:
 			w.violatedLockedf(key, "is STARTED at the end: %+v", h.entry)
-		case h.entry.status == failed && h.delivered[h.entry.token] && w.promises(protected) && !w.isPlace(key):
-			w.violatedLockedf(key, "is FAILED with the token %d still, though its dead letter was redriven", h.entry.token)
+		case h.entry.status == failed && h.delivered[h.entry.token] && w.promises(protected) &&
+			!w.isPlace(key):
+			w.violatedLockedf(key, "is FAILED with the token %d still, though its dead letter was redriven",
+				h.entry.token)
 		}
 	}
 	w.checkBalances()
@@ -35,7 +40,8 @@ func (w *world) checkEnd() {
 func (w *world) checkRecord(r *record) {
 	switch {
 	case r.lost != "":
-	case w.is("topic", "recreated") && w.is(startAt, "latest"): // the end at which a partition of the new topic is read can be behind the record
+	case w.is("topic", "recreated") && w.is(startAt, "latest"):
+		// the end at which a partition of the new topic is read can be behind the record
 	case !w.settledRecord(r):
 		w.violatedLockedf(r.source(), "is not settled at the end: %s", w.state(r))
 	case r.key == "" && !w.hasLetter(r):
@@ -63,8 +69,10 @@ func (w *world) checkEvents() {
 	for key, h := range w.keys {
 		for token := range h.completions {
 			want++
-			if w.is("effects", "outbox") && w.item(outboxTable, dynamooutbox.AttrID, eventID(key, token)) == nil {
-				w.violatedLockedf(key, "is COMPLETED with the token %d, and its event is not in the outbox", token)
+			if w.is("effects", "outbox") &&
+				w.item(outboxTable, dynamooutbox.AttrID, eventID(key, token)) == nil {
+				w.violatedLockedf(key, "is COMPLETED with the token %d, and its event is not in the outbox",
+					token)
 			}
 		}
 	}

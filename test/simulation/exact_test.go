@@ -14,16 +14,17 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 )
 
-// instanceVariable is the environment variable of a run in a machine: the scenario as JSON, without its order, which is in the random numbers of
-// the machine.
+// instanceVariable is the environment variable of a run in a machine: the scenario as JSON, without its
+// order, which is in the random numbers of the machine.
 const instanceVariable = "SIMULATE_SCENARIO"
 
 // beginResult begins the line of a machine's output that has the result as JSON.
 const beginResult = "\nresult: "
 
-// machine runs scenarios exactly. The tests of this package are compiled to WebAssembly, which has one thread and gets its time and its random
-// numbers from the machine. The order of goroutines, select, the order of maps and the jitter then depend on these random numbers alone.
-// A run begins with a new memory, so it does not depend on the runs before it.
+// machine runs scenarios exactly. The tests of this package are compiled to WebAssembly, which has one thread
+// and gets its time and its random numbers from the machine. The order of goroutines, select, the order of
+// maps and the jitter then depend on these random numbers alone. A run begins with a new memory, so it does
+// not depend on the runs before it.
 type machine struct {
 	runtime wazero.Runtime
 	program wazero.CompiledModule
@@ -65,8 +66,10 @@ func (m *machine) run(t *testing.T, s scenario) (res result) {
 	}
 	var out bytes.Buffer
 	// wazero's clocks count how often they are read, unless it is told otherwise.
-	cfg := wazero.NewModuleConfig().WithName("").WithArgs("simulation", "-test.run=^TestSimulation$").WithEnv(instanceVariable, string(text)).
-		WithRandSource(rand.NewChaCha8([32]byte{byte(s.order), byte(s.order >> 8), byte(s.order >> 16)})).WithStdout(&out).WithStderr(&out)
+	cfg := wazero.NewModuleConfig().WithName("").WithArgs("simulation",
+		"-test.run=^TestSimulation$").WithEnv(instanceVariable, string(text)).
+		WithRandSource(rand.NewChaCha8([32]byte{byte(s.order), byte(s.order >> 8),
+			byte(s.order >> 16)})).WithStdout(&out).WithStderr(&out)
 	instance, err := m.runtime.InstantiateModule(t.Context(), m.program, cfg)
 	if err == nil {
 		err = instance.Close(t.Context())

@@ -23,8 +23,8 @@ import (
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
-// group delivers the records through package consumer on an in-process Kafka with a virtual network. Its members crash, and are drained
-// and replaced.
+// group delivers the records through package consumer on an in-process Kafka with a virtual network. Its
+// members crash, and are drained and replaced.
 type group struct {
 	*world
 	cluster *kfake.Cluster
@@ -47,18 +47,21 @@ type group struct {
 // deliverToGroup delivers all records.
 func (w *world) deliverToGroup(t *testing.T) {
 	t.Helper()
-	g := &group{world: w, members: make(map[string]time.Duration), network: new(kfake.VirtualNetwork), gate: newGate()}
+	g := &group{world: w, members: make(map[string]time.Duration), network: new(kfake.VirtualNetwork),
+		gate: newGate()}
 	g.ended, g.end = context.WithCancel(w.stopping)
 	g.drained, g.drain = context.WithCancel(g.ended)
 	defer g.end()
 	var err error
-	g.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.SeedTopics(int32(w.partitions), topic), kfake.ListenFn(g.network.Listen))
+	g.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092),
+		kfake.SeedTopics(int32(w.partitions), topic), kfake.ListenFn(g.network.Listen))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.cluster.Close()
 	g.brokers = g.cluster.ListenAddrs()
-	g.client, err = kgo.NewClient(kgo.SeedBrokers(g.brokers...), kgo.Dialer(g.network.DialContext), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	g.client, err = kgo.NewClient(kgo.SeedBrokers(g.brokers...), kgo.Dialer(g.network.DialContext),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +85,14 @@ func (w *world) deliverToGroup(t *testing.T) {
 
 // publish implements operated. It writes a record to the topic.
 func (g *group) publish(r *record) {
-	out := &kgo.Record{Topic: topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp)}
+	out := &kgo.Record{Topic: topic, Partition: r.Partition, Key: r.Key, Value: r.Value,
+		Timestamp: time.UnixMilli(r.Timestamp)}
 	for _, h := range r.Headers {
 		out.Headers = append(out.Headers, kgo.RecordHeader(h))
 	}
 	err := g.client.ProduceSync(g.ended, out).FirstErr()
-	for tries := 0; err != nil && tries < 100; tries++ { // the client may not know the topic yet, or a partition that was added
+	for tries := 0; err != nil && tries < 100; tries++ {
+		// the client may not know the topic yet, or a partition that was added
 		g.client.ForceMetadataRefresh()
 		_ = sleep(g.ended, 500*time.Millisecond) // the loop ends too
 		err = g.client.ProduceSync(g.ended, out).FirstErr()
@@ -164,7 +169,8 @@ func (g *group) wait() {
 	}
 }
 
-// skipped reports whether a record may be skipped because its partition was added before the process joined that got it.
+// skipped reports whether a record may be skipped because its partition was added before the process joined
+// that got it.
 func (g *group) skipped(r *record) bool {
 	at := g.topic.addedAt[r.Partition]
 	return g.is(startAt, "latest") && at > 0 && slices.ContainsFunc(g.joins, func(joined time.Duration) bool {
@@ -172,15 +178,16 @@ func (g *group) skipped(r *record) bool {
 	})
 }
 
-// noticed is within what time members have noticed an added partition, and have committed where they begin to read it. A rebalance waits up to a
-// minute for a member that died.
+// noticed is within what time members have noticed an added partition, and have committed where they begin to
+// read it. A rebalance waits up to a minute for a member that died.
 const noticed = 90 * time.Second
 
-// checkPosition checks that with IDEMSK_KAFKA_RESET=latest members have committed where they begin. Static members may get an added partition later,
-// because their restarts cause no rebalance. The caller holds w.mu.
+// checkPosition checks that with IDEMSK_KAFKA_RESET=latest members have committed where they begin. Static
+// members may get an added partition later, because their restarts cause no rebalance. The caller holds w.mu.
 func (g *group) checkPosition(partition, committed int) {
 	now := time.Since(g.begun)
-	if !g.is(startAt, "latest") || g.is("member", "static") || committed >= 0 || now < g.topic.addedAt[int32(partition)]+noticed || len(g.members) == 0 {
+	if !g.is(startAt, "latest") || g.is("member", "static") || committed >= 0 ||
+		now < g.topic.addedAt[int32(partition)]+noticed || len(g.members) == 0 {
 		return
 	}
 	for _, joined := range g.members {
@@ -188,7 +195,8 @@ func (g *group) checkPosition(partition, committed int) {
 			return
 		}
 	}
-	g.violatedLockedf("", "partition %d is read, and its position is not committed: members joined at %v", partition, g.members)
+	g.violatedLockedf("", "partition %d is read, and its position is not committed: members joined at %v",
+		partition, g.members)
 }
 
 // member runs processes one after another until all records are committed.
@@ -202,13 +210,15 @@ func (g *group) member(name string) {
 		ctx, drain := context.WithCancel(p.alive)
 		stop := context.AfterFunc(all, drain)
 		if !g.calm() && g.faults.strikes(rebalance, 0.5, p.name) {
-			time.AfterFunc(time.Duration(g.dice.between(500, 20_000, "drain "+p.name))*time.Millisecond, drain)
+			time.AfterFunc(time.Duration(g.dice.between(500, 20_000, "drain "+p.name))*time.Millisecond,
+				drain)
 		}
 		ended := make(chan error, 1)
 		g.running.Go(func() { ended <- g.consume(ctx, p, name) })
 		select {
 		case err := <-ended:
-			if err != nil && !p.ended() && !errors.Is(err, scheduler.ErrOverrun) { // requests are held for longer than a shutdown may take
+			if err != nil && !p.ended() && !errors.Is(err, scheduler.ErrOverrun) {
+				// requests are held for longer than a shutdown may take
 				g.violatedf(p.name, "ended: %v", err)
 			}
 		case <-p.alive.Done():
@@ -242,8 +252,9 @@ func (g *group) consume(ctx context.Context, p *process, name string) error {
 	cfg.Consumer.Records, cfg.Consumer.Logger = parts.Records, base.Logger
 	cfg.Consumer.Options = []kgo.Opt{
 		kgo.Dialer(p.dialer(g.network)), kgo.MetadataMaxAge(5 * time.Second), kgo.MetadataMinAge(time.Second),
-		// kfake can take a member that died or left in a rebalance for one that has still to join. It then ends the next one a rebalance timeout after the last
-		// join, and clients that give up waiting before would join again and again.
+		// kfake can take a member that died or left in a rebalance for one that has still to join. It then
+		// ends the next one a rebalance timeout after the last join, and clients that give up waiting before
+		// would join again and again.
 		kgo.RequestTimeoutOverhead(5 * time.Minute),
 	}
 	c, err := consumer.New(parts.Engine, parts.Handler, cfg.Consumer)
@@ -294,7 +305,8 @@ func (g *group) change(f func(committed []int), also func()) {
 			want.Add(kadm.Offset{Topic: topic, Partition: int32(i), At: int64(at), LeaderEpoch: -1})
 		}
 	}
-	for err = g.commit(want); err != nil; err = g.commit(want) { // brokers refuse it while members that died are in the group
+	for err = g.commit(want); err != nil; err = g.commit(want) {
+		// brokers refuse it while members that died are in the group
 		if sleep(g.ended, time.Second) != nil {
 			return
 		}
@@ -343,7 +355,8 @@ func (g *group) recreateTopic() {
 func (g *group) invoke([]byte) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 // dialer returns the dialer of a process, whose connections are closed when it ends.
-func (p *process) dialer(network *kfake.VirtualNetwork) func(ctx context.Context, kind, addr string) (net.Conn, error) {
+func (p *process) dialer(network *kfake.VirtualNetwork) func(ctx context.Context, kind,
+	addr string) (net.Conn, error) {
 	return func(ctx context.Context, kind, addr string) (net.Conn, error) {
 		if p.ended() {
 			return nil, errEnded

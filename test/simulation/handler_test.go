@@ -81,7 +81,8 @@ func (p *process) handle(ctx context.Context, kr kafka.Record) ([]byte, error) {
 	return result, err
 }
 
-// handleUnprotected handles a record without a claim, which is allowed while the store does not answer. It has no effect that is counted.
+// handleUnprotected handles a record without a claim, which is allowed while the store does not answer. It
+// has no effect that is counted.
 func (p *process) handleUnprotected(ctx context.Context, r *record) ([]byte, error) {
 	p.mu.Lock()
 	p.opened++
@@ -159,7 +160,8 @@ func (p *process) effect(ctx context.Context, r *record, a idem.Attempt) error {
 		booking := add(bookingsTable, "payment", r.key, 1).Update
 		_, err := p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: booking.TableName, Key: booking.Key, UpdateExpression: booking.UpdateExpression,
-			ExpressionAttributeNames: booking.ExpressionAttributeNames, ExpressionAttributeValues: booking.ExpressionAttributeValues,
+			ExpressionAttributeNames:  booking.ExpressionAttributeNames,
+			ExpressionAttributeValues: booking.ExpressionAttributeValues,
 		})
 		return err
 	case p.is("effects", "fenced"):
@@ -170,7 +172,8 @@ func (p *process) effect(ctx context.Context, r *record, a idem.Attempt) error {
 	return p.enlist(ctx, r, a.Token, true)
 }
 
-// enlist enlists the booking of a payment, with an event if there is an outbox. The store rejects it unless it is possible.
+// enlist enlists the booking of a payment, with an event if there is an outbox. The store rejects it unless
+// it is possible.
 func (p *process) enlist(ctx context.Context, r *record, token int64, possible bool) (err error) {
 	tx, err := dynamostore.TxFrom(ctx)
 	if err != nil {
@@ -189,7 +192,8 @@ func (p *process) enlist(ctx context.Context, r *record, token int64, possible b
 	if err != nil || !p.is("effects", "outbox") {
 		return err
 	}
-	return outbox.Publish(ctx, outbox.Event{ID: eventID(r.key, token), Topic: "booked", Key: []byte(r.payment.Account), Value: []byte("{}")})
+	return outbox.Publish(ctx, outbox.Event{ID: eventID(r.key, token), Topic: "booked",
+		Key: []byte(r.payment.Account), Value: []byte("{}")})
 }
 
 // eventID is the ID of the event of a completion, which is a UUID.
@@ -210,7 +214,8 @@ func (p *process) newHandler() kafka.Handler {
 	return dynamooutbox.Handler(box, p.handle)
 }
 
-// work is how long an attempt takes. Without dead letters a handler that takes most of a delivery's time could be stopped by each deadline, for ever.
+// work is how long an attempt takes. Without dead letters a handler that takes most of a delivery's time
+// could be stopped by each deadline, for ever.
 func (p *process) work(r *record, attempt int) time.Duration {
 	name := "work of " + r.source() + " " + strconv.Itoa(attempt)
 	if r.payment.Slow && (attempt < 5 || !p.is("letters", "none")) {
@@ -224,11 +229,13 @@ func (p *process) work(r *record, attempt int) time.Duration {
 
 // begin records the call of a handler with a claim. The caller calls ends.
 func (p *process) begin(ctx context.Context, r *record, a idem.Attempt) *execution {
-	e := &execution{process: p, ctx: ctx, token: a.Token, record: r, down: p.during(outage), first: a.Number == 1, begun: time.Now()}
+	e := &execution{process: p, ctx: ctx, token: a.Token, record: r, down: p.during(outage),
+		first: a.Number == 1, begun: time.Now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.trace = append(p.trace, event{time.Since(p.begun), p.name, "handles " + r.source() + " " + r.key + " " + string(r.payment.Kind) +
-		", attempt " + strconv.Itoa(a.Number) + ", token " + strconv.FormatInt(a.Token, 10)})
+	p.trace = append(p.trace, event{time.Since(p.begun), p.name,
+		"handles " + r.source() + " " + r.key + " " + string(r.payment.Kind) +
+			", attempt " + strconv.Itoa(a.Number) + ", token " + strconv.FormatInt(a.Token, 10)})
 	if r.key == "" {
 		p.violatedLockedf(r.source(), "was handled, and has no key")
 		return e
@@ -258,11 +265,14 @@ func (p *process) checkAlone(h *history, e *execution, wrong func(string, ...any
 	for _, other := range h.calls {
 		switch {
 		case other.live():
-			wrong("is handled by %s with token %d while %s handles it with token %d", p.name, e.token, other.process.name, other.token)
+			wrong("is handled by %s with token %d while %s handles it with token %d", p.name, e.token,
+				other.process.name, other.token)
 		case other.token == e.token && !other.thrown:
 			wrong("is handled twice with token %d, by %s and %s", e.token, other.process.name, p.name)
-		case other.token > e.token && e.ctx.Err() == nil && p.promises(once): // a call of several records goes on after a lost claim
-			wrong("is handled by %s with token %d, and was handled by %s with token %d before", p.name, e.token, other.process.name, other.token)
+		case other.token > e.token && e.ctx.Err() == nil && p.promises(once):
+			// a call of several records goes on after a lost claim
+			wrong("is handled by %s with token %d, and was handled by %s with token %d before", p.name,
+				e.token, other.process.name, other.token)
 		}
 	}
 	if h.entry.final() && h.entry.token >= e.token && e.ctx.Err() == nil {
@@ -270,7 +280,8 @@ func (p *process) checkAlone(h *history, e *execution, wrong func(string, ...any
 	}
 }
 
-// checkHeld checks that a handler is told when the lease of its key is over by the clock of its process. A call of several records is not.
+// checkHeld checks that a handler is told when the lease of its key is over by the clock of its process. A
+// call of several records is not.
 func (p *process) checkHeld(e *execution) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -278,11 +289,13 @@ func (p *process) checkHeld(e *execution) {
 	over := time.Now().Add(p.offset).UnixMilli() - h.lease
 	held := h.status == started && h.token == e.token && h.retry == 0
 	if held && over > 1 && e.ctx.Err() == nil && p.is("handler", "record") && !p.ended() {
-		p.violatedLockedf(e.record.key, "is handled by %s still, %d ms after the end of its lease", p.name, over)
+		p.violatedLockedf(e.record.key, "is handled by %s still, %d ms after the end of its lease", p.name,
+			over)
 	}
 }
 
-// checkOrder checks that the earlier records of the lane were handled. Those that were redriven come when they come.
+// checkOrder checks that the earlier records of the lane were handled. Those that were redriven come when
+// they come.
 func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 	lane := p.lane(r)
 	if lane == "" || !p.promises(ordered) || p.topic.byPlace[r.place()] != r || r.lost != "" {
@@ -292,18 +305,22 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 		if earlier == r {
 			return
 		}
-		begun := p.is(startAt, "latest") && p.topic.addedAt[earlier.Partition] > 0 // the partition may be read from behind it
-		if begun || earlier.lost != "" || p.lane(earlier) != lane || earlier.Timestamp > r.Timestamp || p.settledRecord(earlier) {
+		// the partition may be read from behind it
+		begun := p.is(startAt, "latest") && p.topic.addedAt[earlier.Partition] > 0
+		if begun || earlier.lost != "" || p.lane(earlier) != lane || earlier.Timestamp > r.Timestamp ||
+			p.settledRecord(earlier) {
 			continue
 		}
-		succeeded := earlier.key != "" && slices.ContainsFunc(p.of(earlier.key).calls, func(e *execution) bool { return e.succeeded })
+		succeeded := earlier.key != "" &&
+			slices.ContainsFunc(p.of(earlier.key).calls, func(e *execution) bool { return e.succeeded })
 		if !succeeded || p.transactional() { // an effect must be committed before the next one
 			wrong("%s is handled before %s, which is earlier in its lane", r.source(), earlier.source())
 		}
 	}
 }
 
-// checkWindow checks that no more completions than the commit window, and with batching off than the handlers at once, have no answer yet.
+// checkWindow checks that no more completions than the commit window, and with batching off than the handlers
+// at once, have no answer yet.
 func (p *process) checkWindow(wrong func(string, ...any)) {
 	c, n := p.variables(), 0
 	for _, h := range p.keys {
@@ -325,10 +342,12 @@ func (p *process) checkWindow(wrong func(string, ...any)) {
 // unconfirmed reports whether the completion of a handler that has succeeded may be in progress.
 func (e *execution) unconfirmed(now *entry) bool {
 	refused := e.record.payment.Kind == rejected // it is answered, and its dead letter is sent
-	return e.succeeded && !e.thrown && !refused && !e.givenUp() && now.status == started && now.token == e.token && now.retry == 0
+	return e.succeeded && !e.thrown && !refused && !e.givenUp() && now.status == started &&
+		now.token == e.token && now.retry == 0
 }
 
-// givenUp reports whether the completion of a handler is no longer tried: a process does so for a lease, an invocation until shortly after its handlers' time.
+// givenUp reports whether the completion of a handler is no longer tried: a process does so for a lease, an
+// invocation until shortly after its handlers' time.
 func (e *execution) givenUp() bool {
 	end, bounded := e.ctx.Deadline()
 	return time.Since(e.at) >= e.process.lease || bounded && time.Now().After(end)
@@ -352,8 +371,8 @@ func (w *world) firsts(h *history) (n int) {
 	return n
 }
 
-// calls counts the calls of the handler for a key. The number of the attempt does not: see counted. It also tells whether operators have repaired what
-// makes payments fail.
+// calls counts the calls of the handler for a key. The number of the attempt does not: see counted. It also
+// tells whether operators have repaired what makes payments fail.
 func (w *world) calls(key string) (n int, repaired bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -374,13 +393,15 @@ func (p *process) overwrite(ctx context.Context, key string, token int64) error 
 	table := bookingsTable
 	_, err := p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &table, Key: map[string]types.AttributeValue{"payment": &types.AttributeValueMemberS{Value: key}},
-		UpdateExpression: aws.String("SET #t = :t"), ConditionExpression: aws.String("attribute_not_exists(#t) OR #t <= :t"),
+		UpdateExpression:          aws.String("SET #t = :t"),
+		ConditionExpression:       aws.String("attribute_not_exists(#t) OR #t <= :t"),
 		ExpressionAttributeNames:  map[string]string{"#t": "token"},
 		ExpressionAttributeValues: map[string]types.AttributeValue{":t": &types.AttributeValueMemberN{Value: strconv.FormatInt(token, 10)}},
 	})
 	var refused *types.ConditionalCheckFailedException
 	switch {
-	case errors.As(err, &refused): // a later attempt has written it; tokens can go back when clocks differ by more than the skew
+	case errors.As(err, &refused):
+		// a later attempt has written it; tokens can go back when clocks differ by more than the skew
 		return nil
 	case err != nil:
 		return idem.Unavailable(err)

@@ -31,33 +31,38 @@ func entryOf(item map[string]attributeValue) (e entry) {
 		return n
 	}
 	return entry{
-		status: item["status"].S, owner: item["owner"].S, token: number("version"), lease: number("leaseUntil"), retry: number("retryAt"),
-		expiry: number("expiryTimestamp"), attempts: number("attempts"), fingerprint: item["requestFingerprint"].B, result: item["responsePayload"].B,
+		status: item["status"].S, owner: item["owner"].S, token: number("version"),
+		lease: number("leaseUntil"), retry: number("retryAt"),
+		expiry: number("expiryTimestamp"), attempts: number("attempts"),
+		fingerprint: item["requestFingerprint"].B, result: item["responsePayload"].B,
 	}
 }
 
 // history is what was observed of a key.
 type history struct {
-	entry       entry // after the last step
-	calls       []*execution
-	claimed     time.Time      // when it was claimed last
-	thrown      int64          // the token of the last call of several records that failed as a whole
-	released    int64          // the token with which it was released last, after its handler was called or its call failed
+	entry   entry // after the last step
+	calls   []*execution
+	claimed time.Time // when it was claimed last
+	thrown  int64     // the token of the last call of several records that failed as a whole
+	// the token with which it was released last, after its handler was called or its call failed
+	released    int64
 	unprotected int            // calls without a claim that succeeded, or whose dead letter was sent
 	refused     bool           // a call without a claim failed for good
 	completions map[int64]bool // the tokens with which it became COMPLETED
 	failures    map[int64]bool // the tokens with which it became FAILED
 	redriven    map[int64]bool // those that a redriven record has carried
-	delivered   map[int64]bool // those of which such a record was written to the topic, or settled by the function
-	token       int64          // the greatest
-	prints      map[string]bool
+	// those of which such a record was written to the topic, or settled by the function
+	delivered map[int64]bool
+	token     int64 // the greatest
+	prints    map[string]bool
 }
 
 // of returns the history of a key. The caller holds w.mu.
 func (w *world) of(key string) *history {
 	h := w.keys[key]
 	if h == nil {
-		h = &history{completions: make(map[int64]bool), failures: make(map[int64]bool), redriven: make(map[int64]bool), delivered: make(map[int64]bool), prints: make(map[string]bool)}
+		h = &history{completions: make(map[int64]bool), failures: make(map[int64]bool),
+			redriven: make(map[int64]bool), delivered: make(map[int64]bool), prints: make(map[string]bool)}
 		w.keys[key] = h
 	}
 	return h
@@ -87,10 +92,13 @@ func (w *world) check(p *process, key string) {
 	}
 	if !reflect.DeepEqual(before, now) {
 		h.entry = now
-		w.trace = append(w.trace, event{time.Since(w.begun), p.name, fmt.Sprintf("makes %s %s, token %d, attempt %d, retry %d", key, now.status, now.token, now.attempts, now.retry)})
+		w.trace = append(w.trace, event{time.Since(w.begun), p.name,
+			fmt.Sprintf("makes %s %s, token %d, attempt %d, retry %d", key, now.status, now.token,
+				now.attempts, now.retry)})
 		w.checkChange(p, key, &before, &now, wrong)
 	}
-	if total := w.item(bookingsTable, "payment", key)["total"].N; w.transactional() && total != numberOf(len(h.completions)) {
+	if total := w.item(bookingsTable, "payment", key)["total"].N; w.transactional() &&
+		total != numberOf(len(h.completions)) {
 		wrong("is booked %q times, and was COMPLETED %d times", total, len(h.completions))
 	}
 }
@@ -116,8 +124,10 @@ func (w *world) checkChange(p *process, key string, before, now *entry, wrong fu
 		wrong("was deleted")
 	case before.final() && before.status == now.status && before.token == now.token:
 		wrong("was final and has changed")
-	case before.final() && (before.status == completed || !h.redriven[before.token]) && before.expiry*1000+skew.Milliseconds() > clock:
-		wrong("was final, was not redriven, and has changed %d ms before the end of its retention", before.expiry*1000+skew.Milliseconds()-clock)
+	case before.final() && (before.status == completed || !h.redriven[before.token]) &&
+		before.expiry*1000+skew.Milliseconds() > clock:
+		wrong("was final, was not redriven, and has changed %d ms before the end of its retention",
+			before.expiry*1000+skew.Milliseconds()-clock)
 	case now.status == started && now.expiry*1000 < now.lease:
 		wrong("can be deleted before its lease ends")
 	case now.token < h.token, now.owner != before.owner && now.token == h.token:
@@ -167,15 +177,18 @@ func (h *history) settled() {
 
 // checkClaim checks a step that changed the owner.
 func (w *world) checkClaim(p *process, before, now *entry, wrong func(string, ...any)) {
-	// A process may use an owner twice: it sends a claim again without knowing that the first one was applied, and was taken over meanwhile.
+	// A process may use an owner twice: it sends a claim again without knowing that the first one was
+	// applied, and was taken over meanwhile.
 	if other := w.owners[now.owner]; other != nil && other != p {
 		wrong("was claimed under an owner that %s had used", other.name)
 	}
 	w.owners[now.owner] = p
 	clock := time.Now().Add(p.offset).UnixMilli()
 	switch {
-	case before.status == "" || before.final() || before.expiry*1000+skew.Milliseconds() <= clock && now.attempts == 1:
-		inserted := w.byPartition() && now.retry != 0 && now.attempts <= 1 // it was begun under the lease of its partition
+	case before.status == "" || before.final() || before.expiry*1000+skew.Milliseconds() <= clock &&
+		now.attempts == 1:
+		// it was begun under the lease of its partition
+		inserted := w.byPartition() && now.retry != 0 && now.attempts <= 1
 		if !inserted && (now.attempts != 1 || now.retry != 0) {
 			wrong("is new, and not at its first attempt")
 		}
@@ -186,18 +199,21 @@ func (w *world) checkClaim(p *process, before, now *entry, wrong func(string, ..
 	case before.retry != 0 && clock < before.retry:
 		wrong("was taken before its retry time")
 	case before.retry == 0 && clock < before.lease+skew.Milliseconds():
-		wrong("was taken %d ms before its lease was over at the clock of %s", before.lease+skew.Milliseconds()-clock, p.name)
+		wrong("was taken %d ms before its lease was over at the clock of %s",
+			before.lease+skew.Milliseconds()-clock, p.name)
 	case before.retry == 0 && !p.link.failedLately():
 		p.checkTakenOverAlone(wrong)
 	}
 }
 
-// checkTakenOverAlone checks that a process that takes a key over from an owner that may have died handles nothing else.
+// checkTakenOverAlone checks that a process that takes a key over from an owner that may have died handles
+// nothing else.
 func (p *process) checkTakenOverAlone(wrong func(string, ...any)) {
 	for _, h := range p.keys {
 		for _, e := range h.calls {
 			if e.process == p && e.live() {
-				wrong("was taken over from an owner whose lease is over, and %s handles %s", p.name, e.record.source())
+				wrong("was taken over from an owner whose lease is over, and %s handles %s", p.name,
+					e.record.source())
 			}
 		}
 	}
@@ -222,13 +238,15 @@ func (w *world) checkSettlement(p *process, key string, before, now *entry, wron
 	}
 }
 
-// checkRelease checks whether the attempt of a handler that failed was given back, and how long its key is delayed.
+// checkRelease checks whether the attempt of a handler that failed was given back, and how long its key is
+// delayed.
 func (p *process) checkRelease(key string, before, now *entry, wrong func(string, ...any)) {
 	e, h := p.lastCall(key, now.token), p.of(key)
 	if e != nil || h.thrown == now.token {
 		h.released = now.token
 	}
-	over := before.lease < time.Now().Add(p.offset).UnixMilli() // then the error decides nothing, because the handler may have been cancelled
+	// then the error decides nothing, because the handler may have been cancelled
+	over := before.lease < time.Now().Add(p.offset).UnixMilli()
 	counted := now.attempts == before.attempts
 	if e == nil {
 		if counted && !over && before.attempts < p.maxAttempts && !p.isPlace(key) {
@@ -241,7 +259,9 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 	switch {
 	case e.succeeded && counted && !over && !e.cancelled && !e.thrown && e.record.payment.Kind != rejected:
 		wrong("has counted an attempt that has succeeded")
-	case e.beside && counted && !over && !lost && errors.Is(e.err, context.DeadlineExceeded) && !p.is("handler", "layer"): // a function has its own errors
+	case e.beside && counted && !over && !lost && errors.Is(e.err, context.DeadlineExceeded) &&
+		!p.is("handler", "layer"):
+		// a function has its own errors
 		wrong("has counted an attempt that its call with others has used up the time of")
 	case !e.ended || e.succeeded || !e.cancelled || p.is("handler", "layer"):
 	case lost && !counted:
@@ -256,7 +276,8 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 		wrong("has counted an attempt at which what the handler needs was unavailable")
 	}
 	delay := e.delay
-	if counted && delay == 0 && now.attempts < p.maxAttempts { // otherwise its dead letter was not sent, which is tried again soon
+	if counted && delay == 0 && now.attempts < p.maxAttempts {
+		// otherwise its dead letter was not sent, which is tried again soon
 		delay = p.delayAfter(now.attempts)
 	}
 	if end := e.at.Add(p.offset + delay).UnixMilli(); now.retry < end-1 {
@@ -292,8 +313,10 @@ func (w *world) checkCompletion(p *process, key string, now *entry, wrong func(s
 	var r receipt
 	unreadable := len(now.result) > 0 && json.Unmarshal(now.result, &r) != nil
 	calls := w.of(key).calls
-	i := slices.IndexFunc(calls, func(e *execution) bool { // without a promise that it is alone, a key can have several with its token
-		return e.process == p && e.token == now.token && e.succeeded && (w.promises(alone) || len(now.result) == 0 || e.record.source() == r.Source)
+	i := slices.IndexFunc(calls, func(e *execution) bool {
+		// without a promise that it is alone, a key can have several with its token
+		return e.process == p && e.token == now.token && e.succeeded &&
+			(w.promises(alone) || len(now.result) == 0 || e.record.source() == r.Source)
 	})
 	if i < 0 {
 		wrong("is COMPLETED by %s, whose handler has not succeeded with token %d", p.name, now.token)
@@ -309,12 +332,14 @@ func (w *world) checkCompletion(p *process, key string, now *entry, wrong func(s
 
 // checkFailure checks that the dead letter was sent before.
 func (w *world) checkFailure(key string, now *entry, wrong func(string, ...any)) {
-	if !w.isPlace(key) && !slices.ContainsFunc(w.letters, func(l letter) bool { return l.IdempotencyKey == key && l.Token == now.token }) {
+	if !w.isPlace(key) && !slices.ContainsFunc(w.letters,
+		func(l letter) bool { return l.IdempotencyKey == key && l.Token == now.token }) {
 		wrong("is FAILED, and its dead letter was not sent")
 	}
 }
 
-// checkLetter checks that a dead letter is of a record, and has a reason. The key may not be FAILED afterwards: its process may die before that.
+// checkLetter checks that a dead letter is of a record, and has a reason. The key may not be FAILED
+// afterwards: its process may die before that.
 func (w *world) checkLetter(l *letter) {
 	r := w.topic.byPlace[l.place()]
 	if r == nil {
@@ -333,19 +358,23 @@ func (w *world) checkLetter(l *letter) {
 	case len(h.prints) > 1 || w.misused(r): // it has no usable key
 	case r.payment.Kind.fails(), r.unknown:
 	case r.redrive > 0 && !w.promises(once): // the entry that it would open is gone
-	case attempts > w.maxAttempts, attempts == w.maxAttempts && w.maxAttempts < 8: // processes died, or attempts are few
-	case attempts == w.maxAttempts && slices.ContainsFunc(h.calls, func(e *execution) bool { return e.down }): // fewer keys than an outage needs had failed
+	case attempts > w.maxAttempts, attempts == w.maxAttempts && w.maxAttempts < 8:
+		// processes died, or attempts are few
+	case attempts == w.maxAttempts && slices.ContainsFunc(h.calls, func(e *execution) bool { return e.down }):
+		// fewer keys than an outage needs had failed
 	default:
 		w.violatedLockedf(r.source(), "has a dead letter after %d attempts: %s", l.Attempts, l.Error.Message)
 	}
 }
 
-// isPlace reports whether a stored key is that of a place, under which a record without a usable key is settled.
+// isPlace reports whether a stored key is that of a place, under which a record without a usable key is
+// settled.
 func (w *world) isPlace(key string) bool {
 	return slices.ContainsFunc(w.topic.all, func(r *record) bool { return r.stored == key })
 }
 
-// isPlaceOfUnknown reports whether a stored key is the place of a record that was redriven with a token that its key never had.
+// isPlaceOfUnknown reports whether a stored key is the place of a record that was redriven with a token that
+// its key never had.
 func (w *world) isPlaceOfUnknown(key string) bool {
 	return slices.ContainsFunc(w.topic.all, func(r *record) bool { return r.unknown && r.stored == key })
 }

@@ -40,12 +40,14 @@ func (p *process) runtime(ctx context.Context, event []byte) ([]byte, error) {
 			return nil, errEnded
 		case errors.Is(err, errPanic):
 			p.called(records, attempts, true)
-			return nil, layercall.FunctionError([]byte(`{"errorType":"RuntimeError","errorMessage":"a panic"}`))
+			return nil, layercall.FunctionError(
+				[]byte(`{"errorType":"RuntimeError","errorMessage":"a panic"}`))
 		case err == nil:
 			results = append(results, item{"itemIdentifier": place, "result": json.RawMessage(result)})
 		default:
 			failures = append(failures, item{
-				"itemIdentifier": place, "error": err.Error(), "permanent": idem.IsPermanent(err), "unavailable": idem.IsUnavailable(err),
+				"itemIdentifier": place, "error": err.Error(), "permanent": idem.IsPermanent(err),
+				"unavailable":  idem.IsUnavailable(err),
 				"retryAfterMs": e.delay.Milliseconds(),
 			})
 		}
@@ -94,7 +96,8 @@ func (p *process) attemptIn(given *mskevent.Record) (*record, idem.Attempt) {
 var errPanic = errors.New("a panic")
 
 // handleInLayer handles a record with its attempt. A panic is an error that fails the call.
-func (p *process) handleInLayer(ctx context.Context, r *record, a idem.Attempt) (e *execution, result []byte, err error) {
+func (p *process) handleInLayer(ctx context.Context, r *record, a idem.Attempt) (e *execution, result []byte,
+	err error) {
 	if a.Number == 0 {
 		result, err = p.handleUnprotected(ctx, r)
 		return &execution{}, result, err

@@ -22,8 +22,9 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// link is the network between one process and its services, without sockets. It implements aws.HTTPClient. A fault of a request
-// depends on its name: the process, the operation, the payments in it, and how often the process has sent the same.
+// link is the network between one process and its services, without sockets. It implements aws.HTTPClient. A
+// fault of a request depends on its name: the process, the operation, the payments in it, and how often the
+// process has sent the same.
 type link struct {
 	*world
 	process *process
@@ -54,7 +55,8 @@ type request struct {
 	name               string
 }
 
-// storedKey matches what may be the stored key of a record, or of its place. A lease of a partition does not match.
+// storedKey matches what may be the stored key of a record, or of its place. A lease of a partition does not
+// match.
 var storedKey = regexp.MustCompile(`sha256:[0-9a-f]{64}|` + function + `[#@][0-9A-Za-z#@._:-]+`)
 
 func (l *link) read(r *http.Request) (*request, error) {
@@ -218,7 +220,8 @@ func (l *link) carry(ctx context.Context, rq *request) (*http.Response, error) {
 		return nil, l.silence(ctx)
 	case slow:
 		out := l.perform(l.process, rq, kind)
-		return out.response(), sleep(ctx, time.Duration(l.dice.between(200, 1900, "slow "+rq.name))*dynamostore.AttemptTimeout/2000)
+		return out.response(), sleep(ctx,
+			time.Duration(l.dice.between(200, 1900, "slow "+rq.name))*dynamostore.AttemptTimeout/2000)
 	case late:
 		d := time.Duration(l.dice.between(100, 3000, "late "+rq.name)) * l.lease / 1000
 		l.running.Go(func() {
@@ -264,17 +267,20 @@ type reply struct {
 func (r reply) response() *http.Response { return response(r.status, r.body) }
 
 func failure(status int, code string) *http.Response {
-	return response(status, fmt.Appendf(nil, `{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"injected"}`, code))
+	return response(status, fmt.Appendf(nil,
+		`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"injected"}`, code))
 }
 
 func response(status int, body []byte) *http.Response {
 	return &http.Response{
-		StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
+		StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(body)),
+		Body:   io.NopCloser(bytes.NewReader(body)),
 		Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
 	}
 }
 
-// conflictOf returns the answer to a write of an item that a transaction is writing, nil for a request that can't get it.
+// conflictOf returns the answer to a write of an item that a transaction is writing, nil for a request that
+// can't get it.
 func conflictOf(rq *request) *http.Response {
 	switch rq.operation {
 	case "PutItem", "UpdateItem":
@@ -284,7 +290,8 @@ func conflictOf(rq *request) *http.Response {
 		if err := json.Unmarshal(rq.body, &in); err != nil {
 			panic(err) // the SDK wrote it
 		}
-		reasons := `{"Code":"TransactionConflict","Message":"injected"}` + strings.Repeat(`,{"Code":"None"}`, len(in.TransactItems)-1)
+		reasons := `{"Code":"TransactionConflict","Message":"injected"}` +
+			strings.Repeat(`,{"Code":"None"}`, len(in.TransactItems)-1)
 		return response(http.StatusBadRequest, fmt.Appendf(nil,
 			`{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException","message":"injected","CancellationReasons":[%s]}`, reasons))
 	}
@@ -324,8 +331,10 @@ func (l *link) statementsInPart(rq *request) *http.Response {
 	for i, statement := range in.Statements {
 		name := "part " + rq.name + " " + strings.Join(l.keysIn(statement), ",")
 		if l.dice.chance(0.5, name) {
-			code := pick(l.dice, "code of "+name, "ThrottlingError", "TransactionConflict", "InternalServerError", "ProvisionedThroughputExceeded")
-			answers[i] = fmt.Appendf(nil, `{"Error":{"Code":%q,"Message":"injected"},"TableName":%q}`, code, keysTable)
+			code := pick(l.dice, "code of "+name, "ThrottlingError", "TransactionConflict",
+				"InternalServerError", "ProvisionedThroughputExceeded")
+			answers[i] = fmt.Appendf(nil, `{"Error":{"Code":%q,"Message":"injected"},"TableName":%q}`, code,
+				keysTable)
 			continue
 		}
 		left, which = append(left, statement), append(which, i)
@@ -367,7 +376,9 @@ func (l *link) keysInPart(rq *request) *http.Response {
 	}
 	out := map[string]any{"Responses": map[string][]json.RawMessage{keysTable: {}}}
 	if len(read) > 0 {
-		answer := l.perform(l.process, l.without(rq, map[string]any{"RequestItems": map[string]tableKeys{keysTable: {read, asked.ConsistentRead}}}), partial)
+		answer := l.perform(l.process, l.without(rq,
+			map[string]any{"RequestItems": map[string]tableKeys{keysTable: {read, asked.ConsistentRead}}}),
+			partial)
 		if err := json.Unmarshal(answer.body, &out); err != nil {
 			panic(err)
 		}
@@ -384,7 +395,8 @@ func (l *link) keysInPart(rq *request) *http.Response {
 
 // call performs a request at a service.
 func call(service http.Handler, target string, body []byte) (status int, out []byte) {
-	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://aws.invalid/", bytes.NewReader(body))
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://aws.invalid/",
+		bytes.NewReader(body))
 	r.Header.Set("X-Amz-Target", target)
 	w := httptest.NewRecorder()
 	service.ServeHTTP(w, r)

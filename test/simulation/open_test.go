@@ -6,15 +6,18 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// attempts is how long the attempts of a request to the store take at most, and what comes before and after them.
+// attempts is how long the attempts of a request to the store take at most, and what comes before and after
+// them.
 const attempts = dynamostore.MaxAttempts*dynamostore.AttemptTimeout + 5*time.Second
 
 // watchStoreDown checks that a process that is to fail open handles records while the store does not answer.
 func (w *world) watchStoreDown() {
 	down := w.times[storeDown]
 	from, to := down.from, down.to
-	opens := w.is("IDEMSK_STORE_DOWN", "open") && w.after.is("IDEMSK_STORE_DOWN", "open") && w.is("registry", "none") && w.is("topic", "kept")
-	helped := w.is("IDEMSK_OUTAGE_FAILURES", "off") && w.after.is("IDEMSK_OUTAGE_FAILURES", "off") || w.times[outage].from > to || w.times[outage].to < from
+	opens := w.is("IDEMSK_STORE_DOWN", "open") && w.after.is("IDEMSK_STORE_DOWN", "open") &&
+		w.is("registry", "none") && w.is("topic", "kept")
+	helped := w.is("IDEMSK_OUTAGE_FAILURES", "off") && w.after.is("IDEMSK_OUTAGE_FAILURES", "off") ||
+		w.times[outage].from > to || w.times[outage].to < from
 	if !opens || !helped || to-from < attempts {
 		return
 	}
@@ -22,17 +25,21 @@ func (w *world) watchStoreDown() {
 		return
 	}
 	calls, processes := w.activity()
-	if w.inProgress() || sleep(w.stopping, to-from) != nil || w.inProgress() { // a completion is sent again and again, for as long as an invocation
+	if w.inProgress() || sleep(w.stopping, to-from) != nil || w.inProgress() {
+		// a completion is sent again and again, for as long as an invocation
 		return
 	}
-	if callsThen, processesThen := w.activity(); callsThen > calls || processesThen > processes { // a process that has started was busy with that
+	if callsThen, processesThen := w.activity(); callsThen > calls || processesThen > processes {
+		// a process that has started was busy with that
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.topic.all {
-		if r.at < from && r.key != "" && r.redrive == 0 && len(w.of(r.key).calls) == 0 && w.of(r.key).entry.status == "" && r.lost == "" {
-			w.violatedLockedf(r.source(), "waits while the store does not answer, and no handler was called without a claim from %v to %v", from, to)
+		if r.at < from && r.key != "" && r.redrive == 0 && len(w.of(r.key).calls) == 0 &&
+			w.of(r.key).entry.status == "" && r.lost == "" {
+			w.violatedLockedf(r.source(),
+				"waits while the store does not answer, and no handler was called without a claim from %v to %v", from, to)
 		}
 	}
 }
@@ -56,11 +63,13 @@ func (w *world) inProgress() bool {
 	return false
 }
 
-// checkOpened checks that an invocation of a function that is to fail open does not fail, while the store does not answer, before it has called a
-// handler, if it has the time. Records without a key need their dead letters' entries.
+// checkOpened checks that an invocation of a function that is to fail open does not fail, while the store
+// does not answer, before it has called a handler, if it has the time. Records without a key need their dead
+// letters' entries.
 func (p *process) checkOpened(began time.Time, err error) {
 	down, c := p.times[storeDown], p.variables()
-	if began.Sub(p.begun) < down.from || time.Since(p.begun) > down.to || !c.is("IDEMSK_STORE_DOWN", "open") || !p.is("registry", "none") || !p.is("keyless", "no") {
+	if began.Sub(p.begun) < down.from || time.Since(p.begun) > down.to ||
+		!c.is("IDEMSK_STORE_DOWN", "open") || !p.is("registry", "none") || !p.is("keyless", "no") {
 		return
 	}
 	p.mu.Lock()

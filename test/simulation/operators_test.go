@@ -14,10 +14,11 @@ import (
 
 // operated is a host as operators change it.
 type operated interface {
-	// change calls f with the committed offset of each partition, which f changes, and then also, if it is not nil. Nothing is committed meanwhile. f
-	// holds w.mu.
+	// change calls f with the committed offset of each partition, which f changes, and then also, if it is
+	// not nil. Nothing is committed meanwhile. f holds w.mu.
 	change(f func(committed []int), also func())
-	// deleteOffsets deletes the committed offsets, after which the host begins where they are changed to by change.
+	// deleteOffsets deletes the committed offsets, after which the host begins where they are changed to by
+	// change.
 	deleteOffsets()
 	// awaitPositions waits until the host has a position in each partition.
 	awaitPositions()
@@ -83,10 +84,12 @@ func (w *world) startOperators(h operated) {
 
 // at waits until a time between two of the run, in ms.
 func (w *world) at(from, to int, name string) bool {
-	return sleep(w.stopping, time.Until(w.begun.Add(time.Duration(w.dice.between(from, to, "time of "+name))*time.Millisecond))) == nil
+	return sleep(w.stopping, time.Until(
+		w.begun.Add(time.Duration(w.dice.between(from, to, "time of "+name))*time.Millisecond))) == nil
 }
 
-// redriveLetters redrives the dead letters, once while there are faults and once after them. What made payments fail is repaired before.
+// redriveLetters redrives the dead letters, once while there are faults and once after them. What made
+// payments fail is repaired before.
 func (w *world) redriveLetters(h operated) {
 	for round, from := range []int{5000, int(faulty.Milliseconds()) + 1000} {
 		if !w.at(from, from+40_000, "redrive "+strconv.Itoa(round)) {
@@ -106,7 +109,8 @@ func (w *world) redriveLetters(h operated) {
 	}
 }
 
-// redrive redrives a letter. A function that fails is tried again in the next round, and after the faults at once.
+// redrive redrives a letter. A function that fails is tried again in the next round, and after the faults at
+// once.
 func (w *world) redrive(h operated, i int, name string) {
 	w.mu.Lock()
 	l := w.letters[i]
@@ -140,7 +144,8 @@ func (w *world) redrive(h operated, i int, name string) {
 	w.letters[i].done = true
 }
 
-// redriveToTopic writes the record of a letter again, with its token, or with a later one that its key never had, as after a restore of the table.
+// redriveToTopic writes the record of a letter again, with its token, or with a later one that its key never
+// had, as after a restore of the table.
 func (w *world) redriveToTopic(h operated, l *letter, unknown bool) {
 	w.producing.lock()
 	defer w.producing.unlock()
@@ -167,7 +172,8 @@ func (w *world) redriveToTopic(h operated, l *letter, unknown bool) {
 	}
 }
 
-// redriveToFunction invokes the function with the record of a letter, and reports whether the record was settled.
+// redriveToFunction invokes the function with the record of a letter, and reports whether the record was
+// settled.
 func (w *world) redriveToFunction(h operated, l *letter, name string) bool {
 	w.mu.Lock()
 	w.of(l.IdempotencyKey).redriven[l.Token] = true
@@ -185,8 +191,10 @@ func (w *world) redriveToFunction(h operated, l *letter, name string) bool {
 		w.mu.Lock()
 		w.of(l.IdempotencyKey).delivered[l.Token] = true
 		r := w.topic.byPlace[l.place()]
-		if done := what == "executed" || what == "had been done already"; done && r != nil && (r.key == "" || len(w.of(r.key).completions) == 0) {
-			w.violatedLockedf(l.Source(), "%s by the function, says its answer, and was never COMPLETED", what)
+		if done := what == "executed" || what == "had been done already"; done && r != nil &&
+			(r.key == "" || len(w.of(r.key).completions) == 0) {
+			w.violatedLockedf(l.Source(), "%s by the function, says its answer, and was never COMPLETED",
+				what)
 		}
 		w.mu.Unlock()
 	}
@@ -220,7 +228,8 @@ func (w *world) deleteEntries(operated) {
 
 // deleteLocked deletes the entry of a key. The caller holds w.mu.
 func (w *world) deleteLocked(key, by string) {
-	call(w.tables, "DynamoDB_20120810.DeleteItem", []byte(`{"TableName":"`+keysTable+`","Key":{"idempotencyKey":{"S":"`+key+`"}}}`))
+	call(w.tables, "DynamoDB_20120810.DeleteItem",
+		[]byte(`{"TableName":"`+keysTable+`","Key":{"idempotencyKey":{"S":"`+key+`"}}}`))
 	h := w.of(key)
 	h.entry = entry{}
 	h.settled()
@@ -272,7 +281,8 @@ func (w *world) moveOffsets(h operated) {
 			for j := from; j < committed[i]; j++ {
 				w.lose(records[j], "an operator moved the offsets forward")
 			}
-			w.trace = append(w.trace, event{time.Since(w.begun), "operator", name + " from " + strconv.Itoa(from) + " to " + strconv.Itoa(committed[i])})
+			w.trace = append(w.trace, event{time.Since(w.begun), "operator",
+				name + " from " + strconv.Itoa(from) + " to " + strconv.Itoa(committed[i])})
 		}
 	}, also)
 	h.awaitPositions()
@@ -300,13 +310,15 @@ func (w *world) recreate(h operated) {
 // expire deletes entries as time to live does, until everything is settled.
 func (w *world) expire(operated) {
 	for round := 0; !w.calm(); round++ {
-		if sleep(w.stopping, time.Duration(w.dice.between(1000, 15_000, "time to live "+strconv.Itoa(round)))*time.Millisecond) != nil {
+		if sleep(w.stopping, time.Duration(
+			w.dice.between(1000, 15_000, "time to live "+strconv.Itoa(round)))*time.Millisecond) != nil {
 			return
 		}
 		w.mu.Lock()
 		for key, h := range w.keys {
 			if h.entry.status != "" && h.entry.expiry < time.Now().Unix() {
-				if h.entry.status == started && h.entry.lease > time.Now().Add(maxOffset).UnixMilli() && w.is("clocks", "within the skew") {
+				if h.entry.status == started && h.entry.lease > time.Now().Add(maxOffset).UnixMilli() &&
+					w.is("clocks", "within the skew") {
 					w.violatedLockedf(key, "is deleted by time to live while its lease lasts: %+v", h.entry)
 				}
 				w.deleteLocked(key, "time to live")

@@ -43,7 +43,8 @@ func (p *process) note(e *execution) {
 		clear(h.costs)
 		h.signs, h.since = 0, time.Time{}
 		return
-	case e.cancelled && !p.inGroup() && errors.Is(e.cause, context.DeadlineExceeded): // it can be a sign, unless its lease was lost too
+	case e.cancelled && !p.inGroup() && errors.Is(e.cause, context.DeadlineExceeded):
+		// it can be a sign, unless its lease was lost too
 		h.failing[e.record.key], h.known[e.record.key] = true, true
 		return
 	case e.cancelled || idem.IsPermanent(e.err):
@@ -58,7 +59,8 @@ func (p *process) note(e *execution) {
 	if most > 0 && h.signs >= most && h.since.IsZero() {
 		h.since = e.at
 	}
-	e.inOutage = most > 0 && (len(h.failing) >= most || !p.is("handler", "record")) // the records of a call count when all of them have ended
+	// the records of a call count when all of them have ended
+	e.inOutage = most > 0 && (len(h.failing) >= most || !p.is("handler", "record"))
 }
 
 // failedForNow reports whether the handler returned an error that may be gone at the next attempt.
@@ -67,29 +69,34 @@ func (e *execution) failedForNow() bool {
 	return errors.Is(e.err, errForNow) && kind != waiting && kind != permanent
 }
 
-// checkTries checks that one record at a time tries the handler during an outage. A call of a bulk handler is one try.
+// checkTries checks that one record at a time tries the handler during an outage. A call of a bulk handler is
+// one try.
 func (p *process) checkTries(calls map[string]*history, wrong func(string, ...any)) {
 	now := time.Now()
-	if p.health.since.IsZero() || now.Sub(p.health.since) >= p.variables().duration("IDEMSK_OUTAGE_LIMIT") || !p.is("handler", "record") {
+	if p.health.since.IsZero() || now.Sub(p.health.since) >= p.variables().duration("IDEMSK_OUTAGE_LIMIT") ||
+		!p.is("handler", "record") {
 		return
 	}
 	for _, h := range calls {
 		for _, e := range h.calls {
 			if e.process == p && !e.ended && e.begun.After(p.health.since) && now.Sub(e.begun) < p.lease {
-				wrong("tries the handler of %s beside %s, although what it needs has been down since %v", p.name, e.record.source(), p.health.since.Sub(p.begun))
+				wrong("tries the handler of %s beside %s, although what it needs has been down since %v",
+					p.name, e.record.source(), p.health.since.Sub(p.begun))
 			}
 		}
 	}
 }
 
-// checkOutage checks that an attempt is given back only in an outage, and that an outage costs few first attempts: those of one key less than
-// IDEMSK_OUTAGE_FAILURES, and those of keys that had failed before, which are no sign of an outage.
+// checkOutage checks that an attempt is given back only in an outage, and that an outage costs few first
+// attempts: those of one key less than IDEMSK_OUTAGE_FAILURES, and those of keys that had failed before,
+// which are no sign of an outage.
 func (p *process) checkOutage(e *execution, counted bool, wrong func(string, ...any)) {
 	switch {
 	case counted && e.down && e.first && p.outageFailures() > 0:
 		p.health.costs[e.record.key] = true
 		if len(p.health.costs) > 2*p.outageFailures() {
-			wrong("is the key number %d whose first attempt an outage costs, with %s", len(p.health.costs), p.name)
+			wrong("is the key number %d whose first attempt an outage costs, with %s", len(p.health.costs),
+				p.name)
 		}
 	case !counted && (errors.Is(e.err, errDown) || e.failedForNow()) && e.besideGood:
 		wrong("has not counted an attempt that failed beside one that succeeded")
@@ -98,13 +105,15 @@ func (p *process) checkOutage(e *execution, counted bool, wrong func(string, ...
 	}
 }
 
-// checkHeldBack checks that an invocation in which an outage has ended handles the records that the outage has held back, if it has the time.
+// checkHeldBack checks that an invocation in which an outage has ended handles the records that the outage
+// has held back, if it has the time.
 func (p *process) checkHeldBack(began time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h, left := &p.health, timeout-time.Since(began)
 	if err != nil && p.is("handler", "record") && // a success in a call that fails ends no outage
-		strings.Contains(err.Error(), idem.ErrHandlerDown.Error()) && h.ended.After(began) && len(h.failing) == 0 && left > timeout/2 {
+		strings.Contains(err.Error(), idem.ErrHandlerDown.Error()) && h.ended.After(began) &&
+		len(h.failing) == 0 && left > timeout/2 {
 		p.violatedLockedf(p.name, "answers after an outage that ended %v ago: %v", time.Since(h.ended), err)
 	}
 }

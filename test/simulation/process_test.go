@@ -23,7 +23,8 @@ import (
 	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
 )
 
-// process is a process of the function, package app/lambda with everything below it, or a member of a consumer group. It has a network of its own.
+// process is a process of the function, package app/lambda with everything below it, or a member of a
+// consumer group. It has a network of its own.
 type process struct {
 	*world
 	name       string
@@ -45,35 +46,43 @@ var errCrashed = errors.New("Runtime exited") //nolint:staticcheck // Lambda's w
 
 // newProcess returns a process that does not run yet.
 func (w *world) newProcess(name string) *process {
-	p := &process{world: w, name: name, turn: newGate(), health: newHealth(), deployment: w.deployed(), offset: w.offset(w.dice, name)}
+	p := &process{world: w, name: name, turn: newGate(), health: newHealth(), deployment: w.deployed(),
+		offset: w.offset(w.dice, name)}
 	p.alive, p.end = context.WithCancel(w.stopping)
 	w.mu.Lock()
 	w.processes++
 	w.mu.Unlock()
 	p.link = newLink(w, p)
 	p.aws = aws.Config{
-		Region: "eu-central-1", HTTPClient: p.link, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		Region: "eu-central-1", HTTPClient: p.link,
+		Credentials:  credentials.NewStaticCredentialsProvider("id", "secret", ""),
 		BaseEndpoint: aws.String("http://aws.invalid"),
 	}
 	p.client, p.handler = dynamostore.NewClient(p.aws), p.newHandler()
 	return p
 }
 
-// options give a host the process's network and clock: the store and the queue, with the clients that package app uses.
+// options give a host the process's network and clock: the store and the queue, with the clients that package
+// app uses.
 func (p *process) options() []app.Option {
 	tables := app.WithStore(app.Store{
 		Name: app.StoreDynamoDB,
-		Read: func(v *app.Vars, c *app.Config) { c.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable) },
+		Read: func(v *app.Vars, c *app.Config) {
+			c.Table = v.Table("IDEMSK_TABLE",
+				dynamostore.DefaultTable)
+		},
 		Open: func(_ context.Context, b *app.Base) (store.Store, error) {
 			clock := func() time.Time { return time.Now().Add(p.offset) }
-			return dynamostore.New(p.client, dynamostore.Config{Table: b.Config.Table, MaxClockSkew: b.Config.MaxClockSkew, Clock: clock})
+			return dynamostore.New(p.client,
+				dynamostore.Config{Table: b.Config.Table, MaxClockSkew: b.Config.MaxClockSkew, Clock: clock})
 		},
 	})
 	letters := app.WithDeadLetterTopic(app.DeadLetterTopic{
 		Read: func(*app.Vars) {},
 		Open: func(context.Context, *app.Base) (kafka.DeadLetters, error) {
 			client := awssqs.NewFromConfig(p.aws, func(o *awssqs.Options) {
-				o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = 3, 200*time.Millisecond })
+				o.Retryer = retry.NewStandard(
+					func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = 3, 200*time.Millisecond })
 			})
 			return sqs.New(client, sqs.Config{URL: p.url})
 		},
@@ -144,7 +153,8 @@ func (p *process) context(ctx context.Context, payload []byte) (context.Context,
 	return layercall.NewContext(ctx, payload, p.runtime)
 }
 
-// invoke invokes the function as Lambda does: a process has one invocation at a time, and one that does not answer in time is ended.
+// invoke invokes the function as Lambda does: a process has one invocation at a time, and one that does not
+// answer in time is ended.
 func (p *process) invoke(payload []byte) ([]byte, error) {
 	p.turn.lock()
 	defer p.turn.unlock()
@@ -186,7 +196,8 @@ func (p *process) invoke(payload []byte) ([]byte, error) {
 	}
 }
 
-// checkReleased checks that an invocation without a fault has released the keys that it has claimed and not handled.
+// checkReleased checks that an invocation without a fault has released the keys that it has claimed and not
+// handled.
 func (p *process) checkReleased(began time.Time) {
 	if p.link.failedSince(began) {
 		return

@@ -17,10 +17,12 @@ type theTopic struct {
 
 // newTopic returns an empty topic.
 func newTopic(partitions int) theTopic {
-	return theTopic{partitions: make([][]*record, partitions), byPlace: make(map[string]*record), addedAt: make(map[int32]time.Duration), known: make(map[string]bool)}
+	return theTopic{partitions: make([][]*record, partitions), byPlace: make(map[string]*record),
+		addedAt: make(map[int32]time.Duration), known: make(map[string]bool)}
 }
 
-// appended adds a record of a draft to the topic. publish, if it is not nil, writes it there. The caller holds w.producing.
+// appended adds a record of a draft to the topic. publish, if it is not nil, writes it there. The caller
+// holds w.producing.
 func (w *world) appended(dr draft, change func(*record), publish func(*record)) *record {
 	w.mu.Lock()
 	if dr.partition >= len(w.topic.partitions) {
@@ -49,7 +51,8 @@ func (w *world) produce(publish func(*record)) {
 		defer w.mu.Unlock()
 		w.topic.produced = true
 	}()
-	pause := time.Duration(w.dice.between(0, pick(w.dice, "pace", 5, 50, 400), "production")) * time.Millisecond
+	pause := time.Duration(w.dice.between(0, pick(w.dice, "pace", 5, 50, 400),
+		"production")) * time.Millisecond
 	for i, dr := range w.drafts(w.dice) {
 		if w.Records > 0 && i >= w.Records {
 			return

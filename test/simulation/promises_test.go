@@ -32,7 +32,8 @@ var exceptions = []exception{
 	{alone, func(s *settings) bool { return s.byPartition() && s.is("copies", "other partitions") },
 		"`IDEMSK_CLAIM=partition`, and a key arrives through two partitions", "one of them completes"},
 	{alone, func(s *settings) bool { return s.byPartition() && s.is("add partitions", "yes") },
-		"`IDEMSK_CLAIM=partition`, and partitions are added, so that keys arrive through others than before", "one of them completes"},
+		"`IDEMSK_CLAIM=partition`, and partitions are added, so that keys arrive through others than before",
+		"one of them completes"},
 	{alone, func(s *settings) bool { return s.config[claim] != s.after[claim] },
 		"one deployment of a consumer claims by partition, and another by key", "one of them completes"},
 	{alone, func(s *settings) bool { return s.byPartition() && s.is("topic", "recreated") },
@@ -42,19 +43,25 @@ var exceptions = []exception{
 	{counted, func(s *settings) bool { return s.byPartition() },
 		"`IDEMSK_CLAIM=partition`", "an attempt that ends with its process is not counted the first time; all later ones are"},
 	{protected, func(s *settings) bool { return s.failsOpen() },
-		"`IDEMSK_STORE_DOWN=open`, while the store does not answer", "with a claim as soon as the store answers"},
+		"`IDEMSK_STORE_DOWN=open`, while the store does not answer",
+		"with a claim as soon as the store answers"},
 	{once, func(s *settings) bool { return s.retention < faulty },
-		"`IDEMSK_RETENTION` is shorter than the time in which a record is delivered again", "effects take place as often as the key completes"},
+		"`IDEMSK_RETENTION` is shorter than the time in which a record is delivered again",
+		"effects take place as often as the key completes"},
 	{once, func(s *settings) bool { return s.is("delete entries", "yes") },
 		"an operator deletes the entry of a key", "effects take place as often as the key completes"},
 	{settled, func(s *settings) bool { return s.is("retries", "8") || s.is("record age", "1m") },
-		"the event source has a maximum of retries or of the records' age", "what it gives up is in its own destination"},
+		"the event source has a maximum of retries or of the records' age",
+		"what it gives up is in its own destination"},
 	{settled, func(s *settings) bool { return s.is("offsets", "forward") || s.is("topic", "recreated") },
-		"an operator moves the offsets forward, or deletes the topic", "records that were not read are not handled"},
+		"an operator moves the offsets forward, or deletes the topic",
+		"records that were not read are not handled"},
 	{settled, func(s *settings) bool { return s.is("offsets", "deleted") && s.is(startAt, "latest") },
-		"`IDEMSK_KAFKA_RESET=latest`, and the group or its offsets are deleted", "records that were not read are not handled"},
+		"`IDEMSK_KAFKA_RESET=latest`, and the group or its offsets are deleted",
+		"records that were not read are not handled"},
 	{settled, func(s *settings) bool { return s.is("add partitions", "yes") && s.is(startAt, "latest") },
-		"`IDEMSK_KAFKA_RESET=latest`, and a partition is added before the process joins that gets it", "records that were written before are not handled"},
+		"`IDEMSK_KAFKA_RESET=latest`, and a partition is added before the process joins that gets it",
+		"records that were written before are not handled"},
 	{ordered, func(s *settings) bool { return !s.is("handler", "record") },
 		"a bulk handler, or the layer", "a call has its records in order, but goes on after one that fails if the handler does"},
 	{ordered, func(s *settings) bool { return s.is("IDEMSK_ORDER", "none") },
@@ -78,7 +85,8 @@ func TestExceptionsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range exceptions {
-		if row := "| " + string(e.of) + " | " + e.text + " | " + e.left + " |\n"; !strings.Contains(string(page), row) {
+		if row := "| " + string(e.of) + " | " + e.text + " | " + e.left +
+			" |\n"; !strings.Contains(string(page), row) {
 			t.Errorf("docs/design.md lacks the row %s", row)
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"strconv"
 )
 
-// checkRange checks the lease of the partition of a record that begins without a claim of its key: it names the record as one that may begin, no dead
-// owner may have begun it, and the token is that of a time under the lease.
+// checkRange checks the lease of the partition of a record that begins without a claim of its key: it names
+// the record as one that may begin, no dead owner may have begun it, and the token is that of a time under
+// the lease.
 func (p *process) checkRange(h *history, e *execution, wrong func(string, ...any)) {
-	if !p.variables().is(claim, "partition") || h.entry.status != "" || !p.promises(alone) || e.ctx.Err() != nil || p.ended() {
+	if !p.variables().is(claim, "partition") || h.entry.status != "" || !p.promises(alone) ||
+		e.ctx.Err() != nil || p.ended() {
 		return
 	}
 	r := e.record

@@ -2,7 +2,8 @@ package simulation_test
 
 import "testing"
 
-// regressions are scenarios in which the simulation found a defect that was repaired since, with their shrunk configurations.
+// regressions are scenarios in which the simulation found a defect that was repaired since, with their shrunk
+// configurations.
 var regressions = []struct {
 	what   string
 	seed   uint64
@@ -15,7 +16,8 @@ var regressions = []struct {
 	{"a key that failed after its redrive was a sign of an outage twice", 797,
 		"host=process,pollers=3,partitions=3,member=static,copies=other partitions,failures=permanent,redrive=topic,redrive of=some,delete entries=yes,offsets=back," +
 			"IDEMSK_KEY=hash,IDEMSK_ORDER=key,IDEMSK_MAX_ATTEMPTS=3,IDEMSK_OUTAGE_FAILURES=2"},
-	{"beside a rejected record, the failure of a call of one record was no evidence", 7, "handler=bulk that throws,registry=silent"},
+	{"beside a rejected record, the failure of a call of one record was no evidence", 7,
+		"handler=bulk that throws,registry=silent"},
 }
 
 func TestRegressions(t *testing.T) {

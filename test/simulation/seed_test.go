@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// dice makes the decisions of a run. A decision depends on the seed and on its name alone, not on the decisions before it, so that it
-// is the same when goroutines run in another order.
+// dice makes the decisions of a run. A decision depends on the seed and on its name alone, not on the
+// decisions before it, so that it is the same when goroutines run in another order.
 type dice uint64
 
 func (d dice) hash(name string) uint64 {
@@ -48,17 +48,19 @@ const (
 	internal        = "internal"         // an internal error of the service, before the request is performed
 	internalApplied = "internal-applied" // an internal error after it
 	conflict        = "conflict"         // a transaction is writing the item
-	partial         = "partial"          // some statements of a batch are throttled or conflict, some keys are not read
-	fullQueue       = "full-queue"       // the queue accepts no letter for some time
-	outage          = "outage"           // what the handler needs is down for some time
-	storeDown       = "store-down"       // the store does not answer for some time
-	registrySilent  = "registry-silent"  // the schema registry of keys does not answer for some time
-	crash           = "crash"            // of a process, before or after one of its requests
-	pause           = "pause"            // the requests and replies of a process are held, for longer than its lease
-	duplicate       = "duplicate"        // a batch is delivered to another process at the same time
-	redelivery      = "redelivery"       // a batch is delivered again though its answer says that it is done
-	rebalance       = "rebalance"        // a partition moves to another poller, whatever is in flight
-	deployment      = "deployment"       // processes are replaced by ones with another configuration
+	// some statements of a batch are throttled or conflict, some keys are not read
+	partial        = "partial"
+	fullQueue      = "full-queue"      // the queue accepts no letter for some time
+	outage         = "outage"          // what the handler needs is down for some time
+	storeDown      = "store-down"      // the store does not answer for some time
+	registrySilent = "registry-silent" // the schema registry of keys does not answer for some time
+	crash          = "crash"           // of a process, before or after one of its requests
+	// the requests and replies of a process are held, for longer than its lease
+	pause      = "pause"
+	duplicate  = "duplicate"  // a batch is delivered to another process at the same time
+	redelivery = "redelivery" // a batch is delivered again though its answer says that it is done
+	rebalance  = "rebalance"  // a partition moves to another poller, whatever is in flight
+	deployment = "deployment" // processes are replaced by ones with another configuration
 )
 
 // requestFaults are the faults of single requests, with the most of a hundred requests that have each.
@@ -66,7 +68,8 @@ var requestFaults = []struct {
 	kind    string
 	percent int
 }{
-	{refused, 4}, {reset, 4}, {lostReply, 8}, {silent, 3}, {silentReply, 4}, {slow, 10}, {late, 5}, {throttled, 8}, {internal, 4}, {internalApplied, 4},
+	{refused, 4}, {reset, 4}, {lostReply, 8}, {silent, 3}, {silentReply, 4}, {slow, 10}, {late, 5},
+	{throttled, 8}, {internal, 4}, {internalApplied, 4},
 	{conflict, 8}, {partial, 60},
 }
 
@@ -86,7 +89,8 @@ var periods = []period{
 	{kind: fullQueue, chance: 0.3, within: 1, least: 1000, most: 30_000},
 	{kind: outage, chance: 0.9, within: 10_000, least: 1000, most: 60_000},
 	{kind: storeDown, chance: 0.9, from: 500, within: 20_000, least: 500, most: 20_000},
-	{kind: registrySilent, chance: 0.9, within: 10_000, least: 1000, most: 30_000, when: needs{"registry": {"silent"}}},
+	{kind: registrySilent, chance: 0.9, within: 10_000, least: 1000, most: 30_000,
+		when: needs{"registry": {"silent"}}},
 }
 
 // fault is an injected fault. Its id is a hash of the seed, the kind and the name.
@@ -115,7 +119,8 @@ func (f *faults) strikes(kind string, p float64, name string) bool {
 	return f.note(kind, name)
 }
 
-// of is the probability that a seed has a kind of fault. Pairs of values count only in runs that have a kill, an outage and a redelivery.
+// of is the probability that a seed has a kind of fault. Pairs of values count only in runs that have a kill,
+// an outage and a redelivery.
 func (f *faults) of(kind string) float64 {
 	switch kind {
 	case crash, outage, redelivery, registrySilent:
@@ -160,7 +165,8 @@ type scenario struct {
 
 // command returns the command that runs the scenario.
 func (s scenario) command() string {
-	words := []string{"make simulate SEEDS=" + strconv.FormatUint(s.Seed, 10), "CONFIG='" + s.Config.String() + "'"}
+	words := []string{"make simulate SEEDS=" + strconv.FormatUint(s.Seed, 10),
+		"CONFIG='" + s.Config.String() + "'"}
 	if s.order > 0 {
 		words = append(words, "ORDERS="+strconv.FormatUint(s.order, 10))
 	}

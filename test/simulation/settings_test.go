@@ -9,7 +9,8 @@ import (
 // Variables that the simulation compares: how keys are claimed, and where a group begins without offsets.
 const claim, startAt = "IDEMSK_CLAIM", "IDEMSK_KAFKA_RESET"
 
-// settings are what a run has in all of its time: its configuration, and the values of it that the simulation needs itself.
+// settings are what a run has in all of its time: its configuration, and the values of it that the simulation
+// needs itself.
 type settings struct {
 	config
 	after       config // of the second deployment
@@ -60,7 +61,8 @@ func (c config) duration(name string) time.Duration {
 	return d
 }
 
-// inGroup reports whether members of a consumer group handle the records, instead of functions behind an event source.
+// inGroup reports whether members of a consumer group handle the records, instead of functions behind an
+// event source.
 func (s *settings) inGroup() bool { return s.is("host", "process") }
 
 // byPartition reports whether some deployment claims partitions.
@@ -84,8 +86,10 @@ func (s *settings) configOf(deployment int) config {
 // environ returns the environment of a deployment's processes.
 func (s *settings) environ(deployment int) map[string]string {
 	env := map[string]string{
-		"AWS_LAMBDA_FUNCTION_NAME": function, "IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": keysTable, "IDEMSK_LOG_LEVEL": "ERROR",
-		"IDEMSK_MAX_CLOCK_SKEW": skew.String(), "IDEMSK_KAFKA_GROUP": function, "IDEMSK_KAFKA_TOPICS": topic, "IDEMSK_KAFKA_SESSION_TIMEOUT": "6s",
+		"AWS_LAMBDA_FUNCTION_NAME": function, "IDEMSK_STORE": "dynamodb", "IDEMSK_TABLE": keysTable,
+		"IDEMSK_LOG_LEVEL":      "ERROR",
+		"IDEMSK_MAX_CLOCK_SKEW": skew.String(), "IDEMSK_KAFKA_GROUP": function, "IDEMSK_KAFKA_TOPICS": topic,
+		"IDEMSK_KAFKA_SESSION_TIMEOUT": "6s",
 	}
 	if !s.is("letters", "none") {
 		env["IDEMSK_DEAD_LETTER_TOPIC"] = "letters"

@@ -20,8 +20,8 @@ type shrinker struct {
 	runs int
 }
 
-// shrink returns the smallest scenario found, its result, and the number of runs: first with fewer settings, if need be with another seed, then with
-// fewer faults and fewer records.
+// shrink returns the smallest scenario found, its result, and the number of runs: first with fewer settings,
+// if need be with another seed, then with fewer faults and fewer records.
 func shrink(run func(scenario) result, s scenario, res *result) (small scenario, smallRes *result, runs int) {
 	sh := &shrinker{run: run, best: s, res: res}
 	sh.fewerSettings()
@@ -32,7 +32,8 @@ func shrink(run func(scenario) result, s scenario, res *result) (small scenario,
 	return sh.best, sh.res, sh.runs
 }
 
-// alike reports whether a run has a violation of the same kind: its text is the same but for keys, numbers and times.
+// alike reports whether a run has a violation of the same kind: its text is the same but for keys, numbers
+// and times.
 func (sh *shrinker) alike(res *result) bool {
 	return res.Violation != "" && kindOf(res.Violation) == kindOf(sh.res.Violation)
 }
@@ -40,7 +41,8 @@ func (sh *shrinker) alike(res *result) bool {
 func kindOf(violation string) string {
 	first, _, _ := strings.Cut(violation, "\n")
 	words := strings.Fields(first)
-	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return strings.ContainsAny(word, "0123456789#@:{[") }), " ")
+	return strings.Join(slices.DeleteFunc(words,
+		func(word string) bool { return strings.ContainsAny(word, "0123456789#@:{[") }), " ")
 }
 
 // tries is how often a scenario is run before it counts as one that does not fail.
@@ -84,7 +86,8 @@ func (sh *shrinker) fewerSettings() {
 	}
 }
 
-// failsWith reports whether a configuration fails with the seed or with another one, and keeps the first scenario that does.
+// failsWith reports whether a configuration fails with the seed or with another one, and keeps the first
+// scenario that does.
 func (sh *shrinker) failsWith(c config) bool {
 	s := sh.best
 	s.Config, s.Only, s.Records = c, nil, 0
@@ -139,16 +142,21 @@ func (sh *shrinker) fewerRecords() {
 
 func TestAFailureIsFoundAndShrunk(t *testing.T) {
 	run := func(s scenario) result { return runHere(t, s) }
-	s := scenario{Seed: 3, Config: configOf(t, "IDEMSK_ORDER=key,copies=same partition,effects=enlisted"), Careless: true}
+	s := scenario{Seed: 3, Config: configOf(t, "IDEMSK_ORDER=key,copies=same partition,effects=enlisted"),
+		Careless: true}
 	res := run(s)
 	if !strings.Contains(res.Violation, `is booked "1" times`) || len(res.Injected) == 0 {
-		t.Fatalf("a handler that books outside of the transaction, with %d faults: %s", len(res.Injected), res.Violation)
+		t.Fatalf("a handler that books outside of the transaction, with %d faults: %s", len(res.Injected),
+			res.Violation)
 	}
 	small, res2, _ := shrink(run, s, &res)
-	if small.Only == nil || len(small.Only) > 0 || small.Records == 0 || small.Records > 3 || res2.Violation == "" {
-		t.Errorf("after shrinking: %s: %s; want no faults, and at most 3 records", small.command(), res2.Violation)
+	if small.Only == nil || len(small.Only) > 0 || small.Records == 0 || small.Records > 3 ||
+		res2.Violation == "" {
+		t.Errorf("after shrinking: %s: %s; want no faults, and at most 3 records", small.command(),
+			res2.Violation)
 	}
-	if got := small.command(); !strings.HasPrefix(got, "make simulate SEEDS=3 CONFIG='effects=enlisted' FIRST=") || !strings.HasSuffix(got, " ONLY=none") {
+	if got := small.command(); !strings.HasPrefix(got,
+		"make simulate SEEDS=3 CONFIG='effects=enlisted' FIRST=") || !strings.HasSuffix(got, " ONLY=none") {
 		t.Errorf("the command is %q", got)
 	}
 }

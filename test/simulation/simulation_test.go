@@ -18,8 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// With Go 1.26 and -race, several Ps that run the timers of a synctest bubble corrupt the race detector's context (see test/kafka). One P
-	// also makes the order of goroutines almost the same in each run of a seed without an order.
+	// With Go 1.26 and -race, several Ps that run the timers of a synctest bubble corrupt the race detector's
+	// context (see test/kafka). One P also makes the order of goroutines almost the same in each run of a
+	// seed without an order.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // the live heap is small
 	goleak.VerifyTestMain(m)
@@ -28,12 +29,13 @@ func TestMain(m *testing.M) {
 // The environment variables that make simulate sets.
 const (
 	seedsVariable = "SIMULATE_SEEDS" // N or N-M
-	// N or N-M, from 1: each seed is run in each order, exactly. Empty for one run of each seed as it happens, of which a violation is looked for in
-	// some orders. "none" for one run, and no order.
+	// N or N-M, from 1: each seed is run in each order, exactly. Empty for one run of each seed as it
+	// happens, of which a violation is looked for in some orders. "none" for one run, and no order.
 	ordersVariable = "SIMULATE_ORDERS"
-	configVariable = "SIMULATE_CONFIG" // the configuration, NAME=VALUE,… of what is not the first value; unset for that of each seed
-	firstVariable  = "SIMULATE_FIRST"  // how many of the records are produced, empty for all
-	onlyVariable   = "SIMULATE_ONLY"   // the faults that may occur, by ID; empty for all
+	// the configuration, NAME=VALUE,… of what is not the first value; unset for that of each seed
+	configVariable = "SIMULATE_CONFIG"
+	firstVariable  = "SIMULATE_FIRST" // how many of the records are produced, empty for all
+	onlyVariable   = "SIMULATE_ONLY"  // the faults that may occur, by ID; empty for all
 )
 
 const noOrder = "none"
@@ -63,7 +65,8 @@ func TestSimulation(t *testing.T) {
 	sum := newTally()
 	for seed := first; seed <= last; seed++ {
 		for order := order; order <= lastOrder; order++ {
-			s := scenario{Seed: seed, order: order, Config: configFrom(t, &seeds, seed), Records: testkit.Number(t, firstVariable, 0, 1), Only: faultsOf(t)}
+			s := scenario{Seed: seed, order: order, Config: configFrom(t, &seeds, seed),
+				Records: testkit.Number(t, firstVariable, 0, 1), Only: faultsOf(t)}
 			res := run(s)
 			if res.Violation != "" {
 				report(t, run, s, &res)
@@ -105,7 +108,8 @@ func (c *tally) add(res *result) {
 		kinds[f.Kind] = true
 		c.faults[f.Kind]++
 	}
-	if kinds[crash] && (kinds[outage] || kinds[storeDown]) && (kinds[redelivery] || kinds[duplicate] || kinds[rebalance]) {
+	if kinds[crash] && (kinds[outage] || kinds[storeDown]) &&
+		(kinds[redelivery] || kinds[duplicate] || kinds[rebalance]) {
 		c.pairs.add(res.Config)
 	}
 }
@@ -114,7 +118,8 @@ func (c *tally) String() string {
 	took := time.Since(c.begun)
 	missing, possible := c.pairs.missing()
 	text := fmt.Sprintf("%d steps in %v, %.0f steps a second; everything was settled %v after the last fault at most; faults: %v\n"+
-		"%d of %d pairs of values were run together with a kill, an outage and a redelivery", c.steps, took.Round(time.Millisecond), float64(c.steps)/took.Seconds(),
+		"%d of %d pairs of values were run together with a kill, an outage and a redelivery", c.steps,
+		took.Round(time.Millisecond), float64(c.steps)/took.Seconds(),
 		max(0, c.drained-faulty).Round(time.Second), c.faults, possible-len(missing), possible)
 	if len(missing) > 0 {
 		text += fmt.Sprintf("; some of the others: %q", missing[:min(len(missing), 5)])
@@ -136,7 +141,8 @@ func runInstance(t *testing.T, text string) {
 	fmt.Printf("%s%s\n", beginResult, out)
 }
 
-// report reports a violation with the smallest scenario that still has one, in an order that repeats it if there is one.
+// report reports a violation with the smallest scenario that still has one, in an order that repeats it if
+// there is one.
 func report(t *testing.T, run func(scenario) result, s scenario, res *result) {
 	t.Helper()
 	t.Errorf("seed %d: %s\n%v", s.Seed, res.Violation, s.Config)
@@ -145,7 +151,8 @@ func report(t *testing.T, run func(scenario) result, s scenario, res *result) {
 		if ordered, orderedRes, found := inSomeOrder(t, m, s); found {
 			run, s, res = func(s scenario) result { return m.run(t, s) }, ordered, &orderedRes
 		} else {
-			t.Errorf("orders 1 to %d of the seed have no violation: more of them with %s ORDERS=%d-%d", maxOrders, s.command(), maxOrders+1, 20*maxOrders)
+			t.Errorf("orders 1 to %d of the seed have no violation: more of them with %s ORDERS=%d-%d",
+				maxOrders, s.command(), maxOrders+1, 20*maxOrders)
 		}
 	}
 	small, res, runs := shrink(run, s, res)
@@ -153,7 +160,8 @@ func report(t *testing.T, run func(scenario) result, s scenario, res *result) {
 	for _, e := range res.Trace[max(0, len(res.Trace)-200):] {
 		fmt.Fprintf(&b, "%12v  %-70s %s\n", e.At, e.Name, e.What)
 	}
-	t.Errorf("after shrinking in %d runs: %s\nconfiguration: %v\nfaults: %v\n%s\n%s", runs, res.Violation, res.Config, res.Injected, b.String(), small.command())
+	t.Errorf("after shrinking in %d runs: %s\nconfiguration: %v\nfaults: %v\n%s\n%s", runs, res.Violation,
+		res.Config, res.Injected, b.String(), small.command())
 }
 
 // inSomeOrder returns the first order in which a scenario has a violation.

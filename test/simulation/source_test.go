@@ -12,9 +12,9 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// eventSource delivers the records of the topic to processes until all are committed, as Lambda's event source mapping does: a batch
-// whose invocation fails is delivered again, and of a partial answer the records from the first failed one of a partition. A poller
-// has some of the partitions and one invocation at a time.
+// eventSource delivers the records of the topic to processes until all are committed, as Lambda's event
+// source mapping does: a batch whose invocation fails is delivered again, and of a partial answer the records
+// from the first failed one of a partition. A poller has some of the partitions and one invocation at a time.
 type eventSource struct {
 	*world
 	extra *pool // the processes that operators invoke
@@ -47,7 +47,8 @@ func (w *world) deliver() {
 	pollers.Wait()
 }
 
-// partitions returns the state of each partition, also of those that were added. The caller holds s.mu and w.mu.
+// partitions returns the state of each partition, also of those that were added. The caller holds s.mu and
+// w.mu.
 func (s *eventSource) partitions() []partitionState {
 	for len(s.parts) < len(s.topic.partitions) {
 		s.parts = append(s.parts, partitionState{poller: len(s.parts) % s.pollers})
@@ -73,7 +74,8 @@ func (s *eventSource) done() bool {
 func (s *eventSource) rebalance() {
 	for round := 0; !s.calm() && !s.done(); round++ {
 		name := "round " + strconv.Itoa(round)
-		if sleep(s.stopping, time.Duration(s.dice.between(200, 8000, "rebalance "+name))*time.Millisecond) != nil {
+		if sleep(s.stopping, time.Duration(
+			s.dice.between(200, 8000, "rebalance "+name))*time.Millisecond) != nil {
 			return
 		}
 		if !s.faults.strikes(rebalance, 0.8, name) {
@@ -126,7 +128,8 @@ func (s *eventSource) take(poller int) *batch {
 		if p.most > 0 {
 			size = min(size, p.most)
 		}
-		one := part{partition: i, from: p.committed, to: min(p.committed+size, len(records)), generation: p.generation}
+		one := part{partition: i, from: p.committed, to: min(p.committed+size, len(records)),
+			generation: p.generation}
 		one.records = records[one.from:one.to]
 		b.name += " " + name
 		b.parts, b.records = append(b.parts, one), append(b.records, one.records...)
@@ -146,7 +149,8 @@ func (b *batch) event() []byte {
 	for _, r := range b.records {
 		messages = append(messages, r.Message)
 	}
-	return mskevent.MSK("arn:aws:kafka:eu-central-1:111122223333:cluster/simulated/1", "broker:9092").Messages(messages...)
+	return mskevent.MSK("arn:aws:kafka:eu-central-1:111122223333:cluster/simulated/1",
+		"broker:9092").Messages(messages...)
 }
 
 // commit commits what an answer settles, and reports whether that is anything. All of it must be settled.
@@ -168,7 +172,8 @@ func (s *eventSource) commit(b *batch, out []byte) (some bool) {
 	defer s.world.mu.Unlock()
 	for _, one := range b.parts {
 		to := one.from
-		for to < one.to && !failed[mskevent.Place{Partition: one.records[0].PartitionID(), Offset: int64(to)}] {
+		for to < one.to && !failed[mskevent.Place{Partition: one.records[0].PartitionID(),
+			Offset: int64(to)}] {
 			if r := one.records[to-one.from]; !s.settledRecord(r) {
 				s.violatedLockedf(r.source(), "is committed, and not settled: %s", s.state(r))
 			}
@@ -231,7 +236,8 @@ func (s *eventSource) poll(number int) {
 		}
 		event := b.event()
 		if !s.calm() && s.faults.strikes(duplicate, 0.8*s.rate(duplicate), b.name) {
-			other, delay := others.next(), time.Duration(s.dice.between(0, 60, "duplicate of "+b.name))*s.lease/20
+			other, delay := others.next(),
+				time.Duration(s.dice.between(0, 60, "duplicate of "+b.name))*s.lease/20
 			s.running.Go(func() {
 				if sleep(s.stopping, delay) == nil {
 					_, _ = other.invoke(event) // the answer is not waited for
@@ -259,7 +265,8 @@ func (s *eventSource) poll(number int) {
 
 // pauseAfter waits before a batch is delivered again.
 func (s *eventSource) pauseAfter(b *batch) {
-	_ = sleep(s.stopping, time.Duration(s.dice.between(50, 1500, "retry of "+b.name))*time.Millisecond) // the loop ends too
+	// the loop ends too
+	_ = sleep(s.stopping, time.Duration(s.dice.between(50, 1500, "retry of "+b.name))*time.Millisecond)
 }
 
 // change implements operated. The event source reads on from where its state is changed to.
@@ -274,7 +281,8 @@ func (s *eventSource) change(f func(committed []int), _ func()) {
 	}
 	f(committed)
 	for i := range s.partitions() {
-		p := partitionState{poller: s.parts[i].poller, generation: s.parts[i].generation + 1, delivered: s.parts[i].delivered}
+		p := partitionState{poller: s.parts[i].poller, generation: s.parts[i].generation + 1,
+			delivered: s.parts[i].delivered}
 		if i < len(committed) {
 			p.committed = committed[i]
 		}

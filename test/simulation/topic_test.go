@@ -51,7 +51,8 @@ type record struct {
 	at      time.Duration // when it can be read
 	redrive int64         // the token of the dead letter that it was
 	unknown bool          // its key never had that token
-	lost    string        // why nothing needs to become of it: what an operator did, or the limits of the event source
+	// why nothing needs to become of it: what an operator did, or the limits of the event source
+	lost string
 }
 
 func (r *record) source() string { return r.PartitionID() + "@" + strconv.FormatInt(r.Offset, 10) }
@@ -63,7 +64,8 @@ func placeOf(partition int32, offset, timestamp int64) string {
 	return fmt.Sprintf("%d@%d@%d", partition, offset, timestamp)
 }
 
-// lane identifies the records that are handled in order; "" if there is no order, as for records without a Kafka key.
+// lane identifies the records that are handled in order; "" if there is no order, as for records without a
+// Kafka key.
 func (s *settings) lane(r *record) string {
 	switch s.config["IDEMSK_ORDER"] {
 	case "partition":
@@ -84,7 +86,8 @@ type draft struct {
 	tombstone bool
 }
 
-// drafts returns what the seed's producers write, in this order. They repeat some payments, use some keys for another payment, and forget some keys.
+// drafts returns what the seed's producers write, in this order. They repeat some payments, use some keys for
+// another payment, and forget some keys.
 func (s *settings) drafts(d dice) (list []draft) {
 	for i := range s.payments {
 		id := fmt.Sprintf("pay-%03d", i)
@@ -106,7 +109,8 @@ func (s *settings) drafts(d dice) (list []draft) {
 		}
 		if i > 0 && !s.is("copies", "no") && d.chance(0.15, id+" repeats an earlier one") {
 			eid := fmt.Sprintf("pay-%03d", d.between(0, i-1, id+" which"))
-			earlier := draft{payment: s.payment(d, eid), partition: d.between(0, s.partitions-1, eid+" partition")}
+			earlier := draft{payment: s.payment(d, eid),
+				partition: d.between(0, s.partitions-1, eid+" partition")}
 			earlier.tombstone = s.is("tombstones", "yes") && d.chance(0.15, eid+" is a tombstone")
 			if s.is("copies", "other partitions") {
 				earlier.partition = d.between(0, s.partitions-1, id+" elsewhere")
@@ -132,8 +136,10 @@ func (s *settings) payment(d dice, id string) payment {
 		kinds = append(kinds, poison)
 	}
 	return payment{
-		ID: id, Account: "account-" + strconv.Itoa(d.between(1, 3, id+" account")), Amount: d.between(1, 999, id+" amount"),
-		Kind: pick(d, id+" kind", kinds...), Failures: d.between(1, 2, id+" failures"), Slow: s.is("slow records", "yes") && d.chance(0.2, id+" is slow"),
+		ID: id, Account: "account-" + strconv.Itoa(d.between(1, 3, id+" account")),
+		Amount: d.between(1, 999, id+" amount"),
+		Kind:   pick(d, id+" kind", kinds...), Failures: d.between(1, 2, id+" failures"),
+		Slow: s.is("slow records", "yes") && d.chance(0.2, id+" is slow"),
 	}
 }
 

@@ -32,7 +32,8 @@ const (
 const (
 	skew    = time.Second      // IDEMSK_MAX_CLOCK_SKEW
 	timeout = 20 * time.Second // of an invocation
-	// faulty is how long faults are injected. Afterwards all records must be settled within patience, without anything that an operator does.
+	// faulty is how long faults are injected. Afterwards all records must be settled within patience, without
+	// anything that an operator does.
 	faulty   = 2 * time.Minute
 	patience = 30 * time.Minute
 )
@@ -105,7 +106,8 @@ func runHere(t *testing.T, s scenario) (res result) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, s)
 		watchdog := time.AfterFunc(faulty+patience, func() {
-			w.violatedf("", "not everything is settled %v after the last fault: %s\n%s", patience, w.open(), w.describe())
+			w.violatedf("", "not everything is settled %v after the last fault: %s\n%s", patience, w.open(),
+				w.describe())
 		})
 		w.running.Go(w.watchStoreDown)
 		if w.inGroup() {
@@ -121,7 +123,8 @@ func runHere(t *testing.T, s scenario) (res result) {
 			w.checkExpiry()
 		}
 		w.stop()
-		res = result{Steps: w.steps, Injected: w.faults.injected, Trace: w.trace, Config: w.config, Drained: drained}
+		res = result{Steps: w.steps, Injected: w.faults.injected, Trace: w.trace, Config: w.config,
+			Drained: drained}
 		if w.err != nil {
 			res.Violation = w.err.Error()
 		}
@@ -133,7 +136,8 @@ func newWorld(t *testing.T, s scenario) *world {
 	t.Helper()
 	d := dice(s.Seed)
 	w := &world{
-		scenario: s, dice: d, settings: settingsOf(d, s.Config), faults: &faults{dice: d, only: s.allowed()}, begun: time.Now(), times: make(map[string]span),
+		scenario: s, dice: d, settings: settingsOf(d, s.Config), faults: &faults{dice: d, only: s.allowed()},
+		begun: time.Now(), times: make(map[string]span),
 		items: make(map[string]decoded), keys: make(map[string]*history), owners: make(map[string]*process),
 	}
 	w.topic, w.producing = newTopic(w.partitions), newGate()
@@ -145,7 +149,8 @@ func newWorld(t *testing.T, s scenario) *world {
 	for _, p := range periods {
 		if (p.when == nil || w.meets(p.when)) && w.faults.strikes(p.kind, p.chance, "the run") {
 			from := time.Duration(d.between(p.from, p.from+p.within, p.kind)) * time.Millisecond
-			w.times[p.kind] = span{from, from + time.Duration(d.between(p.least, p.most, "length of "+p.kind))*time.Millisecond}
+			w.times[p.kind] = span{from,
+				from + time.Duration(d.between(p.least, p.most, "length of "+p.kind))*time.Millisecond}
 		}
 	}
 	w.createTables(t)
@@ -163,17 +168,21 @@ func (w *world) createTables(t *testing.T) {
 	if w.tables, err = dynamofake.New(tables); err != nil {
 		t.Fatal(err)
 	}
-	for name, key := range map[string]string{keysTable: dynamostore.AttrKey, accountsTable: "account", bookingsTable: "payment"} {
-		if err := w.tables.CreateTable(dynamofake.Table{Name: name, HashKey: key, TTLAttribute: dynamostore.AttrExpiry}); err != nil {
+	for name, key := range map[string]string{keysTable: dynamostore.AttrKey, accountsTable: "account",
+		bookingsTable: "payment"} {
+		if err := w.tables.CreateTable(dynamofake.Table{Name: name, HashKey: key,
+			TTLAttribute: dynamostore.AttrExpiry}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.tables.CreateTable(dynamofake.Table{Name: outboxTable, HashKey: dynamooutbox.AttrID, TTLAttribute: dynamooutbox.AttrExpiry}); err != nil {
+	if err := w.tables.CreateTable(dynamofake.Table{Name: outboxTable, HashKey: dynamooutbox.AttrID,
+		TTLAttribute: dynamooutbox.AttrExpiry}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// traced reports whether what the store does is compared with the model, which knows neither clocks beyond the skew nor deletions.
+// traced reports whether what the store does is compared with the model, which knows neither clocks beyond
+// the skew nor deletions.
 func (w *world) traced() bool {
 	return w.is("clocks", "within the skew") && w.is("delete entries", "no") && w.retention > faulty
 }
@@ -230,7 +239,8 @@ func (w *world) violatedLockedf(key, format string, args ...any) {
 	if w.err != nil {
 		return
 	}
-	w.err = fmt.Errorf("step %d, %v: %s", w.steps, time.Since(w.begun), strings.TrimSpace(key+" "+fmt.Sprintf(format, args...)))
+	w.err = fmt.Errorf("step %d, %v: %s", w.steps, time.Since(w.begun),
+		strings.TrimSpace(key+" "+fmt.Sprintf(format, args...)))
 	w.stop()
 }
 
@@ -244,7 +254,8 @@ func (w *world) perform(p *process, rq *request, note string) reply {
 		service = w.queue
 	}
 	status, body := call(service, rq.service+"."+rq.operation, rq.body)
-	w.trace = append(w.trace, event{time.Since(w.begun), rq.name, strings.TrimSpace(note + " " + http.StatusText(status))})
+	w.trace = append(w.trace, event{time.Since(w.begun), rq.name,
+		strings.TrimSpace(note + " " + http.StatusText(status))})
 	if rq.service == "AmazonSQS" && status == http.StatusOK {
 		w.keepLetter(rq.body)
 	}
@@ -256,7 +267,8 @@ func (w *world) perform(p *process, rq *request, note string) reply {
 
 // item reads an item of a table; nil if there is none. An item that has not changed is not decoded again.
 func (w *world) item(table, attribute, key string) map[string]attributeValue {
-	body := []byte(`{"TableName":"` + table + `","ConsistentRead":true,"Key":{"` + attribute + `":{"S":"` + key + `"}}}`)
+	body := []byte(`{"TableName":"` + table + `","ConsistentRead":true,"Key":{"` + attribute + `":{"S":"` +
+		key + `"}}}`)
 	status, out := call(w.tables, "DynamoDB_20120810.GetItem", body)
 	last := w.items[table+key]
 	if last.item != nil && bytes.Equal(last.answer, out) {

@@ -28,7 +28,8 @@ type member struct {
 	number  int
 	process *subprocess.Process
 	begun   *atomic.Bool // it was assigned partitions, so it handles signals
-	refused *atomic.Bool // no broker answered when it began: it ends, as documented, if the broker takes longer to start
+	// no broker answered when it began: it ends, as documented, if the broker takes longer to start
+	refused *atomic.Bool
 	ending  ending
 	until   time.Time // the end of its pause; zero if it is not paused
 }
@@ -95,8 +96,8 @@ func (m *member) resume() {
 	}
 }
 
-// keep continues processes whose pause is over, and starts those again that have ended. A process that ends by itself, or does not
-// drain, fails the test.
+// keep continues processes whose pause is over, and starts those again that have ended. A process that ends
+// by itself, or does not drain, fails the test.
 func (r *run) keep() {
 	r.members = slices.DeleteFunc(r.members, func(m *member) bool {
 		if m.paused() && time.Now().After(m.until) {
@@ -105,7 +106,8 @@ func (r *run) keep() {
 		if !m.ended() {
 			return false
 		}
-		if status, ok := m.process.Status(); !m.refused.Load() && (m.ending == running || !ok && m.ending != killed) {
+		if status, ok := m.process.Status(); !m.refused.Load() &&
+			(m.ending == running || !ok && m.ending != killed) {
 			r.Errorf("process %d ended with %s; its log is %s", m.number, status, r.log.path)
 		}
 		if m.ending == leaves {

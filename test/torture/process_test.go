@@ -41,10 +41,12 @@ type booking struct {
 	Amount  int64  `json:"amount"`
 }
 
-// effectsTable holds the effects of the handler: in DynamoDB an item for each account, in PostgreSQL a row for each booking.
+// effectsTable holds the effects of the handler: in DynamoDB an item for each account, in PostgreSQL a row
+// for each booking.
 const effectsTable = "effects"
 
-// build returns a handler that books in the transaction of the completion, and keeps the order of the bookings of each account.
+// build returns a handler that books in the transaction of the completion, and keeps the order of the
+// bookings of each account.
 func build(ctx context.Context, base *app.Base) (kafka.Handler, error) {
 	book := bookInPostgres
 	if base.Config.Store == app.StoreDynamoDB {
@@ -62,7 +64,8 @@ func build(ctx context.Context, base *app.Base) (kafka.Handler, error) {
 		switch a, _ := idem.AttemptFrom(ctx); {
 		case oneIn(200, &r) && a.Number == 1:
 			return nil, errors.New("a failure of the first attempt")
-		case oneIn(20, &r): // faults meet running handlers, which do not observe that they have lost their claims
+		case oneIn(20, &r):
+			// faults meet running handlers, which do not observe that they have lost their claims
 			<-time.After(time.Second)
 			ctx = context.WithoutCancel(ctx)
 		}
@@ -80,15 +83,16 @@ func oneIn(n uint32, r *kafka.Record) bool {
 func bookInPostgres(ctx context.Context, r *kafka.Record, b *booking) error {
 	tx, err := pgstore.TxFrom(ctx)
 	if err == nil {
-		_, err = tx.Exec(ctx, `INSERT INTO effects (account, place, amount) VALUES ($1, $2, $3)`, b.Account, r.Source(), b.Amount)
+		_, err = tx.Exec(ctx, `INSERT INTO effects (account, place, amount) VALUES ($1, $2, $3)`, b.Account,
+			r.Source(), b.Amount)
 	}
 	return err
 }
 
 type dynamo struct{ client *dynamodb.Client }
 
-// book reads the account and enlists its next state. The write has no condition of its own: it is protected only by the completion with
-// which it commits, and by the order of the lane.
+// book reads the account and enlists its next state. The write has no condition of its own: it is protected
+// only by the completion with which it commits, and by the order of the lane.
 func (d *dynamo) book(ctx context.Context, r *kafka.Record, b *booking) error {
 	tx, err := dynamostore.TxFrom(ctx)
 	if err != nil {
@@ -96,20 +100,23 @@ func (d *dynamo) book(ctx context.Context, r *kafka.Record, b *booking) error {
 	}
 	table, consistent := effectsTable, true
 	key := map[string]types.AttributeValue{"account": &types.AttributeValueMemberS{Value: b.Account}}
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: &consistent})
+	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key,
+		ConsistentRead: &consistent})
 	if err != nil {
 		return idem.Unavailable(err)
 	}
 	update := "SET places = :places ADD balance :amount"
 	return tx.Enlist(dynamostore.Write{Update: &types.Update{
-		TableName: &table, Key: key, UpdateExpression: &update, ExpressionAttributeValues: map[string]types.AttributeValue{
+		TableName: &table, Key: key, UpdateExpression: &update,
+		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":places": &types.AttributeValueMemberS{Value: placesOf(out.Item) + r.Source() + " "},
 			":amount": &types.AttributeValueMemberN{Value: strconv.FormatInt(b.Amount, 10)},
 		},
 	}})
 }
 
-// placesOf returns the places of the records that were booked on an account, in their order, each followed by a blank.
+// placesOf returns the places of the records that were booked on an account, in their order, each followed by
+// a blank.
 func placesOf(item map[string]types.AttributeValue) string {
 	if s, ok := item["places"].(*types.AttributeValueMemberS); ok {
 		return s.Value

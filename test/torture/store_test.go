@@ -30,13 +30,16 @@ type effects struct {
 func newEffects() *effects { return &effects{make(map[string][]string), make(map[string]int64)} }
 
 // stores open the stores of the test: they return the variables of a process, and what reads the effects.
-var stores = map[string]func(t *testing.T) (variables []string, read func(ctx context.Context) (*effects, error)){
+var stores = map[string]func(t *testing.T) (variables []string,
+	read func(ctx context.Context) (*effects, error)){
 	"atomic mode, DynamoDB": openDynamoDB, "transaction mode, PostgreSQL": openPostgres,
 }
 
 func openDynamoDB(t *testing.T) (variables []string, read func(ctx context.Context) (*effects, error)) {
 	t.Helper()
-	server := testkit.Serve(t, dynamofake.New, dynamofake.Config{Observe: awstest.TraceWrites(t, dynamostore.DefaultTable, skew, dynamotrace.OneMachine)})
+	server := testkit.Serve(t, dynamofake.New,
+		dynamofake.Config{Observe: awstest.TraceWrites(t, dynamostore.DefaultTable, skew,
+			dynamotrace.OneMachine)})
 	if err := server.CreateTable(dynamofake.Table{Name: effectsTable, HashKey: "account"}); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +47,8 @@ func openDynamoDB(t *testing.T) (variables []string, read func(ctx context.Conte
 	if err := dynamostore.CreateTable(t.Context(), client, dynamostore.DefaultTable); err != nil {
 		t.Fatal(err)
 	}
-	variables = []string{"AWS_ENDPOINT_URL_DYNAMODB=" + server.URL(), "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test"}
+	variables = []string{"AWS_ENDPOINT_URL_DYNAMODB=" + server.URL(), "AWS_REGION=us-east-1",
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test"}
 	return variables, func(ctx context.Context) (*effects, error) {
 		table, e := effectsTable, newEffects()
 		pages := dynamodb.NewScanPaginator(client, &dynamodb.ScanInput{TableName: &table})
@@ -56,7 +60,8 @@ func openDynamoDB(t *testing.T) (variables []string, read func(ctx context.Conte
 			for _, item := range page.Items {
 				account := item["account"].(*types.AttributeValueMemberS).Value
 				e.places[account] = strings.Fields(placesOf(item))
-				e.balance[account], err = strconv.ParseInt(item["balance"].(*types.AttributeValueMemberN).Value, 10, 64)
+				e.balance[account], err = strconv.ParseInt(
+					item["balance"].(*types.AttributeValueMemberN).Value, 10, 64)
 				if err != nil {
 					return nil, err
 				}

@@ -36,26 +36,31 @@ const (
 	skew       = 100 * time.Millisecond
 )
 
-// Processes on a real Kafka are killed, paused for longer than their session, ended and started at random, while the broker is
-// restarted. No record is lost, each payment is booked once, those of each Kafka key are booked in the order of their offsets, and no
-// committed offset moves back.
+// Processes on a real Kafka are killed, paused for longer than their session, ended and started at random,
+// while the broker is restarted. No record is lost, each payment is booked once, those of each Kafka key are
+// booked in the order of their offsets, and no committed offset moves back.
 func TestTorture(t *testing.T) {
 	seed := uint64(testkit.Number(t, seedVariable, int(rand.Uint32())+1, 1))
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Logf("%s=%d", seedVariable, seed)
-			records, events := testkit.Number(t, recordsVariable, shortRecords, 1), testkit.Number(t, eventsVariable, shortEvents, 1)
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute+time.Duration(events)*8*time.Second+time.Duration(records)*20*time.Millisecond,
+			records, events := testkit.Number(t, recordsVariable, shortRecords, 1), testkit.Number(t,
+				eventsVariable, shortEvents, 1)
+			ctx, cancel := context.WithTimeoutCause(t.Context(),
+				10*time.Minute+time.Duration(events)*8*time.Second+time.Duration(records)*20*time.Millisecond,
 				errors.New("the run took too long"))
 			defer cancel()
 			kafka := testkit.Run(t, serverproc.StartScript, serverproc.Kafka)
 			variables, read := open(t)
 			r := &run{T: t, ctx: ctx, kafka: kafka, rand: rand.New(rand.NewPCG(seed, 0)), log: newLog(t)}
 			r.connect()
-			r.environment = slices.Concat(variables, []string{processVariable + "=1", "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir(),
-				"IDEMSK_KAFKA_BROKERS=" + kafka.Addr(), "IDEMSK_KAFKA_TOPICS=" + topic, "IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_KAFKA_SESSION_TIMEOUT=" + session.String(),
-				"IDEMSK_COMMIT_INTERVAL=500ms", "IDEMSK_REVOKE_TIMEOUT=3s", "IDEMSK_LEASE=5s", "IDEMSK_MAX_CLOCK_SKEW=" + skew.String()})
+			r.environment = slices.Concat(variables,
+				[]string{processVariable + "=1", "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir(),
+					"IDEMSK_KAFKA_BROKERS=" + kafka.Addr(), "IDEMSK_KAFKA_TOPICS=" + topic,
+					"IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_KAFKA_SESSION_TIMEOUT=" + session.String(),
+					"IDEMSK_COMMIT_INTERVAL=500ms", "IDEMSK_REVOKE_TIMEOUT=3s", "IDEMSK_LEASE=5s",
+					"IDEMSK_MAX_CLOCK_SKEW=" + skew.String()})
 			r.watch()
 			r.torture(records, events)
 			r.drain()
@@ -147,12 +152,13 @@ func (r *run) produce(n int) {
 
 // deck has what happens to the group in shortEvents events. It is shuffled for each round of them.
 var deck = []string{
-	"killed", "killed", "killed", "killed", "killed", "ended and started again", "ended and started again", "ended and started again",
+	"killed", "killed", "killed", "killed", "killed", "ended and started again", "ended and started again",
+	"ended and started again",
 	"ended and started again", "joined", "joined", "left", "left", "paused", "broker restarted",
 }
 
-// event has one thing happen to the group. It returns false if that is not possible now. While a process is paused nothing else happens,
-// so that others take its records over before it continues.
+// event has one thing happen to the group. It returns false if that is not possible now. While a process is
+// paused nothing else happens, so that others take its records over before it continues.
 func (r *run) event() bool {
 	const least = 2 // processes
 	working := slices.DeleteFunc(slices.Clone(r.members), func(m *member) bool { return !m.works() })
@@ -228,7 +234,8 @@ func (r *run) watch() {
 			commits, _ := r.admin.FetchOffsets(ctx, group) // fails while the broker is away
 			commits.Each(func(commit kadm.OffsetResponse) {
 				if commit.Err == nil && commit.At < last[commit.Partition] {
-					r.Errorf("the committed offset of partition %d moved back from %d to %d; see %s", commit.Partition, last[commit.Partition], commit.At, r.log.path)
+					r.Errorf("the committed offset of partition %d moved back from %d to %d; see %s",
+						commit.Partition, last[commit.Partition], commit.At, r.log.path)
 				}
 				last[commit.Partition] = commit.At
 			})

@@ -12,7 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// expected reads the topic: the first record of each idempotency key is booked, on each account in the order of the offsets.
+// expected reads the topic: the first record of each idempotency key is booked, on each account in the order
+// of the offsets.
 func (r *run) expected() *effects {
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Addr()), kgo.ConsumeTopics(topic))
 	if err != nil {
@@ -34,7 +35,8 @@ func (r *run) expected() *effects {
 			}
 			if !seen[key] {
 				seen[key] = true
-				want.places[b.Account] = append(want.places[b.Account], fmt.Sprintf("%s-%d@%d", topic, record.Partition, record.Offset))
+				want.places[b.Account] = append(want.places[b.Account],
+					fmt.Sprintf("%s-%d@%d", topic, record.Partition, record.Offset))
 				want.balance[b.Account] += b.Amount
 			}
 		})
@@ -73,11 +75,13 @@ func (r *run) verify(found *effects) {
 			problem("Kafka key %s was booked in the order %v; want %v", account, got, places)
 		}
 		if found.balance[account] != want.balance[account] {
-			problem("the balance of %s is %d; want %d", account, found.balance[account], want.balance[account])
+			problem("the balance of %s is %d; want %d", account, found.balance[account],
+				want.balance[account])
 		}
 	}
 	if len(found.places) != len(want.places) {
 		problem("%d accounts were booked on; want %d", len(found.places), len(want.places))
 	}
-	r.Logf("%d records, %d payments; verified in %v", r.produced, bookings, time.Since(begun).Round(time.Millisecond))
+	r.Logf("%d records, %d payments; verified in %v", r.produced, bookings,
+		time.Since(begun).Round(time.Millisecond))
 }

@@ -1,5 +1,5 @@
-// Package storeserver has the code that the stores with a server of their own share in a function: the server's address, the
-// secret with the password, and the check of the server at the start of the function.
+// Package storeserver has the code that the stores with a server of their own share in a function: the
+// server's address, the secret with the password, and the check of the server at the start of the function.
 package storeserver
 
 import (
@@ -26,14 +26,15 @@ type Scheme struct {
 	WantTable  string // the form of a table's name, for messages
 }
 
-// Read reads the table's name and the address of the store's server. Errors contain neither the URL nor the secret, because they
-// may contain passwords.
+// Read reads the table's name and the address of the store's server. Errors contain neither the URL nor the
+// secret, because they may contain passwords.
 func (s *Scheme) Read(v *app.Vars, c *app.Config) {
 	if c.Table = v.String("IDEMSK_TABLE", s.Table); !s.ValidTable(c.Table) {
 		v.Fail("IDEMSK_TABLE", c.Table, s.WantTable)
 	}
 	if c.StoreSecretARN != "" && !isSecretARN(c.StoreSecretARN) {
-		v.Fail("IDEMSK_STORE_SECRET_ARN", c.StoreSecretARN, "the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
+		v.Fail("IDEMSK_STORE_SECRET_ARN", c.StoreSecretARN,
+			"the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
 	}
 	if c.StoreURL == "" && c.StoreSecretARN == "" {
 		v.FailSecret("IDEMSK_STORE_URL", s.Want+", or IDEMSK_STORE_SECRET_ARN for a secret that contains it")
@@ -42,7 +43,8 @@ func (s *Scheme) Read(v *app.Vars, c *app.Config) {
 
 func isSecretARN(arn string) bool {
 	parts := strings.SplitN(arn, ":", 7) //nolint:mnd // arn:partition:service:region:account:secret:name
-	return len(parts) == 7 && parts[0] == "arn" && parts[2] == "secretsmanager" && parts[5] == "secret" && parts[6] != ""
+	return len(parts) == 7 && parts[0] == "arn" && parts[2] == "secretsmanager" && parts[5] == "secret" &&
+		parts[6] != ""
 }
 
 // Access is the address of the store's server, with credentials.

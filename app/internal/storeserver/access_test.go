@@ -10,11 +10,13 @@ import (
 
 // Two kinds of server, as app/postgres and app/redis have them.
 func likePostgres() *Scheme {
-	return &Scheme{Names: []string{"postgres", "postgresql"}, Want: "postgres://…", Composed: "postgres", Options: "sslmode=require"}
+	return &Scheme{Names: []string{"postgres", "postgresql"}, Want: "postgres://…", Composed: "postgres",
+		Options: "sslmode=require"}
 }
 
 func likeRedis() *Scheme {
-	return &Scheme{Names: []string{"redis", "rediss"}, Want: "redis://…", Composed: "rediss", Table: "keys", ValidTable: func(string) bool { return true }}
+	return &Scheme{Names: []string{"redis", "rediss"}, Want: "redis://…", Composed: "rediss", Table: "keys",
+		ValidTable: func(string) bool { return true }}
 }
 
 func TestURLFromASecret(t *testing.T) {
@@ -22,16 +24,28 @@ func TestURLFromASecret(t *testing.T) {
 		kind               *Scheme
 		secret, base, want string
 	}{
-		"a URL":                 {likePostgres(), "postgres://u:p@h:5/d?sslmode=disable\n", "", "postgres://u:p@h:5/d?sslmode=disable"},
-		"JSON with a URL":       {likePostgres(), `{"url":"postgresql://u:p@h/d"}`, "", "postgresql://u:p@h/d"},
-		"a URL, login apart":    {likePostgres(), `{"url":"postgres://h/d","username":"u","password":"a/b@c"}`, "", "postgres://u:a%2Fb%40c@h/d"},
-		"RDS":                   {likePostgres(), `{"engine":"postgres","host":"h","port":5432,"username":"u","password":"p","dbname":"d"}`, "", "postgres://u:p@h:5432/d?sslmode=require"},
-		"a port in quotes":      {likePostgres(), `{"host":"h","port":"5433","username":"u","password":"p","dbname":"d"}`, "", "postgres://u:p@h:5433/d?sslmode=require"},
-		"IPv6":                  {likePostgres(), `{"host":"::1","port":5432,"username":"u","password":"p"}`, "", "postgres://u:p@[::1]:5432/?sslmode=require"},
-		"RDS's own master user": {likePostgres(), `{"username":"u","password":"p:?"}`, "postgres://h:5432/d", "postgres://u:p%3A%3F@h:5432/d"},
-		"a URL with another":    {likePostgres(), `{"username":"new","password":"p"}`, "postgres://old:x@h/d", "postgres://new:p@h/d"},
-		"a password alone":      {likeRedis(), `{"password":"p"}`, "rediss://h:6379?cluster=true", "rediss://:p@h:6379?cluster=true"},
-		"ElastiCache":           {likeRedis(), `{"host":"h","port":6379,"username":"u","password":"p"}`, "", "rediss://u:p@h:6379/"},
+		"a URL": {likePostgres(), "postgres://u:p@h:5/d?sslmode=disable\n", "",
+			"postgres://u:p@h:5/d?sslmode=disable"},
+		"JSON with a URL": {likePostgres(), `{"url":"postgresql://u:p@h/d"}`, "",
+			"postgresql://u:p@h/d"},
+		"a URL, login apart": {likePostgres(),
+			`{"url":"postgres://h/d","username":"u","password":"a/b@c"}`, "", "postgres://u:a%2Fb%40c@h/d"},
+		"RDS": {likePostgres(),
+			`{"engine":"postgres","host":"h","port":5432,"username":"u","password":"p","dbname":"d"}`, "",
+			"postgres://u:p@h:5432/d?sslmode=require"},
+		"a port in quotes": {likePostgres(),
+			`{"host":"h","port":"5433","username":"u","password":"p","dbname":"d"}`, "",
+			"postgres://u:p@h:5433/d?sslmode=require"},
+		"IPv6": {likePostgres(), `{"host":"::1","port":5432,"username":"u","password":"p"}`,
+			"", "postgres://u:p@[::1]:5432/?sslmode=require"},
+		"RDS's own master user": {likePostgres(), `{"username":"u","password":"p:?"}`, "postgres://h:5432/d",
+			"postgres://u:p%3A%3F@h:5432/d"},
+		"a URL with another": {likePostgres(), `{"username":"new","password":"p"}`, "postgres://old:x@h/d",
+			"postgres://new:p@h/d"},
+		"a password alone": {likeRedis(), `{"password":"p"}`, "rediss://h:6379?cluster=true",
+			"rediss://:p@h:6379?cluster=true"},
+		"ElastiCache": {likeRedis(), `{"host":"h","port":6379,"username":"u","password":"p"}`, "",
+			"rediss://u:p@h:6379/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := parseContent(tc.secret)
@@ -65,7 +79,8 @@ func TestInvalidSecretsAreRefused(t *testing.T) {
 			if err == nil {
 				_, err = c.url(tc.base, likePostgres())
 			}
-			if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "hush") {
+			if err == nil || !strings.Contains(err.Error(), tc.says) ||
+				strings.Contains(err.Error(), "hush") {
 				t.Errorf("error %v; want %q, and no password", err, tc.says)
 			}
 		})
@@ -89,7 +104,8 @@ func TestSecretARNs(t *testing.T) {
 	for arn, want := range map[string]bool{
 		apptest.SecretARN: true,
 		"arn:aws-cn:secretsmanager:cn-north-1:111122223333:secret:a-AbCdEf": true,
-		"": false, "payments/database": false, "arn:aws:ssm:eu-central-1:111122223333:secret:a": false, "arn:aws:secretsmanager:eu-central-1:1:secret:": false,
+		"": false, "payments/database": false, "arn:aws:ssm:eu-central-1:111122223333:secret:a": false,
+		"arn:aws:secretsmanager:eu-central-1:1:secret:":         false,
 		"arn:aws:secretsmanager:eu-central-1:111122223333:db:a": false,
 	} {
 		apptest.Equal(t, arn, isSecretARN(arn), want)

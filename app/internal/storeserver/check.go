@@ -15,12 +15,14 @@ const checkTimeout = 3 * time.Second
 
 // Verdicts classifies the errors of a store's check that are logged at another level than ERROR.
 type Verdicts struct {
-	Refuse  error // the store would violate its guarantees silently, so the caller must refuse it; nil for none
+	// the store would violate its guarantees silently, so the caller must refuse it; nil for none
+	Refuse  error
 	Warning error // the store works with restrictions
 }
 
-// Check checks the store's server once. It uses the connection that the first record would open. It logs the error with the
-// remedy, and returns it. The error may be fixed while the function runs; until then its records fail and are retried.
+// Check checks the store's server once. It uses the connection that the first record would open. It logs the
+// error with the remedy, and returns it. The error may be fixed while the function runs; until then its
+// records fail and are retried.
 func Check(ctx context.Context, b *app.Base, st interface {
 	Check(ctx context.Context) error
 }, v Verdicts) (found error) {
@@ -30,9 +32,11 @@ func Check(ctx context.Context, b *app.Base, st interface {
 	switch {
 	case found == nil, v.Refuse != nil && errors.Is(found, v.Refuse):
 	case NothingBut(v.Warning, found):
-		b.Logger.LogAttrs(ctx, slog.LevelWarn, "the store is less than it should be", slog.String("error", found.Error()))
+		b.Logger.LogAttrs(ctx, slog.LevelWarn, "the store is less than it should be",
+			slog.String("error", found.Error()))
 	default:
-		b.Logger.LogAttrs(ctx, slog.LevelError, "the store is not ready: records fail until it is", slog.String("error", found.Error()))
+		b.Logger.LogAttrs(ctx, slog.LevelError, "the store is not ready: records fail until it is",
+			slog.String("error", found.Error()))
 	}
 	return found
 }

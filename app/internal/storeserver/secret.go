@@ -59,8 +59,8 @@ func (c *content) login(inURL *url.Userinfo) Login {
 	return l
 }
 
-// Secret is a login in Secrets Manager. It is read again after the server has refused the login, because it may have been
-// rotated.
+// Secret is a login in Secrets Manager. It is read again after the server has refused the login, because it
+// may have been rotated.
 type Secret struct {
 	reader *secret.Reader
 

@@ -44,7 +44,8 @@ func TestChunksEndWhenTheCallerDoes(t *testing.T) {
 }
 
 func TestEachRunsALimitedNumberAtATime(t *testing.T) {
-	for n, want := range map[int]time.Duration{0: 0, 1: time.Second, 3: time.Second, 4: 2 * time.Second, 7: 3 * time.Second} {
+	for n, want := range map[int]time.Duration{0: 0, 1: time.Second, 3: time.Second, 4: 2 * time.Second,
+		7: 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			done := make([]atomic.Int32, n)
 			begun := time.Now()

@@ -41,13 +41,14 @@ const (
 	AlarmOutboxParked        = "OutboxParked" // Kafka rejected events for good; with Outbox only
 
 	// With Maintenance only; AlarmExportDifferences with an export.
-	AlarmMaintenance       = "Maintenance"       // a run failed
-	AlarmKeysInProgress    = "KeysInProgress"    // keys stay STARTED, also those whose records are never redelivered
+	AlarmMaintenance = "Maintenance" // a run failed
+	// keys stay STARTED, also those whose records are never redelivered
+	AlarmKeysInProgress    = "KeysInProgress"
 	AlarmExportDifferences = "ExportDifferences" // keys and business records differ
 )
 
-// canaryAlarms roll back a new version. Each ends when its cause ends. AlarmDeadLetters is not among them, because it lasts
-// until the letters are redriven and would roll back the repair.
+// canaryAlarms roll back a new version. Each ends when its cause ends. AlarmDeadLetters is not among them,
+// because it lasts until the letters are redriven and would roll back the repair.
 var canaryAlarms = []string{AlarmErrors, AlarmCompletionFailed, AlarmDeadLettered, AlarmHandlerDown}
 
 // nearTimeout is the fraction of the timeout at which AlarmDuration rises.
@@ -64,7 +65,8 @@ type alarm struct {
 func (c *Consumer) addAlarms() {
 	c.addAlarmTopic()
 	c.Alarms = make(map[string]awscloudwatch.Alarm)
-	for _, a := range slices.Concat(c.deliveryAlarms(), c.storeAlarms(), c.deadLetterAlarms(), c.outboxAlarms()) {
+	for _, a := range slices.Concat(c.deliveryAlarms(), c.storeAlarms(), c.deadLetterAlarms(),
+		c.outboxAlarms()) {
 		c.addAlarm(a, awscloudwatch.TreatMissingData_NOT_BREACHING) // no data means no events
 	}
 	for _, a := range c.maintenanceAlarms() {
@@ -72,9 +74,9 @@ func (c *Consumer) addAlarms() {
 	}
 }
 
-// span returns the evaluation period in minutes in which `of` datapoints can occur if every invocation takes the whole timeout,
-// at least `least`. A blocked partition produces one datapoint in each timeout. One more is for late data: Lambda dates its
-// metrics at the start of an invocation and sends them at its end.
+// span returns the evaluation period in minutes in which `of` datapoints can occur if every invocation takes
+// the whole timeout, at least `least`. A blocked partition produces one datapoint in each timeout. One more
+// is for late data: Lambda dates its metrics at the start of an invocation and sends them at its end.
 func span(of int, timeout time.Duration, least int) int {
 	return max(least, (of+1)*int(math.Ceil(timeout.Minutes()))+1)
 }
@@ -86,10 +88,13 @@ func (c *Consumer) deliveryAlarms() []alarm {
 	return []alarm{
 		{AlarmLag, fmt.Sprintf("The consumer has been more than %d records behind for 15 minutes.", p.MaxLag),
 			c.lambda("OffsetLag", maximum), float64(p.MaxLag), 15, 15},
-		{AlarmErrors, "Invocations of the function fail: their batches are redelivered.", c.lambda("Errors", sum), 1, 3, span(3, p.Timeout, 5)},
-		{AlarmThrottles, "Lambda refuses invocations: the account's or the reserved concurrency is used up.", c.lambda("Throttles", sum), 1, 3, 5},
+		{AlarmErrors, "Invocations of the function fail: their batches are redelivered.",
+			c.lambda("Errors", sum), 1, 3, span(3, p.Timeout, 5)},
+		{AlarmThrottles, "Lambda refuses invocations: the account's or the reserved concurrency is used up.",
+			c.lambda("Throttles", sum), 1, 3, 5},
 		{AlarmDuration, "Invocations take more than 80% of the timeout: at the timeout records are cut off.",
-			c.lambda("Duration", maximum), nearTimeout * float64(p.Timeout.Milliseconds()), 2, span(2, p.Timeout, 5)},
+			c.lambda("Duration", maximum), nearTimeout * float64(p.Timeout.Milliseconds()), 2,
+			span(2, p.Timeout, 5)},
 		{AlarmRecordAge, fmt.Sprintf("Records were handled more than %s after they were produced, in 3 of the last %d minutes.", short(p.MaxAge), late),
 			c.own("RecordAge", maximum), float64(p.MaxAge.Milliseconds()), 3, late},
 		{AlarmInProgress, fmt.Sprintf("Keys have been in progress for more than %s, in 3 of the last %d minutes: "+
@@ -107,20 +112,26 @@ func (c *Consumer) deliveryAlarms() []alarm {
 	}
 }
 
-// storeAlarms returns the alarms on the store of keys. An invocation may retry for its whole duration before it fails.
+// storeAlarms returns the alarms on the store of keys. An invocation may retry for its whole duration before
+// it fails.
 func (c *Consumer) storeAlarms() []alarm {
 	p := &c.props
 	alarms := []alarm{{AlarmStoreDown, "The store of keys does not answer, or refuses: records wait, unless the function fails open.",
 		c.own("StoreDown", sum), 1, 3, span(3, p.Timeout, 5)}}
 	if c.Table != nil {
-		alarms = append(alarms, alarm{AlarmStoreThrottles, "DynamoDB refuses writes to the table of keys.", c.table("WriteThrottleEvents", sum), 1, 3, 5})
+		alarms = append(alarms, alarm{AlarmStoreThrottles, "DynamoDB refuses writes to the table of keys.",
+			c.table("WriteThrottleEvents", sum), 1, 3, 5})
 	}
 	if p.Claim == ClaimByPartition {
-		alarms = append(alarms, alarm{AlarmKeysInTwoPartitions, "Keys arrive through two partitions, which claims by partition do not allow for: their handlers " +
-			"may run at the same time, and one of them completes.", c.own("KeysInTwoPartitions", sum), 1, 1, 1})
+		alarms = append(alarms, alarm{AlarmKeysInTwoPartitions,
+			"Keys arrive through two partitions, which claims by partition do not allow for: their handlers " +
+				"may run at the same time, and one of them completes.", c.own("KeysInTwoPartitions", sum), 1,
+			1,
+			1})
 	}
 	if p.StoreDown == "open" {
-		alarms = append(alarms, alarm{AlarmFailedOpen, "Handlers run without protection because the store of keys does not answer: duplicates take effect again.",
+		alarms = append(alarms, alarm{AlarmFailedOpen,
+			"Handlers run without protection because the store of keys does not answer: duplicates take effect again.",
 			c.own("FailedOpen", sum), 1, 1, 1})
 	}
 	return alarms
@@ -131,10 +142,12 @@ func (c *Consumer) deadLetterAlarms() []alarm {
 	alarms := []alarm{
 		{AlarmDeadLetters, "Records that the function gave up are in the dead letter queue, for at most 14 days.",
 			depth(c.DeadLetterQueue.QueueName()), 1, 1, 1},
-		{AlarmDeadLettered, "The function gives up records and sends them to the dead letter queue.", c.own("DeadLettered", sum), 1, 1, 1},
+		{AlarmDeadLettered, "The function gives up records and sends them to the dead letter queue.",
+			c.own("DeadLettered", sum), 1, 1, 1},
 	}
 	if c.OnFailureQueue != nil {
-		alarms = append(alarms, alarm{AlarmOnFailure, "The event source gave up batches; their positions are in the on-failure queue for at most 14 days.",
+		alarms = append(alarms, alarm{AlarmOnFailure,
+			"The event source gave up batches; their positions are in the on-failure queue for at most 14 days.",
 			depth(c.OnFailureQueue.QueueName()), 1, 1, 1})
 	}
 	return alarms
@@ -173,8 +186,8 @@ func (c *Consumer) addAlarm(a alarm, missing awscloudwatch.TreatMissingData) {
 	c.Alarms[a.name] = added
 }
 
-// addAlarmTopic uses the given topic, or creates one for the email address. With both, the address subscribes to the given
-// topic.
+// addAlarmTopic uses the given topic, or creates one for the email address. With both, the address subscribes
+// to the given topic.
 func (c *Consumer) addAlarmTopic() {
 	p := &c.props
 	c.AlarmTopic = p.AlarmTopic
@@ -187,16 +200,18 @@ func (c *Consumer) addAlarmTopic() {
 	c.AlarmTopic.AddSubscription(awssnssubscriptions.NewEmailSubscription(&p.AlarmEmail, nil))
 }
 
-// newAlarmTopic creates a topic that CloudWatch may publish to. It is encrypted only with a customer key, because CloudWatch
-// may not use the AWS managed key of SNS.
+// newAlarmTopic creates a topic that CloudWatch may publish to. It is encrypted only with a customer key,
+// because CloudWatch may not use the AWS managed key of SNS.
 func (c *Consumer) newAlarmTopic() awssns.ITopic {
 	topic := awssns.NewTopic(c.Construct, jsii.String("AlarmTopic"), &awssns.TopicProps{
 		EnforceSSL: jsii.Bool(true), MasterKey: c.props.EncryptionKey,
 	})
 	account := awscdk.Stack_Of(c.Construct).Account()
 	topic.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Sid: jsii.String("Alarms"), Actions: jsii.Strings("sns:Publish"), Resources: jsii.Strings(*topic.TopicArn()),
-		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("cloudwatch.amazonaws.com"), nil)},
+		Sid: jsii.String("Alarms"), Actions: jsii.Strings("sns:Publish"),
+		Resources: jsii.Strings(*topic.TopicArn()),
+		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("cloudwatch.amazonaws.com"),
+			nil)},
 		Conditions: &map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": account}},
 	}))
 	return topic

@@ -54,7 +54,8 @@ func (c *checker) sound(props ...string) bool {
 
 func (c *checker) fail(prop string, value any, want string, args ...any) {
 	c.failed[prop] = true
-	c.errs = append(c.errs, &PropError{Prop: prop, Value: fmt.Sprint(value), Want: fmt.Sprintf(want, args...)})
+	c.errs = append(c.errs, &PropError{Prop: prop, Value: fmt.Sprint(value),
+		Want: fmt.Sprintf(want, args...)})
 }
 
 func (c *checker) within(prop string, n, least, most int) {

@@ -23,13 +23,16 @@ func (c *checker) cluster(p *Props) {
 	case p.ClusterARN == "" && len(p.BootstrapServers) == 0:
 		c.fail("ClusterARN", "", "an MSK cluster's ARN, or BootstrapServers for a self-managed cluster")
 	case p.ClusterARN != "" && len(p.BootstrapServers) > 0:
-		c.fail("BootstrapServers", strings.Join(p.BootstrapServers, ","), "none together with ClusterARN: one consumer reads one cluster")
+		c.fail("BootstrapServers", strings.Join(p.BootstrapServers, ","),
+			"none together with ClusterARN: one consumer reads one cluster")
 	case p.ClusterARN != "":
 		c.form("ClusterARN", p.ClusterARN, clusterARN, "arn:aws:kafka:REGION:ACCOUNT:cluster/NAME/UUID")
 		oneOf(c, "Auth", p.Auth, AuthIAM, AuthSCRAM512, AuthMTLS, AuthNone)
-		for prop, ids := range map[string][]string{"BrokerSubnetIDs": p.BrokerSubnetIDs, "BrokerSecurityGroupIDs": p.BrokerSecurityGroupIDs} {
+		for prop, ids := range map[string][]string{"BrokerSubnetIDs": p.BrokerSubnetIDs,
+			"BrokerSecurityGroupIDs": p.BrokerSecurityGroupIDs} {
 			if len(ids) > 0 {
-				c.fail(prop, strings.Join(ids, ","), "none with ClusterARN: AWS knows the network of an MSK cluster")
+				c.fail(prop, strings.Join(ids, ","),
+					"none with ClusterARN: AWS knows the network of an MSK cluster")
 			}
 		}
 	default:
@@ -47,7 +50,8 @@ func (c *checker) selfManaged(p *Props) {
 		c.form("BootstrapServers", server, broker, "HOST:PORT")
 	}
 	if (len(p.BrokerSubnetIDs) == 0) != (len(p.BrokerSecurityGroupIDs) == 0) {
-		c.fail("BrokerSubnetIDs", strings.Join(p.BrokerSubnetIDs, ","), "both or neither of BrokerSubnetIDs and BrokerSecurityGroupIDs")
+		c.fail("BrokerSubnetIDs", strings.Join(p.BrokerSubnetIDs, ","),
+			"both or neither of BrokerSubnetIDs and BrokerSecurityGroupIDs")
 	}
 	if p.Auth == AuthNone && len(p.BrokerSubnetIDs) == 0 {
 		c.fail("Auth", p.Auth, "another one, or BrokerSubnetIDs: brokers on the internet must authenticate")
@@ -72,7 +76,8 @@ func (c *checker) secrets(p *Props) {
 	if p.CASecretARN != "" {
 		c.form("CASecretARN", p.CASecretARN, secretARN, "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
 		if !p.selfManaged() {
-			c.fail("CASecretARN", p.CASecretARN, "none with ClusterARN: Lambda trusts the certificates of MSK")
+			c.fail("CASecretARN", p.CASecretARN,
+				"none with ClusterARN: Lambda trusts the certificates of MSK")
 		}
 	}
 	if p.SecretKeyARN != "" {
@@ -101,17 +106,21 @@ func (c *checker) topics(p *Props) {
 		}
 		seen[topic.Name] = true
 		if topic.Group != p.ConsumerGroup {
-			c.form("Topics", topic.Name+"="+topic.Group, groupName, "a group of 1 to 200 letters, digits or any of -/*:_+=.@")
+			c.form("Topics", topic.Name+"="+topic.Group, groupName,
+				"a group of 1 to 200 letters, digits or any of -/*:_+=.@")
 		}
 		if other, ok := reader[topic.Group]; ok {
-			c.fail("Topics", topic.Name, "a group of its own, as in %s=GROUP: AWS wants another for every event source, and %s has %s", topic.Name, other, topic.Group)
+			c.fail("Topics", topic.Name,
+				"a group of its own, as in %s=GROUP: AWS wants another for every event source, and %s has %s",
+				topic.Name, other, topic.Group)
 		}
 		reader[topic.Group] = topic.Name
 	}
 	oneOf(c, "KeyScope", p.KeyScope, KeyScopeTopic, KeyScopeNamespace)
 	if p.DeployedKeyScope != "" {
 		if names := p.forgotten(); len(names) > 0 {
-			c.fail("KeyScope", p.pinnedScope(), "%q, the deployed one, or topics added to it: the records of %s would count as new and take effect again",
+			c.fail("KeyScope", p.pinnedScope(),
+				"%q, the deployed one, or topics added to it: the records of %s would count as new and take effect again",
 				p.DeployedKeyScope, strings.Join(names, ", "))
 		}
 	}
@@ -119,6 +128,8 @@ func (c *checker) topics(p *Props) {
 		c.fail("Namespace", p.Namespace, "a name without '#'")
 	}
 	if p.DeployedNamespace != "" && p.DeployedNamespace != p.Namespace {
-		c.fail("Namespace", p.Namespace, "%q, the deployed one: in another namespace every record counts as new and takes effect again", p.DeployedNamespace)
+		c.fail("Namespace", p.Namespace,
+			"%q, the deployed one: in another namespace every record counts as new and takes effect again",
+			p.DeployedNamespace)
 	}
 }

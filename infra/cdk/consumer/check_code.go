@@ -19,7 +19,9 @@ func (c *checker) code(p *Props) {
 	c.program("CodeDir", p.CodeDir, "function", "dist/handler-arm64")
 	for _, given := range []struct{ prop, value string }{{"Handler", p.Handler}, {"LayerZip", p.LayerZip}} {
 		if given.value != "" {
-			c.fail(given.prop, given.value, "none with Runtime %s, or another Runtime: it is of functions behind the layer", ProvidedAL2023)
+			c.fail(given.prop, given.value,
+				"none with Runtime %s, or another Runtime: it is of functions behind the layer",
+				ProvidedAL2023)
 		}
 	}
 }
@@ -32,9 +34,11 @@ func (c *checker) program(prop, dir, whose, example string) {
 	case dir == "":
 		c.fail(prop, "", "the directory of the %s's bootstrap: %s after `make build`", whose, example)
 	case err != nil:
-		c.fail(prop, dir, "a directory with the %s's program, but there is no %s: run `make build`", whose, bootstrap)
+		c.fail(prop, dir, "a directory with the %s's program, but there is no %s: run `make build`", whose,
+			bootstrap)
 	case !info.Mode().IsRegular():
-		c.fail(prop, dir, "a directory with the %s's program, but %s is no file: run `make build`", whose, bootstrap)
+		c.fail(prop, dir, "a directory with the %s's program, but %s is no file: run `make build`", whose,
+			bootstrap)
 	}
 }
 
@@ -49,7 +53,8 @@ var (
 // wrappedFunction checks a function behind the layer.
 func (c *checker) wrappedFunction(p *Props) {
 	if !wrappable.MatchString(p.Runtime) {
-		c.fail("Runtime", p.Runtime, "%s, or one of Python, Node.js, Java, .NET or Ruby, like python3.13", ProvidedAL2023)
+		c.fail("Runtime", p.Runtime, "%s, or one of Python, Node.js, Java, .NET or Ruby, like python3.13",
+			ProvidedAL2023)
 		return
 	}
 	switch _, err := os.Stat(p.CodeDir); {
@@ -58,7 +63,8 @@ func (c *checker) wrappedFunction(p *Props) {
 	case err != nil:
 		c.fail("CodeDir", p.CodeDir, "the directory of the function's code, or its .zip or .jar file, which must exist")
 	}
-	c.form("Handler", p.Handler, handler, "the function's handler as Runtime takes it, like app.handler: up to 128 characters without blanks")
+	c.form("Handler", p.Handler, handler,
+		"the function's handler as Runtime takes it, like app.handler: up to 128 characters without blanks")
 	c.layer(p)
 	none := func(prop string, given bool, value any, why string) {
 		if given {
@@ -82,7 +88,8 @@ func (c *checker) layer(p *Props) {
 	case err != nil:
 		c.fail("LayerZip", p.LayerZip, "the file of the layer, %s.zip after `make build`: %v", usual, err)
 	case got != p.Architecture && c.sound("Architecture"):
-		c.fail("LayerZip", p.LayerZip, "the layer for Architecture %s, %s.zip: this one is for %s", p.Architecture, usual, got)
+		c.fail("LayerZip", p.LayerZip, "the layer for Architecture %s, %s.zip: this one is for %s",
+			p.Architecture, usual, got)
 	}
 }
 

@@ -25,7 +25,8 @@ func (c *checker) eventSource(p *Props) {
 	c.lasts("RecordTime", p.RecordTime, time.Microsecond, MaxTimeout)
 	oneOf(c, "StartingPosition", p.StartingPosition, TrimHorizon, Latest, AtTimestamp)
 	if at := p.StartingPosition == AtTimestamp; at == p.StartingTimestamp.IsZero() {
-		c.fail("StartingTimestamp", p.StartingTimestamp.Format(time.RFC3339), "a time with StartingPosition AT_TIMESTAMP, none with another")
+		c.fail("StartingTimestamp", p.StartingTimestamp.Format(time.RFC3339),
+			"a time with StartingPosition AT_TIMESTAMP, none with another")
 	}
 	oneOf(c, "Failures", p.Failures, FailPartial, FailBatch)
 	if p.FiniteRetries {
@@ -64,8 +65,10 @@ func (c *checker) pollers(p *Props) {
 		prop string
 		set  bool
 	}{
-		{"Pollers", p.Pollers != Pollers{}}, {"Failures", p.Failures == FailPartial}, {"FiniteRetries", p.FiniteRetries},
-		{"MaxRecordAge", p.MaxRecordAge != 0}, {"KeepBatches", p.KeepBatches}, {"OnFailure", p.OnFailure != OnFailure{}},
+		{"Pollers", p.Pollers != Pollers{}}, {"Failures", p.Failures == FailPartial},
+		{"FiniteRetries", p.FiniteRetries},
+		{"MaxRecordAge", p.MaxRecordAge != 0}, {"KeepBatches", p.KeepBatches},
+		{"OnFailure", p.OnFailure != OnFailure{}},
 		{"SchemaRegistry", p.SchemaRegistry != nil},
 	} {
 		if needs.set {
@@ -85,9 +88,11 @@ func (c *checker) schemas(p *Props) {
 		c.fail("SchemaRegistry.URI", r.URI, "a Glue registry's ARN, or the https URL of a Confluent registry")
 	}
 	if r.SecretARN != "" {
-		c.form("SchemaRegistry.SecretARN", r.SecretARN, secretARN, "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
+		c.form("SchemaRegistry.SecretARN", r.SecretARN, secretARN,
+			"arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
 		if r.glue() {
-			c.fail("SchemaRegistry.SecretARN", r.SecretARN, "none with a Glue registry, which the role may read")
+			c.fail("SchemaRegistry.SecretARN", r.SecretARN,
+				"none with a Glue registry, which the role may read")
 		}
 	}
 }
@@ -107,7 +112,8 @@ func (c *checker) onFailure(p *Props) {
 		c.form("OnFailure.BucketARN", to.BucketARN, bucketARN, "arn:aws:s3:::NAME")
 	}
 	if to.Topic != "" {
-		c.form("OnFailure.Topic", to.Topic, topicName, "a topic's name, 1 to 249 letters, digits or any of ._-")
+		c.form("OnFailure.Topic", to.Topic, topicName,
+			"a topic's name, 1 to 249 letters, digits or any of ._-")
 		for _, topic := range p.Topics {
 			if topic.Name == to.Topic {
 				c.fail("OnFailure.Topic", to.Topic, "a topic that is not consumed: AWS refuses the loop")

@@ -49,7 +49,8 @@ func (c *checker) keys(p *Props) {
 		c.fail("Fingerprint", p.Fingerprint, "value, json:$.a,$.b or none")
 	}
 	if p.DeadLetterBucketARN != "" {
-		c.form("DeadLetterBucketARN", p.DeadLetterBucketARN, prefixARN, "arn:aws:s3:::NAME, or arn:aws:s3:::NAME/PREFIX")
+		c.form("DeadLetterBucketARN", p.DeadLetterBucketARN, prefixARN,
+			"arn:aws:s3:::NAME, or arn:aws:s3:::NAME/PREFIX")
 	}
 	if !p.wrapped() {
 		oneOf(c, "Order", p.Order, "partition", "key", "none")
@@ -84,9 +85,11 @@ func (c *checker) engine(p *Props) {
 func (c *checker) function(p *Props) {
 	switch {
 	case p.Timeout > MaxTimeout:
-		c.fail("Timeout", short(p.Timeout), "at most %s: AWS allows no more for a Kafka event source", short(MaxTimeout))
+		c.fail("Timeout", short(p.Timeout), "at most %s: AWS allows no more for a Kafka event source",
+			short(MaxTimeout))
 	case p.Timeout <= p.Lease:
-		c.fail("Timeout", short(p.Timeout), "more than Lease, %s: an invocation could never wait for a dead one's lease", short(p.Lease))
+		c.fail("Timeout", short(p.Timeout),
+			"more than Lease, %s: an invocation could never wait for a dead one's lease", short(p.Lease))
 	default:
 		c.wholeSeconds("Timeout", p.Timeout, time.Second, MaxTimeout)
 	}
@@ -103,7 +106,8 @@ func (c *checker) function(p *Props) {
 		switch {
 		case !variableName.MatchString(name):
 			c.fail("Environment", name, "names of letters, digits and '_', a letter first")
-		case reservedVariables[name], name == outboxVariable && p.Outbox != nil, name == wrapperVariable && p.wrapped():
+		case reservedVariables[name], name == outboxVariable && p.Outbox != nil,
+			name == wrapperVariable && p.wrapped():
 			c.fail("Environment", name, "other names: the construct sets this one from its own prop")
 		}
 	}
@@ -115,9 +119,12 @@ var variableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]+$`)
 var reservedVariables = map[string]bool{
 	"IDEMSK_STORE": true, "IDEMSK_STORE_URL": true, "IDEMSK_STORE_SECRET_ARN": true, "IDEMSK_TABLE": true,
 	"IDEMSK_NAMESPACE": true, "IDEMSK_KEY_SCOPE": true, "IDEMSK_KEY": true, "IDEMSK_FINGERPRINT": true,
-	"IDEMSK_HASH_KEYS": true, "IDEMSK_MISSING_KEY": true, "IDEMSK_ORDER": true, "IDEMSK_CONCURRENCY": true, "IDEMSK_LEASE": true,
-	"IDEMSK_MAX_CLOCK_SKEW": true, "IDEMSK_WAIT": true, "IDEMSK_MAX_RESULT": true, "IDEMSK_DEADLINE_MARGIN": true,
-	"IDEMSK_RETENTION": true, "IDEMSK_MAX_ATTEMPTS": true, "IDEMSK_RETRY_DELAY": true, "IDEMSK_OUTAGE_FAILURES": true, "IDEMSK_OUTAGE_LIMIT": true,
+	"IDEMSK_HASH_KEYS": true, "IDEMSK_MISSING_KEY": true, "IDEMSK_ORDER": true, "IDEMSK_CONCURRENCY": true,
+	"IDEMSK_LEASE":          true,
+	"IDEMSK_MAX_CLOCK_SKEW": true, "IDEMSK_WAIT": true, "IDEMSK_MAX_RESULT": true,
+	"IDEMSK_DEADLINE_MARGIN": true,
+	"IDEMSK_RETENTION":       true, "IDEMSK_MAX_ATTEMPTS": true, "IDEMSK_RETRY_DELAY": true,
+	"IDEMSK_OUTAGE_FAILURES": true, "IDEMSK_OUTAGE_LIMIT": true,
 	"IDEMSK_FAILURES": true, "IDEMSK_DEAD_LETTER_QUEUE_URL": true,
 	"IDEMSK_DEAD_LETTER_BUCKET": true, "IDEMSK_STORE_DOWN": true, "IDEMSK_BATCHING": true,
 	"IDEMSK_CLAIM": true, "IDEMSK_COMMIT_WINDOW": true, "IDEMSK_LOG_LEVEL": true,
@@ -148,7 +155,8 @@ func (c *checker) others(p *Props) {
 		c.form("AlarmEmail", p.AlarmEmail, email, "an address like oncall@example.com")
 	}
 	if p.VPC == nil {
-		for prop, given := range map[string]bool{"Subnets": p.Subnets != nil, "SecurityGroups": len(p.SecurityGroups) > 0, "Endpoints": p.Endpoints} {
+		for prop, given := range map[string]bool{"Subnets": p.Subnets != nil,
+			"SecurityGroups": len(p.SecurityGroups) > 0, "Endpoints": p.Endpoints} {
 			if given {
 				c.fail(prop, "set", "a VPC with it")
 			}

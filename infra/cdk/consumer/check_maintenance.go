@@ -27,7 +27,8 @@ func (c *checker) maintenance(p *Props) {
 	case p.Store == StorePostgres:
 		c.every("Maintenance.PruneEvery", m.PruneEvery)
 	case m.PruneEvery != 0:
-		c.fail("Maintenance.PruneEvery", short(m.PruneEvery), "none with Store %s, which deletes expired keys itself", p.Store)
+		c.fail("Maintenance.PruneEvery", short(m.PruneEvery),
+			"none with Store %s, which deletes expired keys itself", p.Store)
 	}
 	c.export(p, m)
 	c.wholeSeconds("Maintenance.Timeout", m.Timeout, minMaintenanceTimeout, maxMaintenanceTimeout)
@@ -43,7 +44,8 @@ func (c *checker) every(prop string, d time.Duration) {
 func (c *checker) export(p *Props, m *MaintenanceProps) {
 	if m.ExportBucketARN == "" {
 		if m.ExportField+m.ExportTopic != "" || m.ExportCovers != 0 || m.ExportLag != 0 {
-			c.fail("Maintenance.ExportBucketARN", "", "the bucket of the exports with the other settings of an export")
+			c.fail("Maintenance.ExportBucketARN", "",
+				"the bucket of the exports with the other settings of an export")
 		}
 		return
 	}
@@ -51,14 +53,17 @@ func (c *checker) export(p *Props, m *MaintenanceProps) {
 	inTopics := slices.ContainsFunc(p.Topics, func(t Topic) bool { return t.Name == m.ExportTopic })
 	switch {
 	case p.KeyScope == KeyScopeNamespace && m.ExportTopic != "":
-		c.fail("Maintenance.ExportTopic", m.ExportTopic, "none with KeyScope namespace: its keys have no topic")
+		c.fail("Maintenance.ExportTopic", m.ExportTopic,
+			"none with KeyScope namespace: its keys have no topic")
 	case p.KeyScope == KeyScopeTopic && !inTopics:
 		c.fail("Maintenance.ExportTopic", m.ExportTopic, "one of Topics")
 	}
 	if m.ExportCovers > p.Retention {
-		c.fail("Maintenance.ExportCovers", short(m.ExportCovers), "at most Retention, %s: older keys are deleted", short(p.Retention))
+		c.fail("Maintenance.ExportCovers", short(m.ExportCovers),
+			"at most Retention, %s: older keys are deleted", short(p.Retention))
 	}
 	if m.ExportLag < 0 || m.ExportLag >= m.ExportCovers {
-		c.fail("Maintenance.ExportLag", short(m.ExportLag), "less than Maintenance.ExportCovers, %s", short(m.ExportCovers))
+		c.fail("Maintenance.ExportLag", short(m.ExportLag), "less than Maintenance.ExportCovers, %s",
+			short(m.ExportCovers))
 	}
 }

@@ -27,7 +27,8 @@ func (c *checker) outbox(p *Props) {
 	if o.TableName != "" {
 		c.form("Outbox.TableName", o.TableName, tableName, "3 to 255 letters, digits, '_', '.' or '-'")
 		if o.TableName == p.TableName {
-			c.fail("Outbox.TableName", o.TableName, "another one than TableName: a transaction can't write the table of keys")
+			c.fail("Outbox.TableName", o.TableName,
+				"another one than TableName: a transaction can't write the table of keys")
 		}
 	}
 	c.outboxBrokers(p, o)
@@ -82,7 +83,8 @@ func (c *checker) outboxTopics(o *OutboxProps) {
 	case o.Auth == AuthIAM && len(o.Topics) == 0:
 		c.fail("Outbox.Topics", "", "the topics that handlers publish to: the relay may write no other")
 	case o.Auth != AuthIAM && len(o.Topics) > 0:
-		c.fail("Outbox.Topics", strings.Join(o.Topics, ","), "none with Outbox.Auth %s: Kafka's own ACLs say what may be written", o.Auth)
+		c.fail("Outbox.Topics", strings.Join(o.Topics, ","),
+			"none with Outbox.Auth %s: Kafka's own ACLs say what may be written", o.Auth)
 	}
 	seen := make(map[string]bool)
 	for _, topic := range o.Topics {
@@ -98,7 +100,8 @@ func (c *checker) relay(o *OutboxProps) {
 	c.lasts("Outbox.KafkaTimeout", o.KafkaTimeout, minKafkaTimeout, maxKafkaTimeout)
 	c.within("Outbox.Attempts", o.Attempts, 1, maxRelayAttempts)
 	if least := o.KafkaTimeout + relayMargin; c.sound("Outbox.KafkaTimeout") && o.Timeout <= least {
-		c.fail("Outbox.Timeout", short(o.Timeout), "more than Outbox.KafkaTimeout and a second, %s: the relay would begin nothing", short(least))
+		c.fail("Outbox.Timeout", short(o.Timeout),
+			"more than Outbox.KafkaTimeout and a second, %s: the relay would begin nothing", short(least))
 	} else {
 		c.wholeSeconds("Outbox.Timeout", o.Timeout, time.Second, maxRelayTimeout)
 	}

@@ -29,10 +29,12 @@ func (c *checker) store(p *Props) {
 // noServer checks a store in the construct's own table.
 func (c *checker) noServer(p *Props) {
 	for _, given := range []struct{ prop, value string }{
-		{"StoreURL", p.StoreURL}, {"StoreSecretARN", p.StoreSecretARN}, {"StoreSecretKeyARN", p.StoreSecretKeyARN}, {"StoreTable", p.StoreTable},
+		{"StoreURL", p.StoreURL}, {"StoreSecretARN", p.StoreSecretARN},
+		{"StoreSecretKeyARN", p.StoreSecretKeyARN}, {"StoreTable", p.StoreTable},
 	} {
 		if given.value != "" {
-			c.fail(given.prop, given.value, "none with Store dynamodb: its table is made here, and named by TableName")
+			c.fail(given.prop, given.value,
+				"none with Store dynamodb: its table is made here, and named by TableName")
 		}
 	}
 }
@@ -46,7 +48,8 @@ func (c *checker) server(p *Props, want string, schemes ...string) {
 		c.storeURL(p.StoreURL, want, schemes)
 	}
 	if p.StoreSecretARN != "" {
-		c.form("StoreSecretARN", p.StoreSecretARN, secretARN, "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
+		c.form("StoreSecretARN", p.StoreSecretARN, secretARN,
+			"arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
 	}
 	if p.StoreSecretKeyARN != "" && p.StoreSecretARN == "" {
 		c.fail("StoreSecretKeyARN", p.StoreSecretKeyARN, "StoreSecretARN with it")
@@ -58,21 +61,24 @@ func (c *checker) server(p *Props, want string, schemes ...string) {
 		c.fail("Outbox", "set", "none with Store %s: this one is DynamoDB's; docs/outbox.md tells of the others", p.Store)
 	}
 	if p.TableName != "" {
-		c.fail("TableName", p.TableName, "none with Store %s, which has StoreTable: TableName is of DynamoDB", p.Store)
+		c.fail("TableName", p.TableName, "none with Store %s, which has StoreTable: TableName is of DynamoDB",
+			p.Store)
 	}
 	if p.ContributorInsights {
 		c.fail("ContributorInsights", true, "none with Store %s: it is of DynamoDB", p.Store)
 	}
 }
 
-// storeURL checks a URL. It refuses one with a password, because the template would contain it, and does not repeat it.
+// storeURL checks a URL. It refuses one with a password, because the template would contain it, and does not
+// repeat it.
 func (c *checker) storeURL(text, want string, schemes []string) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 		c.fail("StoreURL", "…", "%s", want)
 	case u.User != nil:
-		c.fail("StoreURL", u.Redacted(), "a URL without user and password, which would be in the template: put them into the secret of StoreSecretARN")
+		c.fail("StoreURL", u.Redacted(),
+			"a URL without user and password, which would be in the template: put them into the secret of StoreSecretARN")
 	case u.Host == "" || (u.Scheme != schemes[0] && u.Scheme != schemes[1]):
 		c.fail("StoreURL", text, "%s", want)
 	}

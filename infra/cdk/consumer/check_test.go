@@ -39,46 +39,81 @@ func codeDir(t *testing.T) string {
 // valid are props that Check has nothing against.
 func valid(t *testing.T) consumer.Props {
 	t.Helper()
-	return consumer.Props{CodeDir: codeDir(t), ClusterARN: cluster, Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "ledger"}
+	return consumer.Props{CodeDir: codeDir(t), ClusterARN: cluster,
+		Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "ledger"}
 }
 
 func TestValidProps(t *testing.T) {
 	for name, change := range map[string]func(p *consumer.Props){
 		"least":      func(*consumer.Props) {},
 		"serverless": func(p *consumer.Props) { p.ClusterARN = cluster[:len(cluster)-1] + "s3" },
-		"China":      func(p *consumer.Props) { p.ClusterARN = strings.Replace(cluster, "arn:aws:", "arn:aws-cn:", 1) },
+		"China": func(p *consumer.Props) {
+			p.ClusterARN = strings.Replace(cluster, "arn:aws:",
+				"arn:aws-cn:", 1)
+		},
 		"tokens": func(p *consumer.Props) {
-			p.ClusterARN, p.Auth, p.SecretARN = "${Token[TOKEN.1]}", consumer.AuthSCRAM512, "${Token[TOKEN.2]}"
-			p.OnFailure.BucketARN, p.Retries, p.FiniteRetries, p.RetryDelay = "${Token[TOKEN.3]}", 10, true, -1
+			p.ClusterARN, p.Auth, p.SecretARN = "${Token[TOKEN.1]}", consumer.AuthSCRAM512,
+				"${Token[TOKEN.2]}"
+			p.OnFailure.BucketARN, p.Retries, p.FiniteRetries, p.RetryDelay = "${Token[TOKEN.3]}", 10, true,
+				-1
 		},
 		"self-managed": func(p *consumer.Props) {
-			p.ClusterARN, p.BootstrapServers, p.SecretARN = "", []string{"b-1.example.com:9096", "10.0.0.1:9092"}, secret
+			p.ClusterARN, p.BootstrapServers, p.SecretARN = "", []string{"b-1.example.com:9096",
+				"10.0.0.1:9092"}, secret
 		},
 		"retries that span the lease": finite(5, nil),
 		"retries with short waits":    finite(7, func(p *consumer.Props) { p.Wait = 5 * time.Second }),
 		"deliveries that wait for the longest delay": finite(5, func(p *consumer.Props) {
 			p.RetryDelay, p.Timeout = time.Second, 65*time.Second
 		}),
-		"no outage and no delay":             func(p *consumer.Props) { p.RetryDelay, p.OutageFailures = -1, -1 },
+		"no outage and no delay": func(p *consumer.Props) {
+			p.RetryDelay, p.OutageFailures = -1,
+				-1
+		},
 		"the longest retention of the topic": func(p *consumer.Props) { p.TopicRetention = 168 * time.Hour },
 		"a topic that outlives the record age": func(p *consumer.Props) {
-			p.TopicRetention, p.MaxRecordAge, p.Retries, p.FiniteRetries, p.OnFailure.Queue = 1000*time.Hour, 168*time.Hour, 10, true, true
+			p.TopicRetention, p.MaxRecordAge, p.Retries, p.FiniteRetries, p.OnFailure.Queue = 1000*time.Hour,
+				168*time.Hour, 10, true, true
 			p.RetryDelay = 500 * time.Millisecond
 		},
-		"the largest batch":                     func(p *consumer.Props) { p.BatchSize = 2975 },
-		"the largest batch, order by key":       func(p *consumer.Props) { p.BatchSize, p.Order = 10_000, "key" },
-		"the longest timeout":                   func(p *consumer.Props) { p.Timeout = 14 * time.Minute },
-		"the namespace that is deployed":        func(p *consumer.Props) { p.DeployedNamespace = "ledger" },
-		"the scope of keys that is deployed":    func(p *consumer.Props) { p.DeployedKeyScope = "topic:payments" },
-		"claims by partition":                   func(p *consumer.Props) { p.Claim = consumer.ClaimByPartition },
-		"an outbox":                             boxed(func(*consumer.Props, *consumer.OutboxProps) {}),
-		"an outbox in a VPC":                    boxed(func(p *consumer.Props, o *consumer.OutboxProps) { p.VPC, o.Brokers[0] = vpc{}, "b-1.example.com:9098" }),
-		"an outbox's table that is set by hand": func(p *consumer.Props) { p.Environment = map[string]string{"IDEMSK_OUTBOX_TABLE": "t"} },
-		"an outbox with tokens":                 boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Brokers = []string{"${Token[TOKEN.1]}"} }),
-		"a function in Python":                  wrapped(func(*consumer.Props) {}),
-		"a function in Java":                    wrapped(func(p *consumer.Props) { p.Runtime, p.Handler, p.CodeDir = "java8.al2", "App", "built/bootstrap" }),
-		"a wrapper script of its own in Go":     func(p *consumer.Props) { p.Environment = map[string]string{"AWS_LAMBDA_EXEC_WRAPPER": "/opt/other"} },
-		"on demand":                             func(p *consumer.Props) { p.OnDemand = true },
+		"the largest batch": func(p *consumer.Props) { p.BatchSize = 2975 },
+		"the largest batch, order by key": func(p *consumer.Props) {
+			p.BatchSize, p.Order = 10_000,
+				"key"
+		},
+		"the longest timeout":            func(p *consumer.Props) { p.Timeout = 14 * time.Minute },
+		"the namespace that is deployed": func(p *consumer.Props) { p.DeployedNamespace = "ledger" },
+		"the scope of keys that is deployed": func(
+			p *consumer.Props) {
+			p.DeployedKeyScope = "topic:payments"
+		},
+		"claims by partition": func(
+			p *consumer.Props) {
+			p.Claim = consumer.ClaimByPartition
+		},
+		"an outbox": boxed(func(*consumer.Props, *consumer.OutboxProps) {}),
+		"an outbox in a VPC": boxed(
+			func(p *consumer.Props, o *consumer.OutboxProps) {
+				p.VPC, o.Brokers[0] = vpc{},
+					"b-1.example.com:9098"
+			}),
+		"an outbox's table that is set by hand": func(
+			p *consumer.Props) {
+			p.Environment = map[string]string{"IDEMSK_OUTBOX_TABLE": "t"}
+		},
+		"an outbox with tokens": boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) { o.Brokers = []string{"${Token[TOKEN.1]}"} }),
+		"a function in Python": wrapped(func(*consumer.Props) {}),
+		"a function in Java": wrapped(
+			func(p *consumer.Props) {
+				p.Runtime, p.Handler, p.CodeDir = "java8.al2", "App",
+					"built/bootstrap"
+			}),
+		"a wrapper script of its own in Go": func(
+			p *consumer.Props) {
+			p.Environment = map[string]string{"AWS_LAMBDA_EXEC_WRAPPER": "/opt/other"}
+		},
+		"on demand": func(p *consumer.Props) { p.OnDemand = true },
 		"two topics, a group each": func(p *consumer.Props) {
 			p.Topics = append(p.Topics, consumer.Topic{Name: "refunds", Group: "refunds"})
 		},
@@ -112,7 +147,8 @@ func TestEachCheck(t *testing.T) {
 		`Handler is "my app.handler": want the function's handler as Runtime takes it, like app.handler: up to 128 characters without blanks`: wrapped(func(p *consumer.Props) { p.Handler = "my app.handler" }),
 		"LayerZip is \"\": want the file of the layer: dist/idemsk-layer-arm64.zip after `make build`":                                        wrapped(func(p *consumer.Props) { p.LayerZip = "" }),
 		"LayerZip is \"\": want the file of the layer: dist/idemsk-layer-x86_64-redis.zip after `make build`": wrapped(func(p *consumer.Props) {
-			p.LayerZip, p.Architecture, p.Store, p.StoreURL = "", consumer.X8664, consumer.StoreRedis, "redis://h"
+			p.LayerZip, p.Architecture, p.Store, p.StoreURL = "", consumer.X8664, consumer.StoreRedis,
+				"redis://h"
 		}),
 		"LayerZip is \"nowhere.zip\": want the file of the layer, dist/idemsk-layer-arm64.zip after `make build`: open nowhere.zip: no such file or directory": wrapped(func(p *consumer.Props) { p.LayerZip = "nowhere.zip" }),
 		"LayerZip is \"built/bootstrap\": want the file of the layer, dist/idemsk-layer-arm64.zip after `make build`: zip: not a valid zip file":               wrapped(func(p *consumer.Props) { p.LayerZip = "built/bootstrap" }),
@@ -152,19 +188,41 @@ func TestEachCheck(t *testing.T) {
 		`BrokerSecurityGroupIDs is "sg-1": want none with ClusterARN: AWS knows the network of an MSK cluster`: func(p *consumer.Props) { p.BrokerSecurityGroupIDs = []string{"sg-1"} },
 
 		// topics, groups and the namespace
-		`Topics is "": want at least one topic`:                                                  func(p *consumer.Props) { p.Topics = nil },
-		`Topics is "a b": want a topic's name, 1 to 249 letters, digits or any of ._-`:           func(p *consumer.Props) { p.Topics[0].Name = "a b" },
-		`Topics is "payments=a b": want a group of 1 to 200 letters, digits or any of -/*:_+=.@`: func(p *consumer.Props) { p.Topics[0].Group = "a b" },
+		`Topics is "": want at least one topic`: func(
+			p *consumer.Props) {
+			p.Topics = nil
+		},
+		`Topics is "a b": want a topic's name, 1 to 249 letters, digits or any of ._-`: func(
+			p *consumer.Props) {
+			p.Topics[0].Name = "a b"
+		},
+		`Topics is "payments=a b": want a group of 1 to 200 letters, digits or any of -/*:_+=.@`: func(
+			p *consumer.Props) {
+			p.Topics[0].Group = "a b"
+		},
 		`Topics is "refunds": want a group of its own, as in refunds=GROUP: AWS wants another for every event source, and payments has ledger`: func(p *consumer.Props) {
 			p.Topics = append(p.Topics, consumer.Topic{Name: "refunds"})
 		},
-		`Topics is "payments": want each topic once`:                             func(p *consumer.Props) { p.Topics = append(p.Topics, consumer.Topic{Name: "payments", Group: "other"}) },
-		`ConsumerGroup is "": want 1 to 200 letters, digits or any of -/*:_+=.@`: func(p *consumer.Props) { p.ConsumerGroup = "" },
-		`Namespace is "a#b": want a name without '#'`:                            func(p *consumer.Props) { p.Namespace = "a#b" },
+		`Topics is "payments": want each topic once`: func(
+			p *consumer.Props) {
+			p.Topics = append(p.Topics,
+				consumer.Topic{Name: "payments", Group: "other"})
+		},
+		`ConsumerGroup is "": want 1 to 200 letters, digits or any of -/*:_+=.@`: func(
+			p *consumer.Props) {
+			p.ConsumerGroup = ""
+		},
+		`Namespace is "a#b": want a name without '#'`: func(
+			p *consumer.Props) {
+			p.Namespace = "a#b"
+		},
 		`Namespace is "ledger-2": want "ledger", the deployed one: in another namespace every record counts as new and takes effect again`: func(p *consumer.Props) {
 			p.ConsumerGroup, p.DeployedNamespace = "ledger-2", "ledger"
 		},
-		`KeyScope is "account": want one of topic, namespace`: func(p *consumer.Props) { p.KeyScope = "account" },
+		`KeyScope is "account": want one of topic, namespace`: func(
+			p *consumer.Props) {
+			p.KeyScope = "account"
+		},
 		`KeyScope is "topic:payments": want "topic:paid+payments", the deployed one, or topics added to it: the records of paid would count as new and take effect again`: func(p *consumer.Props) {
 			p.DeployedKeyScope = "topic:paid+payments"
 		},
@@ -221,15 +279,40 @@ func TestEachCheck(t *testing.T) {
 		`OnFailure.Topic is "payments": want a topic that is not consumed: AWS refuses the loop`:                                            finite(10, func(p *consumer.Props) { p.OnFailure = consumer.OnFailure{Topic: "payments"} }),
 
 		// pollers
-		`Pollers.Min is "201": want 1 to 200`:                                                       func(p *consumer.Props) { p.Pollers = consumer.Pollers{Min: 201, Max: 300} },
-		`Pollers.Max is "2001": want 1 to 2000`:                                                     func(p *consumer.Props) { p.Pollers.Max = 2001 },
-		`Pollers.Min is "5": want at most Pollers.Max, 4`:                                           func(p *consumer.Props) { p.Pollers = consumer.Pollers{Min: 5, Max: 4} },
-		`PollerLog is "TRACE": want one of DEBUG, INFO, WARN`:                                       func(p *consumer.Props) { p.PollerLog = "TRACE" },
-		`Failures is "all": want one of partial, batch`:                                             func(p *consumer.Props) { p.Failures = "all" },
-		`OnDemand is "true": want false with Failures: AWS offers that in provisioned mode only`:    func(p *consumer.Props) { p.OnDemand, p.Failures = true, consumer.FailPartial },
-		`OnDemand is "true": want false with Pollers: AWS offers that in provisioned mode only`:     func(p *consumer.Props) { p.OnDemand, p.Pollers.Max = true, 5 },
-		`OnDemand is "true": want false with KeepBatches: AWS offers that in provisioned mode only`: func(p *consumer.Props) { p.OnDemand, p.KeepBatches = true, true },
-		`OnDemand is "true": want false with SchemaRegistry: AWS offers that in provisioned mode only`: func(p *consumer.Props) {
+		`Pollers.Min is "201": want 1 to 200`: func(
+			p *consumer.Props) {
+			p.Pollers = consumer.Pollers{Min: 201, Max: 300}
+		},
+		`Pollers.Max is "2001": want 1 to 2000`: func(
+			p *consumer.Props) {
+			p.Pollers.Max = 2001
+		},
+		`Pollers.Min is "5": want at most Pollers.Max, 4`: func(
+			p *consumer.Props) {
+			p.Pollers = consumer.Pollers{Min: 5, Max: 4}
+		},
+		`PollerLog is "TRACE": want one of DEBUG, INFO, WARN`: func(
+			p *consumer.Props) {
+			p.PollerLog = "TRACE"
+		},
+		`Failures is "all": want one of partial, batch`: func(
+			p *consumer.Props) {
+			p.Failures = "all"
+		},
+		`OnDemand is "true": want false with Failures: AWS offers that in provisioned mode only`: func(
+			p *consumer.Props) {
+			p.OnDemand, p.Failures = true, consumer.FailPartial
+		},
+		`OnDemand is "true": want false with Pollers: AWS offers that in provisioned mode only`: func(
+			p *consumer.Props) {
+			p.OnDemand, p.Pollers.Max = true, 5
+		},
+		`OnDemand is "true": want false with KeepBatches: AWS offers that in provisioned mode only`: func(
+			p *consumer.Props) {
+			p.OnDemand, p.KeepBatches = true, true
+		},
+		`OnDemand is "true": want false with SchemaRegistry: AWS offers that in provisioned mode only`: func(
+			p *consumer.Props) {
 			p.OnDemand, p.SchemaRegistry = true, &consumer.SchemaRegistry{URI: "https://registry"}
 		},
 
@@ -237,33 +320,92 @@ func TestEachCheck(t *testing.T) {
 		`Filters is "6": want at most 5 patterns`:                                                                func(p *consumer.Props) { p.Filters = strings.Fields(strings.Repeat("{} ", 6)) },
 		`Filters is "[]": want a JSON object of at most 4096 bytes, like {"value":{"kind":["payment"]}}`:         func(p *consumer.Props) { p.Filters = []string{"[]"} },
 		`SchemaRegistry.URI is "registry": want a Glue registry's ARN, or the https URL of a Confluent registry`: func(p *consumer.Props) { p.SchemaRegistry = &consumer.SchemaRegistry{URI: "registry"} },
-		`SchemaRegistry.SecretARN is "secret": want arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME`: func(p *consumer.Props) {
+		`SchemaRegistry.SecretARN is "secret": want arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME`: func(
+			p *consumer.Props) {
 			p.SchemaRegistry = &consumer.SchemaRegistry{URI: "https://r", SecretARN: "secret"}
 		},
-		`SchemaRegistry.SecretARN is "` + secret + `": want none with a Glue registry, which the role may read`: func(p *consumer.Props) {
+		`SchemaRegistry.SecretARN is "` + secret +
+			`": want none with a Glue registry, which the role may read`: func(p *consumer.Props) {
 			p.SchemaRegistry = &consumer.SchemaRegistry{URI: "arn:aws:glue:eu-central-1:111122223333:registry/r", SecretARN: secret}
 		},
 
 		// keys and engine
-		`Key is "id": want header:NAME, key, json:$.a,$.b, hash or offset`:      func(p *consumer.Props) { p.Key = "id" },
-		`Key is "header:": want header:NAME, key, json:$.a,$.b, hash or offset`: func(p *consumer.Props) { p.Key = "header:" },
-		`Fingerprint is "body": want value, json:$.a,$.b or none`:               func(p *consumer.Props) { p.Fingerprint = "body" },
-		`Order is "topic": want one of partition, key, none`:                    func(p *consumer.Props) { p.Order = "topic" },
-		`MissingKey is "drop": want one of reject, process`:                     func(p *consumer.Props) { p.MissingKey = "drop" },
-		`StoreDown is "half": want one of closed, open`:                         func(p *consumer.Props) { p.StoreDown = "half" },
-		`Concurrency is "10001": want 1 to 10000`:                               func(p *consumer.Props) { p.Concurrency = 10_001 },
-		`CommitWindow is "10001": want 1 to 10000`:                              func(p *consumer.Props) { p.CommitWindow = 10_001 },
-		`Lease is "10ms": want 100ms to 1h`:                                     func(p *consumer.Props) { p.Lease = 10 * time.Millisecond },
-		`MaxClockSkew is "2m": want 0s to 1m`:                                   func(p *consumer.Props) { p.MaxClockSkew = 2 * time.Minute },
-		`Wait is "16m": want at most 15m`:                                       func(p *consumer.Props) { p.Wait = 16 * time.Minute },
-		`Retention is "20s": want 30s to 87600h`:                                func(p *consumer.Props) { p.Retention = 20 * time.Second },
-		`MaxAttempts is "-1": want 1 to 1000000`:                                func(p *consumer.Props) { p.MaxAttempts = -1 },
-		`RetryDelay is "5m1s": want at most 5m`:                                 func(p *consumer.Props) { p.RetryDelay = 301 * time.Second },
-		`OutageFailures is "1001": want at most 1000`:                           func(p *consumer.Props) { p.OutageFailures = 1001 },
-		`OutageLimit is "169h": want 0s to 168h`:                                func(p *consumer.Props) { p.OutageLimit = 169 * time.Hour },
-		`MaxResult is "400000": want at most 358400 bytes`:                      func(p *consumer.Props) { p.MaxResult = 400_000 },
-		`DeadlineMargin is "2m": want 1ms to 1m`:                                func(p *consumer.Props) { p.DeadlineMargin = 2 * time.Minute },
-		`DeadlineMargin is "1m": want less than Timeout, 1m`:                    func(p *consumer.Props) { p.DeadlineMargin = time.Minute },
+		`Key is "id": want header:NAME, key, json:$.a,$.b, hash or offset`: func(
+			p *consumer.Props) {
+			p.Key = "id"
+		},
+		`Key is "header:": want header:NAME, key, json:$.a,$.b, hash or offset`: func(
+			p *consumer.Props) {
+			p.Key = "header:"
+		},
+		`Fingerprint is "body": want value, json:$.a,$.b or none`: func(
+			p *consumer.Props) {
+			p.Fingerprint = "body"
+		},
+		`Order is "topic": want one of partition, key, none`: func(
+			p *consumer.Props) {
+			p.Order = "topic"
+		},
+		`MissingKey is "drop": want one of reject, process`: func(
+			p *consumer.Props) {
+			p.MissingKey = "drop"
+		},
+		`StoreDown is "half": want one of closed, open`: func(
+			p *consumer.Props) {
+			p.StoreDown = "half"
+		},
+		`Concurrency is "10001": want 1 to 10000`: func(
+			p *consumer.Props) {
+			p.Concurrency = 10_001
+		},
+		`CommitWindow is "10001": want 1 to 10000`: func(
+			p *consumer.Props) {
+			p.CommitWindow = 10_001
+		},
+		`Lease is "10ms": want 100ms to 1h`: func(
+			p *consumer.Props) {
+			p.Lease = 10 * time.Millisecond
+		},
+		`MaxClockSkew is "2m": want 0s to 1m`: func(
+			p *consumer.Props) {
+			p.MaxClockSkew = 2 * time.Minute
+		},
+		`Wait is "16m": want at most 15m`: func(
+			p *consumer.Props) {
+			p.Wait = 16 * time.Minute
+		},
+		`Retention is "20s": want 30s to 87600h`: func(
+			p *consumer.Props) {
+			p.Retention = 20 * time.Second
+		},
+		`MaxAttempts is "-1": want 1 to 1000000`: func(
+			p *consumer.Props) {
+			p.MaxAttempts = -1
+		},
+		`RetryDelay is "5m1s": want at most 5m`: func(
+			p *consumer.Props) {
+			p.RetryDelay = 301 * time.Second
+		},
+		`OutageFailures is "1001": want at most 1000`: func(
+			p *consumer.Props) {
+			p.OutageFailures = 1001
+		},
+		`OutageLimit is "169h": want 0s to 168h`: func(
+			p *consumer.Props) {
+			p.OutageLimit = 169 * time.Hour
+		},
+		`MaxResult is "400000": want at most 358400 bytes`: func(
+			p *consumer.Props) {
+			p.MaxResult = 400_000
+		},
+		`DeadlineMargin is "2m": want 1ms to 1m`: func(
+			p *consumer.Props) {
+			p.DeadlineMargin = 2 * time.Minute
+		},
+		`DeadlineMargin is "1m": want less than Timeout, 1m`: func(
+			p *consumer.Props) {
+			p.DeadlineMargin = time.Minute
+		},
 
 		// function
 		`Timeout is "15m": want at most 14m: AWS allows no more for a Kafka event source`:                                                               func(p *consumer.Props) { p.Timeout = 15 * time.Minute },
@@ -283,35 +425,48 @@ func TestEachCheck(t *testing.T) {
 			p.Store, p.StoreURL = consumer.StoreRedis, "redis://h"
 		}),
 		`Claim is "all": want one of key, partition`: func(p *consumer.Props) { p.Claim = "all" },
-		`Claim is "partition": want key with Store redis: only DynamoDB keeps leases of partitions`: func(p *consumer.Props) {
+		`Claim is "partition": want key with Store redis: only DynamoDB keeps leases of partitions`: func(
+			p *consumer.Props) {
 			p.Store, p.StoreURL, p.Claim = consumer.StoreRedis, "redis://h", consumer.ClaimByPartition
 		},
-		`Claim is "partition": want key with Store postgres: only DynamoDB keeps leases of partitions`: func(p *consumer.Props) {
+		`Claim is "partition": want key with Store postgres: only DynamoDB keeps leases of partitions`: func(
+			p *consumer.Props) {
 			p.Store, p.StoreURL, p.Claim = consumer.StorePostgres, "postgres://h/d", consumer.ClaimByPartition
 		},
-		`Outbox.TableName is "a b": want 3 to 255 letters, digits, '_', '.' or '-'`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.TableName = "a b" }),
+		`Outbox.TableName is "a b": want 3 to 255 letters, digits, '_', '.' or '-'`: boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) { o.TableName = "a b" }),
 		`Outbox.TableName is "keys": want another one than TableName: a transaction can't write the table of keys`: boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
 			p.TableName, o.TableName = "keys", "keys"
 		}),
 		"Outbox.Brokers is \"\": want HOST:PORT of some brokers: `aws kafka get-bootstrap-brokers` tells those of ClusterARN, which CloudFormation does not know": boxed(
 			func(_ *consumer.Props, o *consumer.OutboxProps) { o.Brokers = nil }),
-		`Outbox.Brokers is "b-1": want HOST:PORT`:                                    boxed(func(p *consumer.Props, o *consumer.OutboxProps) { o.Brokers, p.VPC = []string{"b-1"}, vpc{} }),
-		`Outbox.Auth is "scram-sha-256": want one of iam, scram-sha-512, mtls, none`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Auth = consumer.AuthSCRAM256 }),
-		`Outbox.Auth is "iam": want one of scram-sha-256, scram-sha-512, plain, mtls, none`: self(boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
-			p.Auth, o.Auth, o.Brokers, o.Topics = consumer.AuthPlain, consumer.AuthIAM, nil, nil
-		})),
-		`Outbox.SecretARN is "": want the ARN of the secret that Outbox.Auth mtls needs`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) {
-			o.Auth, o.Topics = consumer.AuthMTLS, nil
-		}),
-		`Outbox.SecretARN is "` + secret + `": want none with Outbox.Auth iam, which uses no secret`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.SecretARN = secret }),
-		`Outbox.SecretARN is "secret": want arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) {
-			o.Auth, o.Topics, o.SecretARN = consumer.AuthSCRAM512, nil, "secret"
-		}),
-		`Outbox.SecretKeyARN is "` + key + `": want Outbox.SecretARN with it`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.SecretKeyARN = key }),
+		`Outbox.Brokers is "b-1": want HOST:PORT`: boxed(
+			func(p *consumer.Props, o *consumer.OutboxProps) { o.Brokers, p.VPC = []string{"b-1"}, vpc{} }),
+		`Outbox.Auth is "scram-sha-256": want one of iam, scram-sha-512, mtls, none`: boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) { o.Auth = consumer.AuthSCRAM256 }),
+		`Outbox.Auth is "iam": want one of scram-sha-256, scram-sha-512, plain, mtls, none`: self(
+			boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
+				p.Auth, o.Auth, o.Brokers, o.Topics = consumer.AuthPlain, consumer.AuthIAM, nil, nil
+			})),
+		`Outbox.SecretARN is "": want the ARN of the secret that Outbox.Auth mtls needs`: boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) {
+				o.Auth, o.Topics = consumer.AuthMTLS, nil
+			}),
+		`Outbox.SecretARN is "` + secret +
+			`": want none with Outbox.Auth iam, which uses no secret`: boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) { o.SecretARN = secret }),
+		`Outbox.SecretARN is "secret": want arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME`: boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) {
+				o.Auth, o.Topics, o.SecretARN = consumer.AuthSCRAM512, nil, "secret"
+			}),
+		`Outbox.SecretKeyARN is "` + key +
+			`": want Outbox.SecretARN with it`: boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) { o.SecretKeyARN = key }),
 		`Outbox.CA is "…": want none without Outbox.TLS: with Outbox.Auth none there are no certificates`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) {
 			o.Auth, o.Topics, o.CA = consumer.AuthNone, nil, "ca.pem"
 		}),
-		`Outbox.CA is "…": want at most 3072 bytes, or a file beside the bootstrap: /var/task/NAME`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.CA = strings.Repeat("x", 3073) }),
+		`Outbox.CA is "…": want at most 3072 bytes, or a file beside the bootstrap: /var/task/NAME`: boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) { o.CA = strings.Repeat("x", 3073) }),
 		`Outbox.CA is "": want the certificate that is in CASecretARN, in PEM or a file: the relay does not read that secret`: self(boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
 			p.CASecretARN, o.Brokers, o.Topics = secret, nil, nil
 		})),
@@ -326,24 +481,52 @@ func TestEachCheck(t *testing.T) {
 		`Outbox.MemoryMB is "64": want 128 to 10240`:                                                                   boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.MemoryMB = 64 }),
 		`Outbox.VPC is "": want the VPC of the brokers: of the ports of MSK only 9194, 9196 and 9198 are public`:       boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Brokers[0] = "b-1.example.com:9098" }),
 		`Outbox.VPC is "": want a VPC that reaches the brokers, as the event source does from BrokerSubnetIDs`: self(boxed(func(p *consumer.Props, o *consumer.OutboxProps) {
-			p.BrokerSubnetIDs, p.BrokerSecurityGroupIDs, o.Brokers, o.Topics = []string{"subnet-1"}, []string{"sg-1"}, nil, nil
+			p.BrokerSubnetIDs, p.BrokerSecurityGroupIDs, o.Brokers, o.Topics = []string{"subnet-1"},
+				[]string{"sg-1"}, nil, nil
 		})),
-		`Outbox.Subnets is "set": want Outbox.VPC with it`:        boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.Subnets = &awsec2.SubnetSelection{} }),
-		`Outbox.SecurityGroups is "set": want Outbox.VPC with it`: boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.SecurityGroups = []awsec2.ISecurityGroup{nil} }),
-		`Outbox.MaxAge is "24h": want 1m to 12h`:                  boxed(func(_ *consumer.Props, o *consumer.OutboxProps) { o.MaxAge = 24 * time.Hour }),
+		`Outbox.Subnets is "set": want Outbox.VPC with it`: boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) { o.Subnets = &awsec2.SubnetSelection{} }),
+		`Outbox.SecurityGroups is "set": want Outbox.VPC with it`: boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) { o.SecurityGroups = []awsec2.ISecurityGroup{nil} }),
+		`Outbox.MaxAge is "24h": want 1m to 12h`: boxed(
+			func(_ *consumer.Props, o *consumer.OutboxProps) { o.MaxAge = 24 * time.Hour }),
 		`Environment is "IDEMSK_OUTBOX_TABLE": want other names: the construct sets this one from its own prop`: boxed(func(p *consumer.Props, _ *consumer.OutboxProps) {
 			p.Environment = map[string]string{"IDEMSK_OUTBOX_TABLE": "t"}
 		}),
 
 		// the rest
-		`TableName is "a b": want 3 to 255 letters, digits, '_', '.' or '-'`: func(p *consumer.Props) { p.TableName = "a b" },
-		`RemovalPolicy is "SNAPSHOT": want one of RETAIN, DESTROY`:           func(p *consumer.Props) { p.RemovalPolicy = awscdk.RemovalPolicy_SNAPSHOT },
-		`AlarmEmail is "oncall": want an address like oncall@example.com`:    func(p *consumer.Props) { p.AlarmEmail = "oncall" },
-		`MaxLag is "-1": want a number of records above 0`:                   func(p *consumer.Props) { p.MaxLag = -1 },
-		`MaxInProgress is "1ms": want 1s to 87600h`:                          func(p *consumer.Props) { p.MaxInProgress = time.Millisecond },
-		`MaxAge is "1ms": want 1s to 87600h`:                                 func(p *consumer.Props) { p.MaxAge = time.Millisecond },
-		`Endpoints is "set": want a VPC with it`:                             func(p *consumer.Props) { p.Endpoints = true },
-		`Subnets is "set": want a VPC with it`:                               func(p *consumer.Props) { p.Subnets = &awsec2.SubnetSelection{} },
+		`TableName is "a b": want 3 to 255 letters, digits, '_', '.' or '-'`: func(
+			p *consumer.Props) {
+			p.TableName = "a b"
+		},
+		`RemovalPolicy is "SNAPSHOT": want one of RETAIN, DESTROY`: func(
+			p *consumer.Props) {
+			p.RemovalPolicy = awscdk.RemovalPolicy_SNAPSHOT
+		},
+		`AlarmEmail is "oncall": want an address like oncall@example.com`: func(
+			p *consumer.Props) {
+			p.AlarmEmail = "oncall"
+		},
+		`MaxLag is "-1": want a number of records above 0`: func(
+			p *consumer.Props) {
+			p.MaxLag = -1
+		},
+		`MaxInProgress is "1ms": want 1s to 87600h`: func(
+			p *consumer.Props) {
+			p.MaxInProgress = time.Millisecond
+		},
+		`MaxAge is "1ms": want 1s to 87600h`: func(
+			p *consumer.Props) {
+			p.MaxAge = time.Millisecond
+		},
+		`Endpoints is "set": want a VPC with it`: func(
+			p *consumer.Props) {
+			p.Endpoints = true
+		},
+		`Subnets is "set": want a VPC with it`: func(
+			p *consumer.Props) {
+			p.Subnets = &awsec2.SubnetSelection{}
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			p := valid(t)
@@ -392,7 +575,8 @@ type vpc struct{ awsec2.IVpc }
 // boxed makes a change to props with an outbox, whose brokers are public.
 func boxed(change func(p *consumer.Props, o *consumer.OutboxProps)) func(p *consumer.Props) {
 	return func(p *consumer.Props) {
-		p.Outbox = &consumer.OutboxProps{RelayDir: p.CodeDir, Brokers: []string{"b-1.example.com:9198"}, Topics: []string{"credited"}}
+		p.Outbox = &consumer.OutboxProps{RelayDir: p.CodeDir, Brokers: []string{"b-1.example.com:9198"},
+			Topics: []string{"credited"}}
 		change(p, p.Outbox)
 	}
 }

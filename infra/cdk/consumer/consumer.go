@@ -24,28 +24,29 @@ type Consumer struct {
 	Role            awsiam.Role         // of the function and its event sources
 	LogGroup        awslogs.LogGroup
 	Function        awslambda.Function
-	Layer           awslambda.LayerVersion            // nil with ProvidedAL2023
-	Alias           awslambda.Alias                   // invoked by the event sources
-	DeadLetterQueue awssqs.Queue                      // records that the function gave up
-	OnFailureQueue  awssqs.Queue                      // batches that the event sources gave up; nil unless OnFailure.Queue
-	EventSources    []awslambda.CfnEventSourceMapping // one for each topic, in the order of Topics
-	Endpoints       map[string]awsec2.IVpcEndpoint    // by service; empty unless Props.Endpoints
-	Outbox          *Outbox                           // nil unless Props.Outbox
-	Maintenance     *Maintenance                      // nil unless Props.Maintenance
-	AlarmTopic      awssns.ITopic                     // nil without AlarmTopic and AlarmEmail
-	Alarms          map[string]awscloudwatch.Alarm    // by name, see alarms.go
-	Dashboard       awscloudwatch.Dashboard
+	Layer           awslambda.LayerVersion // nil with ProvidedAL2023
+	Alias           awslambda.Alias        // invoked by the event sources
+	DeadLetterQueue awssqs.Queue           // records that the function gave up
+	// batches that the event sources gave up; nil unless OnFailure.Queue
+	OnFailureQueue awssqs.Queue
+	EventSources   []awslambda.CfnEventSourceMapping // one for each topic, in the order of Topics
+	Endpoints      map[string]awsec2.IVpcEndpoint    // by service; empty unless Props.Endpoints
+	Outbox         *Outbox                           // nil unless Props.Outbox
+	Maintenance    *Maintenance                      // nil unless Props.Maintenance
+	AlarmTopic     awssns.ITopic                     // nil without AlarmTopic and AlarmEmail
+	Alarms         map[string]awscloudwatch.Alarm    // by name, see alarms.go
+	Dashboard      awscloudwatch.Dashboard
 
-	// NamespaceParameter and KeyScopeParameter prevent an accidental change of the keys' meaning; see pinned.go. The outputs
-	// contain the deployed values.
+	// NamespaceParameter and KeyScopeParameter prevent an accidental change of the keys' meaning; see
+	// pinned.go. The outputs contain the deployed values.
 	NamespaceParameter, KeyScopeParameter awscdk.CfnParameter
 	NamespaceOutput, KeyScopeOutput       awscdk.CfnOutput
 
 	props Props // with defaults
 }
 
-// New adds a consumer to a stack. If the props are invalid, it panics with the error of Check, as the CDK's own constructs do.
-// Call Check first to report the error.
+// New adds a consumer to a stack. If the props are invalid, it panics with the error of Check, as the CDK's
+// own constructs do. Call Check first to report the error.
 func New(scope constructs.Construct, id string, props *Props) *Consumer {
 	if err := Check(*props); err != nil {
 		panic(err)
@@ -74,8 +75,8 @@ func (c *Consumer) Props() Props { return c.props }
 // alarmNames returns the names of the alarms in alphabetical order.
 func (c *Consumer) alarmNames() []string { return slices.Sorted(maps.Keys(c.Alarms)) }
 
-// suffix returns the suffix of the IDs of a topic's constructs. The first topic has none, so that adding a topic changes no
-// other IDs.
+// suffix returns the suffix of the IDs of a topic's constructs. The first topic has none, so that adding a
+// topic changes no other IDs.
 func (c *Consumer) suffix(i int) string {
 	if i == 0 {
 		return ""

@@ -11,22 +11,28 @@ import (
 
 // addDashboard adds a dashboard with the alarms, the outcomes of records, and the state of the components.
 func (c *Consumer) addDashboard() {
-	c.Dashboard = awscloudwatch.NewDashboard(c.Construct, jsii.String("Dashboard"), &awscloudwatch.DashboardProps{
-		DefaultInterval: awscdk.Duration_Hours(jsii.Number(3)),
-	})
+	c.Dashboard = awscloudwatch.NewDashboard(c.Construct, jsii.String("Dashboard"),
+		&awscloudwatch.DashboardProps{
+			DefaultInterval: awscdk.Duration_Hours(jsii.Number(3)),
+		})
 	alarms := make([]interfacesawscloudwatch.IAlarmRef, 0, len(c.Alarms))
 	for _, name := range c.alarmNames() {
 		alarms = append(alarms, c.Alarms[name])
 	}
 	c.Dashboard.AddWidgets(awscloudwatch.NewAlarmStatusWidget(&awscloudwatch.AlarmStatusWidgetProps{
-		Title: jsii.String("Alarms of " + c.props.ConsumerGroup), Alarms: &alarms, Width: jsii.Number(24), Height: jsii.Number(3),
+		Title: jsii.String("Alarms of " + c.props.ConsumerGroup), Alarms: &alarms, Width: jsii.Number(24),
+		Height: jsii.Number(3),
 	}))
 	c.Dashboard.AddWidgets(
-		graph("Outcomes: records", true, c.owns(sum, "Executed", "Replayed", "ReplayedFailed", "Duplicates", "InFlight", "Retried", "DeadLettered",
-			"FailedOpen", "Unprotected", "NotStarted")...),
-		graph("Faults: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed", "Reported", "StoreDown", "Overruns",
+		graph("Outcomes: records", true,
+			c.owns(sum, "Executed", "Replayed", "ReplayedFailed", "Duplicates", "InFlight", "Retried",
+				"DeadLettered",
+				"FailedOpen", "Unprotected", "NotStarted")...),
+		graph("Faults: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed",
+			"Reported", "StoreDown", "Overruns",
 			"KeysInTwoPartitions", "HandlerDown")...),
-		graph("Age of records and of keys in progress: ms", false, c.own("RecordAge", median), c.own("RecordAge", maximum), c.own("InProgressAge", maximum)),
+		graph("Age of records and of keys in progress: ms", false, c.own("RecordAge", median),
+			c.own("RecordAge", maximum), c.own("InProgressAge", maximum)),
 	)
 	c.Dashboard.AddWidgets(
 		graph("Behind: records", false, c.lambda("OffsetLag", maximum)),
@@ -34,9 +40,11 @@ func (c *Consumer) addDashboard() {
 		graph("Batch: records", false, c.own("BatchSize", average), c.own("BatchSize", maximum)),
 	)
 	c.Dashboard.AddWidgets(
-		graph("Invocations", false, c.lambda("Invocations", sum), c.lambda("Errors", sum), c.lambda("Throttles", sum),
+		graph("Invocations", false, c.lambda("Invocations", sum), c.lambda("Errors", sum),
+			c.lambda("Throttles", sum),
 			c.lambda("ConcurrentExecutions", maximum)),
-		graph("Duration: ms", false, c.lambda("Duration", median), c.lambda("Duration", tail), c.lambda("Duration", maximum)),
+		graph("Duration: ms", false, c.lambda("Duration", median), c.lambda("Duration", tail),
+			c.lambda("Duration", maximum)),
 		graph("Store", false, c.storeMetrics()...),
 	)
 	c.showOutbox()
@@ -49,10 +57,13 @@ func (c *Consumer) showOutbox() {
 	}
 	const own, lambda = msk.MetricsNamespace, "AWS/Lambda"
 	c.Dashboard.AddWidgets(
-		graph("Outbox: events", false, c.relayed(own, "OutboxPublished", sum), c.relayed(own, "OutboxRejected", sum), c.relayed(own, "OutboxParked", sum),
+		graph("Outbox: events", false, c.relayed(own, "OutboxPublished", sum),
+			c.relayed(own, "OutboxRejected", sum), c.relayed(own, "OutboxParked", sum),
 			c.relayed(own, "OutboxItems", sum), c.relayed(own, "OutboxFailed", sum)),
-		graph("Outbox: age, ms", false, c.relayed(lambda, "IteratorAge", maximum), c.relayed(own, "OutboxAge", maximum)),
-		graph("Relay", false, c.relayed(lambda, "Invocations", sum), c.relayed(lambda, "Errors", sum), c.relayed(lambda, "Throttles", sum),
+		graph("Outbox: age, ms", false, c.relayed(lambda, "IteratorAge", maximum),
+			c.relayed(own, "OutboxAge", maximum)),
+		graph("Relay", false, c.relayed(lambda, "Invocations", sum), c.relayed(lambda, "Errors", sum),
+			c.relayed(lambda, "Throttles", sum),
 			c.relayed(own, "OutboxDuration", maximum)),
 	)
 }
@@ -68,7 +79,8 @@ func (c *Consumer) owns(statistic string, names ...string) []awscloudwatch.IMetr
 func (c *Consumer) storeMetrics() []awscloudwatch.IMetric {
 	metrics := []awscloudwatch.IMetric{c.own("StoreLatency", median), c.own("StoreLatency", tail)}
 	if c.Table != nil {
-		metrics = append(metrics, c.table("ConsumedWriteCapacityUnits", sum), c.table("WriteThrottleEvents", sum))
+		metrics = append(metrics, c.table("ConsumedWriteCapacityUnits", sum),
+			c.table("WriteThrottleEvents", sum))
 	}
 	return metrics
 }

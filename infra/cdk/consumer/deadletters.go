@@ -6,8 +6,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addDeadLetters adds the queue of records that the function gives up and, if configured, the queue of batches that the event
-// sources give up. SQS keeps messages for at most fourteen days.
+// addDeadLetters adds the queue of records that the function gives up and, if configured, the queue of
+// batches that the event sources give up. SQS keeps messages for at most fourteen days.
 func (c *Consumer) addDeadLetters() {
 	c.DeadLetterQueue = c.newQueue("DeadLetters")
 	if c.props.OnFailure.Queue {

@@ -7,11 +7,13 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addEventSources adds an event source mapping for each topic. They are CloudFormation resources, because the CDK's
-// ManagedKafkaEventSource attaches a managed policy with more permissions than necessary and does not support mTLS for MSK.
+// addEventSources adds an event source mapping for each topic. They are CloudFormation resources, because the
+// CDK's ManagedKafkaEventSource attaches a managed policy with more permissions than necessary and does not
+// support mTLS for MSK.
 func (c *Consumer) addEventSources() {
 	for i, topic := range c.props.Topics {
-		source := awslambda.NewCfnEventSourceMapping(c.Construct, jsii.String("EventSource"+c.suffix(i)), c.eventSource(topic))
+		source := awslambda.NewCfnEventSourceMapping(c.Construct, jsii.String("EventSource"+c.suffix(i)),
+			c.eventSource(topic))
 		c.EventSources = append(c.EventSources, source)
 	}
 }
@@ -34,7 +36,8 @@ func (c *Consumer) eventSource(topic Topic) *awslambda.CfnEventSourceMappingProp
 	}
 	if p.selfManaged() {
 		props.SelfManagedEventSource = &awslambda.CfnEventSourceMapping_SelfManagedEventSourceProperty{
-			Endpoints: &awslambda.CfnEventSourceMapping_EndpointsProperty{KafkaBootstrapServers: jsii.Strings(p.BootstrapServers...)},
+			Endpoints: &awslambda.CfnEventSourceMapping_EndpointsProperty{KafkaBootstrapServers: jsii.Strings(
+				p.BootstrapServers...)},
 		}
 		props.SelfManagedKafkaEventSourceConfig = &awslambda.CfnEventSourceMapping_SelfManagedKafkaEventSourceConfigProperty{
 			ConsumerGroupId: &topic.Group, SchemaRegistryConfig: p.schemaRegistry(),
@@ -55,7 +58,8 @@ func (c *Consumer) eventSource(topic Topic) *awslambda.CfnEventSourceMappingProp
 func (c *Consumer) provisioned(props *awslambda.CfnEventSourceMappingProps) {
 	p := &c.props
 	props.ProvisionedPollerConfig = &awslambda.CfnEventSourceMapping_ProvisionedPollerConfigProperty{
-		MinimumPollers: jsii.Number(p.Pollers.Min), MaximumPollers: jsii.Number(p.Pollers.Max), PollerGroupName: optional(p.Pollers.Group),
+		MinimumPollers: jsii.Number(p.Pollers.Min), MaximumPollers: jsii.Number(p.Pollers.Max),
+		PollerGroupName: optional(p.Pollers.Group),
 	}
 	if p.Failures == FailPartial {
 		props.FunctionResponseTypes = jsii.Strings("ReportBatchItemFailures")
@@ -74,8 +78,10 @@ func (c *Consumer) provisioned(props *awslambda.CfnEventSourceMappingProps) {
 			OnFailure: &awslambda.CfnEventSourceMapping_OnFailureProperty{Destination: destination},
 		}
 	}
-	props.LoggingConfig = &awslambda.CfnEventSourceMapping_LoggingConfigProperty{SystemLogLevel: jsii.String(string(p.PollerLog))}
-	props.MetricsConfig = &awslambda.CfnEventSourceMapping_MetricsConfigProperty{Metrics: jsii.Strings("EventCount", "ErrorCount", "KafkaMetrics")}
+	props.LoggingConfig = &awslambda.CfnEventSourceMapping_LoggingConfigProperty{SystemLogLevel: jsii.String(
+		string(p.PollerLog))}
+	props.MetricsConfig = &awslambda.CfnEventSourceMapping_MetricsConfigProperty{Metrics: jsii.Strings(
+		"EventCount", "ErrorCount", "KafkaMetrics")}
 }
 
 func (c *Consumer) onFailureDestination() *string {
@@ -116,7 +122,8 @@ func (p *Props) access() *[]*awslambda.CfnEventSourceMapping_SourceAccessConfigu
 
 // accessType is AWS's name of an authentication with a secret.
 var accessType = map[Auth]string{
-	AuthSCRAM256: "SASL_SCRAM_256_AUTH", AuthSCRAM512: "SASL_SCRAM_512_AUTH", AuthPlain: "BASIC_AUTH", AuthMTLS: "CLIENT_CERTIFICATE_TLS_AUTH",
+	AuthSCRAM256: "SASL_SCRAM_256_AUTH", AuthSCRAM512: "SASL_SCRAM_512_AUTH", AuthPlain: "BASIC_AUTH",
+	AuthMTLS: "CLIENT_CERTIFICATE_TLS_AUTH",
 }
 
 func (p *Props) schemaRegistry() *awslambda.CfnEventSourceMapping_SchemaRegistryConfigProperty {
@@ -124,7 +131,8 @@ func (p *Props) schemaRegistry() *awslambda.CfnEventSourceMapping_SchemaRegistry
 	if r == nil {
 		return nil
 	}
-	config := &awslambda.CfnEventSourceMapping_SchemaRegistryConfigProperty{SchemaRegistryUri: &r.URI, EventRecordFormat: jsii.String("JSON")}
+	config := &awslambda.CfnEventSourceMapping_SchemaRegistryConfigProperty{SchemaRegistryUri: &r.URI,
+		EventRecordFormat: jsii.String("JSON")}
 	if r.Source {
 		config.EventRecordFormat = jsii.String("SOURCE")
 	}

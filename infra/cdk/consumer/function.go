@@ -15,8 +15,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addFunction adds the function, its log group and its role. The role of the CDK would have an AWS managed policy that may
-// write every log group of the account.
+// addFunction adds the function, its log group and its role. The role of the CDK would have an AWS managed
+// policy that may write every log group of the account.
 func (c *Consumer) addFunction() {
 	p := &c.props
 	c.Role = awsiam.NewRole(c.Construct, jsii.String("Role"), &awsiam.RoleProps{
@@ -62,8 +62,8 @@ func (c *Consumer) addFunction() {
 	})
 }
 
-// logFilter returns Lambda's filter of the function's output, INFO or below: the metrics have no level and count as INFO. The
-// function applies the configured level itself.
+// logFilter returns Lambda's filter of the function's output, INFO or below: the metrics have no level and
+// count as INFO. The function applies the configured level itself.
 func logFilter(level string) awslambda.ApplicationLogLevel {
 	if level == "DEBUG" {
 		return awslambda.ApplicationLogLevel_DEBUG
@@ -78,8 +78,8 @@ func architecture(a Architecture) awslambda.Architecture {
 	return awslambda.Architecture_ARM_64()
 }
 
-// environment returns the function's variables, including those with default values. So the deployed values are visible in one
-// place, and a changed default does not change a deployment.
+// environment returns the function's variables, including those with default values. So the deployed values
+// are visible in one place, and a changed default does not change a deployment.
 func (c *Consumer) environment() *map[string]*string {
 	p := &c.props
 	env := map[string]string{
@@ -119,7 +119,8 @@ func (c *Consumer) environment() *map[string]*string {
 	}
 	_, bucket, _ := strings.Cut(p.DeadLetterBucketARN, ":::")
 	for name, value := range map[string]string{
-		"IDEMSK_STORE_URL": p.StoreURL, "IDEMSK_STORE_SECRET_ARN": p.StoreSecretARN, "IDEMSK_DEAD_LETTER_BUCKET": bucket,
+		"IDEMSK_STORE_URL": p.StoreURL, "IDEMSK_STORE_SECRET_ARN": p.StoreSecretARN,
+		"IDEMSK_DEAD_LETTER_BUCKET": bucket,
 	} {
 		if value != "" {
 			env[name] = value
@@ -173,14 +174,16 @@ func (c *Consumer) addCanary() {
 	for _, name := range canaryAlarms {
 		alarms = append(alarms, c.Alarms[name])
 	}
-	awscodedeploy.NewLambdaDeploymentGroup(c.Construct, jsii.String("Canary"), &awscodedeploy.LambdaDeploymentGroupProps{
-		Alias:            c.Alias,
-		DeploymentConfig: canaryConfig(c.props.Canary),
-		Alarms:           &alarms,
-		AutoRollback: &awscodedeploy.AutoRollbackConfig{
-			FailedDeployment: jsii.Bool(true), StoppedDeployment: jsii.Bool(true), DeploymentInAlarm: jsii.Bool(true),
-		},
-	})
+	awscodedeploy.NewLambdaDeploymentGroup(c.Construct, jsii.String("Canary"),
+		&awscodedeploy.LambdaDeploymentGroupProps{
+			Alias:            c.Alias,
+			DeploymentConfig: canaryConfig(c.props.Canary),
+			Alarms:           &alarms,
+			AutoRollback: &awscodedeploy.AutoRollbackConfig{
+				FailedDeployment: jsii.Bool(true), StoppedDeployment: jsii.Bool(true),
+				DeploymentInAlarm: jsii.Bool(true),
+			},
+		})
 }
 
 func canaryConfig(canary Canary) awscodedeploy.ILambdaDeploymentConfig {
@@ -203,11 +206,17 @@ func seconds(d time.Duration) awscdk.Duration {
 // logRetention are the retention periods in days that CloudWatch Logs supports.
 var logRetention = map[int]awslogs.RetentionDays{
 	1: awslogs.RetentionDays_ONE_DAY, 3: awslogs.RetentionDays_THREE_DAYS, 5: awslogs.RetentionDays_FIVE_DAYS,
-	7: awslogs.RetentionDays_ONE_WEEK, 14: awslogs.RetentionDays_TWO_WEEKS, 30: awslogs.RetentionDays_ONE_MONTH,
-	60: awslogs.RetentionDays_TWO_MONTHS, 90: awslogs.RetentionDays_THREE_MONTHS, 120: awslogs.RetentionDays_FOUR_MONTHS,
-	150: awslogs.RetentionDays_FIVE_MONTHS, 180: awslogs.RetentionDays_SIX_MONTHS, 365: awslogs.RetentionDays_ONE_YEAR,
-	400: awslogs.RetentionDays_THIRTEEN_MONTHS, 545: awslogs.RetentionDays_EIGHTEEN_MONTHS, 731: awslogs.RetentionDays_TWO_YEARS,
-	1096: awslogs.RetentionDays_THREE_YEARS, 1827: awslogs.RetentionDays_FIVE_YEARS, 2192: awslogs.RetentionDays_SIX_YEARS,
-	2557: awslogs.RetentionDays_SEVEN_YEARS, 2922: awslogs.RetentionDays_EIGHT_YEARS, 3288: awslogs.RetentionDays_NINE_YEARS,
+	7: awslogs.RetentionDays_ONE_WEEK, 14: awslogs.RetentionDays_TWO_WEEKS,
+	30: awslogs.RetentionDays_ONE_MONTH,
+	60: awslogs.RetentionDays_TWO_MONTHS, 90: awslogs.RetentionDays_THREE_MONTHS,
+	120: awslogs.RetentionDays_FOUR_MONTHS,
+	150: awslogs.RetentionDays_FIVE_MONTHS, 180: awslogs.RetentionDays_SIX_MONTHS,
+	365: awslogs.RetentionDays_ONE_YEAR,
+	400: awslogs.RetentionDays_THIRTEEN_MONTHS, 545: awslogs.RetentionDays_EIGHTEEN_MONTHS,
+	731:  awslogs.RetentionDays_TWO_YEARS,
+	1096: awslogs.RetentionDays_THREE_YEARS, 1827: awslogs.RetentionDays_FIVE_YEARS,
+	2192: awslogs.RetentionDays_SIX_YEARS,
+	2557: awslogs.RetentionDays_SEVEN_YEARS, 2922: awslogs.RetentionDays_EIGHT_YEARS,
+	3288: awslogs.RetentionDays_NINE_YEARS,
 	3653: awslogs.RetentionDays_TEN_YEARS,
 }

@@ -16,7 +16,8 @@ const (
 	wrapperScript   = "/opt/idemsk"
 )
 
-// runtime returns the function's runtime. The construct needs no more of it than its name, so a new one needs no new CDK.
+// runtime returns the function's runtime. The construct needs no more of it than its name, so a new one needs
+// no new CDK.
 func (p *Props) runtime() (runtime awslambda.Runtime, handler *string) {
 	if !p.wrapped() {
 		return awslambda.Runtime_PROVIDED_AL2023(), jsii.String("bootstrap")
@@ -36,7 +37,8 @@ func (c *Consumer) addLayer() {
 		CompatibleArchitectures: &[]awslambda.Architecture{architecture(p.Architecture)},
 	})
 	c.Function.AddLayers(c.Layer)
-	// A version is published when the function's properties change. They contain a reference to the layer, not its content.
+	// A version is published when the function's properties change. They contain a reference to the layer,
+	// not its content.
 	c.Function.InvalidateVersionBasedOn(jsii.String(digest(p.LayerZip)))
 }
 

@@ -27,8 +27,9 @@ type Maintenance struct {
 	Prune     awsevents.Rule // nil unless StorePostgres
 }
 
-// addMaintenance adds the function and its schedules. It has the security groups of the consumer's function, which the store's server
-// admits already. A failed run is not repeated before the next one, because each reads the whole store.
+// addMaintenance adds the function and its schedules. It has the security groups of the consumer's function,
+// which the store's server admits already. A failed run is not repeated before the next one, because each
+// reads the whole store.
 func (c *Consumer) addMaintenance() {
 	p, m := &c.props, c.props.Maintenance
 	if m == nil {
@@ -37,14 +38,16 @@ func (c *Consumer) addMaintenance() {
 	a := &auxiliary{
 		id: "Maintenance", role: "idemsk maintenance of " + p.ConsumerGroup,
 		description: "idemsk: reconciles and prunes the keys of " + p.ConsumerGroup, dir: m.Dir,
-		timeout: m.Timeout, memoryMB: m.MemoryMB, environment: c.maintenanceEnvironment(), vpc: p.VPC, subnets: p.Subnets,
+		timeout: m.Timeout, memoryMB: m.MemoryMB, environment: c.maintenanceEnvironment(), vpc: p.VPC,
+		subnets: p.Subnets,
 	}
 	if p.VPC != nil {
 		a.securityGroups = *c.Function.Connections().SecurityGroups()
 	}
 	c.Maintenance = &Maintenance{}
 	c.Maintenance.Role, c.Maintenance.LogGroup, c.Maintenance.Function = c.addAuxiliary(a)
-	c.Maintenance.Function.ConfigureAsyncInvoke(&awslambda.EventInvokeConfigOptions{RetryAttempts: jsii.Number(0)})
+	c.Maintenance.Function.ConfigureAsyncInvoke(
+		&awslambda.EventInvokeConfigOptions{RetryAttempts: jsii.Number(0)})
 	c.Maintenance.Reconcile = c.schedule("ReconcileSchedule", "reconcile", m.ReconcileEvery)
 	if p.Store == StorePostgres {
 		c.Maintenance.Prune = c.schedule("PruneSchedule", "prune", m.PruneEvery)
@@ -52,14 +55,16 @@ func (c *Consumer) addMaintenance() {
 	c.grantMaintenance()
 }
 
-// schedule invokes the maintenance with a task. EventBridge delivers an event again only if Lambda did not accept it.
+// schedule invokes the maintenance with a task. EventBridge delivers an event again only if Lambda did not
+// accept it.
 func (c *Consumer) schedule(id, task string, every time.Duration) awsevents.Rule {
 	return awsevents.NewRule(c.Construct, &id, &awsevents.RuleProps{
 		Description: jsii.String("idemsk: " + task + " the keys of " + c.props.ConsumerGroup),
 		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(every.Minutes()))),
-		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(c.Maintenance.Function, &awseventstargets.LambdaFunctionProps{
-			Event: awsevents.RuleTargetInput_FromObject(map[string]string{"task": task}),
-		})},
+		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(c.Maintenance.Function,
+			&awseventstargets.LambdaFunctionProps{
+				Event: awsevents.RuleTargetInput_FromObject(map[string]string{"task": task}),
+			})},
 	})
 }
 
@@ -67,8 +72,10 @@ func (c *Consumer) maintenanceEnvironment() map[string]*string {
 	p, m := &c.props, c.props.Maintenance
 	env := make(map[string]*string)
 	for name, value := range map[string]string{
-		"IDEMSK_STORE": string(p.Store), "IDEMSK_TABLE": c.tableName(), "IDEMSK_STORE_URL": p.StoreURL, "IDEMSK_STORE_SECRET_ARN": p.StoreSecretARN,
-		"IDEMSK_NAMESPACE": p.Namespace, "IDEMSK_KEY_SCOPE": string(p.KeyScope), "IDEMSK_LOG_LEVEL": p.LogLevel,
+		"IDEMSK_STORE": string(p.Store), "IDEMSK_TABLE": c.tableName(), "IDEMSK_STORE_URL": p.StoreURL,
+		"IDEMSK_STORE_SECRET_ARN": p.StoreSecretARN,
+		"IDEMSK_NAMESPACE":        p.Namespace, "IDEMSK_KEY_SCOPE": string(p.KeyScope),
+		"IDEMSK_LOG_LEVEL":    p.LogLevel,
 		"IDEMSK_EXPORT_FIELD": m.ExportField, "IDEMSK_EXPORT_TOPIC": m.ExportTopic,
 	} {
 		if value != "" {
@@ -77,13 +84,14 @@ func (c *Consumer) maintenanceEnvironment() map[string]*string {
 	}
 	if _, location, ok := strings.Cut(m.ExportBucketARN, ":::"); ok {
 		env["IDEMSK_EXPORT"] = jsii.String("s3://" + location)
-		env["IDEMSK_EXPORT_COVERS"], env["IDEMSK_EXPORT_LAG"] = jsii.String(short(m.ExportCovers)), jsii.String(short(m.ExportLag))
+		env["IDEMSK_EXPORT_COVERS"], env["IDEMSK_EXPORT_LAG"] = jsii.String(short(m.ExportCovers)),
+			jsii.String(short(m.ExportLag))
 	}
 	return env
 }
 
-// grantMaintenance lets the function read the store and the exports, and nothing else. What it may do in PostgreSQL is up to the user
-// of the secret.
+// grantMaintenance lets the function read the store and the exports, and nothing else. What it may do in
+// PostgreSQL is up to the user of the secret.
 func (c *Consumer) grantMaintenance() {
 	p, role := &c.props, c.Maintenance.Role
 	if c.Table != nil {
@@ -99,7 +107,8 @@ func (c *Consumer) grantMaintenance() {
 		bucket, prefix, _ := strings.Cut(arn, "/")
 		allow(role, "Exports", []string{"s3:GetObject"}, bucket+"/"+prefix+"*")
 		role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-			Sid: jsii.String("ExportNames"), Actions: jsii.Strings("s3:ListBucket"), Resources: jsii.Strings(bucket),
+			Sid: jsii.String("ExportNames"), Actions: jsii.Strings("s3:ListBucket"),
+			Resources:  jsii.Strings(bucket),
 			Conditions: &map[string]any{"StringEquals": map[string]any{"s3:prefix": prefix}},
 		}))
 	}
@@ -109,9 +118,11 @@ func (c *Consumer) grantMaintenance() {
 // addExportEndpoint adds the endpoint of S3 (free) for the exports.
 func (c *Consumer) addExportEndpoint(subnets *awsec2.SubnetSelection) {
 	if m := c.props.Maintenance; m != nil && m.ExportBucketARN != "" {
-		c.Endpoints["s3"] = awsec2.NewGatewayVpcEndpoint(c.Construct, jsii.String("S3Endpoint"), &awsec2.GatewayVpcEndpointProps{
-			Vpc: c.props.VPC, Service: awsec2.GatewayVpcEndpointAwsService_S3(), Subnets: &[]*awsec2.SubnetSelection{subnets},
-		})
+		c.Endpoints["s3"] = awsec2.NewGatewayVpcEndpoint(c.Construct, jsii.String("S3Endpoint"),
+			&awsec2.GatewayVpcEndpointProps{
+				Vpc: c.props.VPC, Service: awsec2.GatewayVpcEndpointAwsService_S3(),
+				Subnets: &[]*awsec2.SubnetSelection{subnets},
+			})
 	}
 }
 
@@ -120,7 +131,8 @@ func (c *Consumer) maintained(namespace, name, statistic string) awscloudwatch.M
 	return metric(namespace, name, statistic, "FunctionName", c.Maintenance.Function.FunctionName())
 }
 
-// maintenanceAlarms return the alarms on the state of the keys. Each run makes one datapoint, so an alarm keeps its state between runs.
+// maintenanceAlarms return the alarms on the state of the keys. Each run makes one datapoint, so an alarm
+// keeps its state between runs.
 func (c *Consumer) maintenanceAlarms() []alarm {
 	p, m := &c.props, c.props.Maintenance
 	if m == nil {
@@ -129,11 +141,14 @@ func (c *Consumer) maintenanceAlarms() []alarm {
 	alarms := []alarm{
 		{AlarmMaintenance, "The last run of the maintenance failed or was not finished: the keys were not reconciled, or not pruned.",
 			c.maintained("AWS/Lambda", "Errors", sum), 1, 1, 1},
-		{AlarmKeysInProgress, fmt.Sprintf("A key had been in progress for more than %s at the last reconciliation, whether or not its record is redelivered.",
-			short(p.MaxInProgress)), c.maintained(msk.MetricsNamespace, "KeysInProgressAge", maximum), float64(p.MaxInProgress.Milliseconds()), 1, 1},
+		{AlarmKeysInProgress, fmt.Sprintf(
+			"A key had been in progress for more than %s at the last reconciliation, whether or not its record is redelivered.",
+			short(p.MaxInProgress)), c.maintained(msk.MetricsNamespace, "KeysInProgressAge", maximum),
+			float64(p.MaxInProgress.Milliseconds()), 1, 1},
 	}
 	if m.ExportBucketARN != "" {
-		alarms = append(alarms, alarm{AlarmExportDifferences, "Keys and the export of business records differed at the last reconciliation.",
+		alarms = append(alarms, alarm{AlarmExportDifferences,
+			"Keys and the export of business records differed at the last reconciliation.",
 			c.maintained(msk.MetricsNamespace, "ExportDifferences", sum), 1, 1, 1})
 	}
 	return alarms
@@ -145,11 +160,15 @@ func (c *Consumer) showMaintenance() {
 	}
 	const own, lambda = msk.MetricsNamespace, "AWS/Lambda"
 	c.Dashboard.AddWidgets(
-		graph("Maintenance: keys", false, c.maintained(own, "KeysRead", sum), c.maintained(own, "KeysOverdue", sum), c.maintained(own, "KeysFailed", sum),
-			c.maintained(own, "KeysPruned", sum), c.maintained(own, "ExportRows", sum), c.maintained(own, "ExportMatched", sum),
+		graph("Maintenance: keys", false, c.maintained(own, "KeysRead", sum),
+			c.maintained(own, "KeysOverdue", sum), c.maintained(own, "KeysFailed", sum),
+			c.maintained(own, "KeysPruned", sum), c.maintained(own, "ExportRows", sum),
+			c.maintained(own, "ExportMatched", sum),
 			c.maintained(own, "ExportDifferences", sum)),
-		graph("Maintenance: oldest key in progress, ms", false, c.maintained(own, "KeysInProgressAge", maximum)),
-		graph("Maintenance: runs", false, c.maintained(lambda, "Invocations", sum), c.maintained(lambda, "Errors", sum),
+		graph("Maintenance: oldest key in progress, ms", false,
+			c.maintained(own, "KeysInProgressAge", maximum)),
+		graph("Maintenance: runs", false, c.maintained(lambda, "Invocations", sum),
+			c.maintained(lambda, "Errors", sum),
 			c.maintained(own, "ReconcileUnfinished", sum), c.maintained(own, "ReconcileDuration", maximum)),
 	)
 }

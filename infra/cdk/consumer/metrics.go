@@ -42,7 +42,8 @@ func depth(queue *string) awscloudwatch.Metric {
 
 func metric(namespace, name, statistic, dimension string, value *string) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
-		Namespace: &namespace, MetricName: &name, Statistic: &statistic, DimensionsMap: &map[string]*string{dimension: value},
-		Period: awscdk.Duration_Minutes(jsii.Number(1)),
+		Namespace: &namespace, MetricName: &name, Statistic: &statistic,
+		DimensionsMap: &map[string]*string{dimension: value},
+		Period:        awscdk.Duration_Minutes(jsii.Number(1)),
 	})
 }

@@ -5,14 +5,15 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addNetwork adds the VPC endpoints of a function in a VPC without internet access: DynamoDB (free) if it has the keys, SQS for
-// dead letters, Secrets Manager for the store's password, and X-Ray for tracing. For an outbox's relay in the same VPC it adds
-// DynamoDB, Secrets Manager for the relay's password, and X-Ray. For exports it adds S3. Logs and metrics need no endpoint, because Lambda sends the
-// function's output to CloudWatch. The endpoints' policies allow everything, because other resources in the VPC may use the
+// addNetwork adds the VPC endpoints of a function in a VPC without internet access: DynamoDB (free) if it has
+// the keys, SQS for dead letters, Secrets Manager for the store's password, and X-Ray for tracing. For an
+// outbox's relay in the same VPC it adds DynamoDB, Secrets Manager for the relay's password, and X-Ray. For
+// exports it adds S3. Logs and metrics need no endpoint, because Lambda sends the function's output to
+// CloudWatch. The endpoints' policies allow everything, because other resources in the VPC may use the
 // endpoints.
 //
-// The event pollers run elsewhere and, in provisioned mode, need no endpoints. On demand, the cluster's VPC needs a NAT gateway
-// or endpoints for Lambda, STS and, with a secret, Secrets Manager.
+// The event pollers run elsewhere and, in provisioned mode, need no endpoints. On demand, the cluster's VPC
+// needs a NAT gateway or endpoints for Lambda, STS and, with a secret, Secrets Manager.
 func (c *Consumer) addNetwork() {
 	p := &c.props
 	c.Endpoints = make(map[string]awsec2.IVpcEndpoint)
@@ -24,23 +25,28 @@ func (c *Consumer) addNetwork() {
 		subnets = &awsec2.SubnetSelection{SubnetType: awsec2.SubnetType_PRIVATE_WITH_EGRESS}
 	}
 	if c.Table != nil {
-		c.Endpoints["dynamodb"] = awsec2.NewGatewayVpcEndpoint(c.Construct, jsii.String("DynamoDbEndpoint"), &awsec2.GatewayVpcEndpointProps{
-			Vpc: p.VPC, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB(), Subnets: &[]*awsec2.SubnetSelection{subnets},
-		})
+		c.Endpoints["dynamodb"] = awsec2.NewGatewayVpcEndpoint(c.Construct, jsii.String("DynamoDbEndpoint"),
+			&awsec2.GatewayVpcEndpointProps{
+				Vpc: p.VPC, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB(),
+				Subnets: &[]*awsec2.SubnetSelection{subnets},
+			})
 	}
 	c.addExportEndpoint(subnets)
 	relay := c.Outbox != nil && p.Outbox.VPC == p.VPC
 	if secret := relay && p.Outbox.SecretARN != ""; secret || p.StoreSecretARN != "" {
-		c.addInterface("secretsmanager", "SecretsManagerEndpoint", awsec2.InterfaceVpcEndpointAwsService_SECRETS_MANAGER(), subnets, p.StoreSecretARN != "", secret)
+		c.addInterface("secretsmanager", "SecretsManagerEndpoint",
+			awsec2.InterfaceVpcEndpointAwsService_SECRETS_MANAGER(), subnets, p.StoreSecretARN != "", secret)
 	}
 	c.addInterface("sqs", "SqsEndpoint", awsec2.InterfaceVpcEndpointAwsService_SQS(), subnets, true, false)
 	if p.Tracing {
-		c.addInterface("xray", "XRayEndpoint", awsec2.InterfaceVpcEndpointAwsService_XRAY(), subnets, true, relay)
+		c.addInterface("xray", "XRayEndpoint", awsec2.InterfaceVpcEndpointAwsService_XRAY(), subnets, true,
+			relay)
 	}
 }
 
 // addInterface adds an endpoint that only the function, the relay, or both may reach.
-func (c *Consumer) addInterface(name, id string, service awsec2.InterfaceVpcEndpointAwsService, subnets *awsec2.SubnetSelection, function, relay bool) {
+func (c *Consumer) addInterface(name, id string, service awsec2.InterfaceVpcEndpointAwsService,
+	subnets *awsec2.SubnetSelection, function, relay bool) {
 	endpoint := awsec2.NewInterfaceVpcEndpoint(c.Construct, &id, &awsec2.InterfaceVpcEndpointProps{
 		Vpc: c.props.VPC, Service: service, Subnets: subnets, Open: jsii.Bool(false),
 	})

@@ -11,8 +11,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// The attributes of the outbox's table. They equal those of outbox/dynamooutbox, which a test checks; an import would add a
-// dependency on a Kafka client.
+// The attributes of the outbox's table. They equal those of outbox/dynamooutbox, which a test checks; an
+// import would add a dependency on a Kafka client.
 const (
 	outboxAggregate  = "aggregate"
 	outboxID         = "id"
@@ -35,8 +35,8 @@ type Outbox struct {
 	EventSource awslambda.CfnEventSourceMapping
 }
 
-// addOutbox adds the table, the relay and its event source. The table's partition key preserves the order of events: a stream
-// has all items of a key in one shard.
+// addOutbox adds the table, the relay and its event source. The table's partition key preserves the order of
+// events: a stream has all items of a key in one shard.
 func (c *Consumer) addOutbox() {
 	o := c.props.Outbox
 	if o == nil {
@@ -50,15 +50,18 @@ func (c *Consumer) addOutbox() {
 		DynamoStream:        awsdynamodb.StreamViewType_NEW_IMAGE,
 	})}
 	c.addRelay()
-	c.Outbox.EventSource = awslambda.NewCfnEventSourceMapping(c.Construct, jsii.String("RelayEventSource"), c.relayEventSource())
+	c.Outbox.EventSource = awslambda.NewCfnEventSourceMapping(c.Construct, jsii.String("RelayEventSource"),
+		c.relayEventSource())
 }
 
 // addRelay adds the relay's function. A new version takes over between two batches.
 func (c *Consumer) addRelay() {
 	p, o := &c.props, c.props.Outbox
 	c.Outbox.Role, c.Outbox.LogGroup, c.Outbox.Relay = c.addAuxiliary(&auxiliary{
-		id: "Relay", role: "idemsk relay of " + p.ConsumerGroup, description: "idemsk: sends the outbox of " + p.ConsumerGroup + " to Kafka", dir: o.RelayDir,
-		timeout: o.Timeout, memoryMB: o.MemoryMB, environment: c.relayEnvironment(), vpc: o.VPC, subnets: o.Subnets, securityGroups: o.SecurityGroups,
+		id: "Relay", role: "idemsk relay of " + p.ConsumerGroup,
+		description: "idemsk: sends the outbox of " + p.ConsumerGroup + " to Kafka", dir: o.RelayDir,
+		timeout: o.Timeout, memoryMB: o.MemoryMB, environment: c.relayEnvironment(), vpc: o.VPC,
+		subnets: o.Subnets, securityGroups: o.SecurityGroups,
 	})
 }
 
@@ -82,8 +85,9 @@ func (c *Consumer) relayEnvironment() map[string]*string {
 	return env
 }
 
-// relayEventSource invokes the relay with new and requeued items. One batch of a shard at a time preserves the order. Failed
-// batches are retried as long as the stream keeps them, because the relay itself parks events that Kafka rejects.
+// relayEventSource invokes the relay with new and requeued items. One batch of a shard at a time preserves
+// the order. Failed batches are retried as long as the stream keeps them, because the relay itself parks
+// events that Kafka rejects.
 func (c *Consumer) relayEventSource() *awslambda.CfnEventSourceMappingProps {
 	return &awslambda.CfnEventSourceMappingProps{
 		FunctionName:               c.Outbox.Relay.FunctionArn(),
@@ -97,13 +101,14 @@ func (c *Consumer) relayEventSource() *awslambda.CfnEventSourceMappingProps {
 		MaximumRecordAgeInSeconds:  jsii.Number(-1),
 		FilterCriteria: filterCriteria([]string{
 			`{"eventName":["INSERT"]}`,
-			`{"eventName":["MODIFY"],"dynamodb":{"NewImage":{"` + outboxRequeuedAt + `":{"N":[{"exists":true}]}}}}`,
+			`{"eventName":["MODIFY"],"dynamodb":{"NewImage":{"` + outboxRequeuedAt +
+				`":{"N":[{"exists":true}]}}}}`,
 		}),
 	}
 }
 
-// grantOutbox lets the function write events and gives the relay's role its permissions. The relay's event source depends on
-// them.
+// grantOutbox lets the function write events and gives the relay's role its permissions. The relay's event
+// source depends on them.
 func (c *Consumer) grantOutbox() {
 	if c.Outbox == nil {
 		return
@@ -112,8 +117,10 @@ func (c *Consumer) grantOutbox() {
 	c.allow("Outbox", []string{"dynamodb:PutItem"}, table)
 
 	allow(relay, "Outbox", []string{"dynamodb:BatchGetItem", "dynamodb:UpdateItem"}, table)
-	allow(relay, "Stream", []string{"dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"}, *c.Outbox.Table.TableStreamArn())
-	allow(relay, "Streams", []string{"dynamodb:ListStreams"}, table+"/stream/*") // ListStreams has no ARN of a single stream
+	allow(relay, "Stream", []string{"dynamodb:DescribeStream", "dynamodb:GetRecords",
+		"dynamodb:GetShardIterator"}, *c.Outbox.Table.TableStreamArn())
+	// ListStreams has no ARN of a single stream
+	allow(relay, "Streams", []string{"dynamodb:ListStreams"}, table+"/stream/*")
 	c.grantAuxiliary(relay, c.Outbox.LogGroup, c.props.Outbox.VPC != nil)
 	c.grantRelayBrokers()
 	policy := relay.Node().FindChild(jsii.String("DefaultPolicy"))
@@ -123,9 +130,11 @@ func (c *Consumer) grantOutbox() {
 func (c *Consumer) grantRelayBrokers() {
 	p, o, relay := &c.props, c.props.Outbox, c.Outbox.Role
 	if o.Auth == AuthIAM {
-		allow(relay, "Connect", []string{"kafka-cluster:Connect", "kafka-cluster:WriteDataIdempotently"}, p.ClusterARN)
+		allow(relay, "Connect", []string{"kafka-cluster:Connect", "kafka-cluster:WriteDataIdempotently"},
+			p.ClusterARN)
 		for _, topic := range o.Topics { // the dynamic configuration has max.message.bytes
-			allow(relay, "", []string{"kafka-cluster:DescribeTopic", "kafka-cluster:DescribeTopicDynamicConfiguration", "kafka-cluster:WriteData"},
+			allow(relay, "", []string{"kafka-cluster:DescribeTopic",
+				"kafka-cluster:DescribeTopicDynamicConfiguration", "kafka-cluster:WriteData"},
 				p.kafkaARN("topic", topic))
 		}
 	}

@@ -34,7 +34,8 @@ func (c *Consumer) grantStore() {
 	p := &c.props
 	if c.Table != nil {
 		c.allow("Table", []string{
-			"dynamodb:BatchGetItem", "dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:PutItem", "dynamodb:UpdateItem",
+			"dynamodb:BatchGetItem", "dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:PutItem",
+			"dynamodb:UpdateItem",
 		}, *c.Table.TableArn())
 	}
 	if p.StoreSecretARN != "" {
@@ -67,15 +68,18 @@ func (c *Consumer) grantBrokers() {
 		}
 	}
 	if p.Auth == AuthIAM {
-		c.allow("Connect", []string{"kafka-cluster:Connect", "kafka-cluster:DescribeClusterDynamicConfiguration"}, p.ClusterARN)
+		c.allow("Connect", []string{"kafka-cluster:Connect",
+			"kafka-cluster:DescribeClusterDynamicConfiguration"}, p.ClusterARN)
 		for _, topic := range p.Topics {
-			c.allow("", []string{"kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"}, p.kafkaARN("topic", topic.Name))
-			c.allow("", []string{"kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"}, p.kafkaARN("group", topic.Group))
+			c.allow("", []string{"kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"},
+				p.kafkaARN("topic", topic.Name))
+			c.allow("", []string{"kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"},
+				p.kafkaARN("group", topic.Group))
 		}
 	}
 	if !p.selfManaged() || len(p.BrokerSubnetIDs) > 0 || p.VPC != nil {
-		// EC2's Describe actions have no ARNs, and Lambda checks at the function's creation that its role may use any
-		// interface.
+		// EC2's Describe actions have no ARNs, and Lambda checks at the function's creation that its role may
+		// use any interface.
 		c.allow("NetworkInterfaces", networkInterfaceActions, "*")
 	}
 	if p.VPC != nil {
@@ -85,7 +89,8 @@ func (c *Consumer) grantBrokers() {
 
 // networkInterfaceActions are the actions that AWS requires for functions and clusters in a VPC.
 var networkInterfaceActions = []string{
-	"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups",
+	"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces",
+	"ec2:DescribeSecurityGroups",
 	"ec2:DescribeSubnets", "ec2:DescribeVpcs",
 }
 
@@ -97,14 +102,15 @@ var (
 
 // The permissions of roles on a customer key.
 var (
-	// keyActions are for everything that is read: environment, tables, stream, queues. They have no condition, because it is
-	// not documented as which service Lambda decrypts the environment at a start.
+	// keyActions are for everything that is read: environment, tables, stream, queues. They have no
+	// condition, because it is not documented as which service Lambda decrypts the environment at a start.
 	keyActions = []string{"kms:Decrypt"}
-	// tableKeyActions are the minimum that DynamoDB needs for users of a table, besides keyActions, and the actions of the
-	// CDK's own grants. CreateGrant is only for the creator of the table.
+	// tableKeyActions are the minimum that DynamoDB needs for users of a table, besides keyActions, and the
+	// actions of the CDK's own grants. CreateGrant is only for the creator of the table.
 	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html#dynamodb-customer-cmk-policy
 	tableKeyActions = []string{
-		"kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo",
+		"kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext",
+		"kms:ReEncryptFrom", "kms:ReEncryptTo",
 	}
 	// queueKeyActions are the actions of a producer, besides keyActions.
 	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
@@ -140,7 +146,8 @@ func (c *Consumer) grantOnFailure() {
 		c.allow("OnFailure", []string{"s3:PutObject"}, to.BucketARN+"/*")
 		c.allow("OnFailureBucket", []string{"s3:ListBucket"}, to.BucketARN)
 	case to.Topic != "" && c.props.Auth == AuthIAM:
-		c.allow("OnFailure", []string{"kafka-cluster:DescribeTopic", "kafka-cluster:WriteData"}, c.props.kafkaARN("topic", to.Topic))
+		c.allow("OnFailure", []string{"kafka-cluster:DescribeTopic", "kafka-cluster:WriteData"},
+			c.props.kafkaARN("topic", to.Topic))
 	}
 }
 
@@ -149,7 +156,8 @@ func (p *Props) kafkaARN(kind, name string) string {
 	if isToken(p.ClusterARN) {
 		// arn:partition:kafka:region:account:cluster/name/uuid
 		parts := awscdk.Fn_Split(jsii.String(":cluster/"), &p.ClusterARN, jsii.Number(2))
-		return *awscdk.Fn_Join(jsii.String(""), &[]*string{(*parts)[0], jsii.String(":" + kind + "/"), (*parts)[1], jsii.String("/" + name)})
+		return *awscdk.Fn_Join(jsii.String(""),
+			&[]*string{(*parts)[0], jsii.String(":" + kind + "/"), (*parts)[1], jsii.String("/" + name)})
 	}
 	return strings.Replace(p.ClusterARN, ":cluster/", ":"+kind+"/", 1) + "/" + name
 }
@@ -164,12 +172,13 @@ func allow(role awsiam.Role, sid string, actions []string, resources ...string) 
 	}))
 }
 
-// allowVia allows actions that an AWS service requests on the role's behalf, but not requests of the role itself. The region is
-// a wildcard, as AWS requires for DynamoDB; a key belongs to one region anyway.
+// allowVia allows actions that an AWS service requests on the role's behalf, but not requests of the role
+// itself. The region is a wildcard, as AWS requires for DynamoDB; a key belongs to one region anyway.
 func allowVia(role awsiam.Role, sid, service string, actions []string, resources ...string) {
 	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: &sid, Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...),
-		Conditions: &map[string]any{"StringLike": map[string]any{"kms:ViaService": service + ".*.amazonaws.com"}},
+		Conditions: &map[string]any{"StringLike": map[string]any{"kms:ViaService": service +
+			".*.amazonaws.com"}},
 	}))
 }
 

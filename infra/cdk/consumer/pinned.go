@@ -8,15 +8,15 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// pinKeys makes CloudFormation refuse an accidental update that loses keys: a new namespace or scope loses all of them, and a
-// renamed or removed topic loses its own. A synthesis does not know the deployed values, but CloudFormation does: `cdk deploy`
-// keeps the value of a parameter, and the new template allows only the new value. So the update fails before any change, with
-// the message below.
+// pinKeys makes CloudFormation refuse an accidental update that loses keys: a new namespace or scope loses
+// all of them, and a renamed or removed topic loses its own. A synthesis does not know the deployed values,
+// but CloudFormation does: `cdk deploy` keeps the value of a parameter, and the new template allows only the
+// new value. So the update fails before any change, with the message below.
 //
 //	cdk deploy --parameters PARAMETER=NEW
 //
-// changes the value on purpose. A pipeline that deploys without "previous parameters" has no such protection; set
-// DeployedNamespace and DeployedKeyScope there.
+// changes the value on purpose. A pipeline that deploys without "previous parameters" has no such protection;
+// set DeployedNamespace and DeployedKeyScope there.
 func (c *Consumer) pinKeys() {
 	p := &c.props
 	c.NamespaceParameter, c.NamespaceOutput = c.pin("Namespace", p.Namespace, "the namespace of the keys",
@@ -33,7 +33,8 @@ func (c *Consumer) pin(name, value, what, why string) (awscdk.CfnParameter, awsc
 		AllowedValues: jsii.Strings(value),
 		Description:   jsii.String("Pinned: " + what + ". Another value forgets keys."),
 	})
-	parameter.SetConstraintDescription(jsii.String(what + " would change to " + value + ": " + why + ", or to change it on purpose, deploy with --parameters " +
+	parameter.SetConstraintDescription(jsii.String(what + " would change to " + value + ": " + why +
+		", or to change it on purpose, deploy with --parameters " +
 		*parameter.LogicalId() + "=" + value))
 	output := awscdk.NewCfnOutput(c.Construct, jsii.String(name), &awscdk.CfnOutputProps{
 		Value: parameter.ValueAsString(), Description: jsii.String(what + "; give it as Deployed" + name),
@@ -54,7 +55,8 @@ func (p *Props) pinnedScope() string {
 	return string(KeyScopeTopic) + ":" + strings.Join(names, "+")
 }
 
-// forgotten returns the deployed topics whose keys another scope would lose. Another kind of scope loses all keys.
+// forgotten returns the deployed topics whose keys another scope would lose. Another kind of scope loses all
+// keys.
 func (p *Props) forgotten() []string {
 	kind, list, _ := strings.Cut(p.DeployedKeyScope, ":")
 	if kind != string(p.KeyScope) {

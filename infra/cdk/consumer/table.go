@@ -7,8 +7,8 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// addTable adds the table of keys. It has no replicas: with last-writer-wins replication two owners could claim the same key.
-// The store defines its attributes. With another store there is no table.
+// addTable adds the table of keys. It has no replicas: with last-writer-wins replication two owners could
+// claim the same key. The store defines its attributes. With another store there is no table.
 func (c *Consumer) addTable() {
 	p := &c.props
 	if p.Store != StoreDynamoDB {

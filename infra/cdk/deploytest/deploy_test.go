@@ -1,9 +1,10 @@
 //go:build localstack
 
-// Package deploytest deploys the very stack of infra/cdk to LocalStack, with the real function in it, changes it, and destroys
-// it. What LocalStack pretends or ignores is not looked at here: IAM, point-in-time recovery, encryption, deletion protection,
-// changes of alarms, of the table, and of the pollers, metrics and log level of an event source mapping, the dashboard, and the
-// values that a parameter allows. The template tests in infra/cdk hold those.
+// Package deploytest deploys the very stack of infra/cdk to LocalStack, with the real function in it, changes
+// it, and destroys it. What LocalStack pretends or ignores is not looked at here: IAM, point-in-time
+// recovery, encryption, deletion protection, changes of alarms, of the table, and of the pollers, metrics and
+// log level of an event source mapping, the dashboard, and the values that a parameter allows. The template
+// tests in infra/cdk hold those.
 package deploytest
 
 import (
@@ -82,7 +83,8 @@ func newStack(t *testing.T) *stack {
 	}
 }
 
-// cdk runs the CDK's command line as a user does. A profile of the caller's would take the place of LocalStack's credentials.
+// cdk runs the CDK's command line as a user does. A profile of the caller's would take the place of
+// LocalStack's credentials.
 func (s *stack) cdk(ctx context.Context, args ...string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(ctx, longest)
@@ -96,15 +98,18 @@ func (s *stack) cdk(ctx context.Context, args ...string) {
 	}
 }
 
-// settings are the arguments that name the stack. Its template goes to a folder of the test's own: that of `make synth` stays.
+// settings are the arguments that name the stack. Its template goes to a folder of the test's own: that of
+// `make synth` stays.
 func (s *stack) settings(more ...string) []string {
 	architecture := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 	args := []string{"--output", s.assembly}
 	for _, setting := range append([]string{
-		"stackName=" + s.name, "architecture=" + architecture, "clusterArn=" + cluster, "topics=payments", "consumerGroup=payments-ledger",
+		"stackName=" + s.name, "architecture=" + architecture, "clusterArn=" + cluster, "topics=payments",
+		"consumerGroup=payments-ledger",
 		"removalPolicy=destroy", "deletionProtection=false",
 		// With public brokers, because LocalStack has no VPC. The address does not exist.
-		"outbox=true", "outboxBrokers=b-1.example.invalid:9198", "outboxTopics=credited", "environment={\"IDEMSK_LEDGER\":\"atomic\"}",
+		"outbox=true", "outboxBrokers=b-1.example.invalid:9198", "outboxTopics=credited",
+		"environment={\"IDEMSK_LEDGER\":\"atomic\"}",
 	}, more...) {
 		args = append(args, "-c", setting)
 	}
@@ -114,7 +119,8 @@ func (s *stack) settings(more ...string) []string {
 func (s *stack) deploy(settings ...string) {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "outputs.json")
-	s.cdk(s.Context(), append(append([]string{"deploy"}, s.settings(settings...)...), "--require-approval", "never", "--outputs-file", file)...)
+	s.cdk(s.Context(), append(append([]string{"deploy"}, s.settings(settings...)...), "--require-approval",
+		"never", "--outputs-file", file)...)
 	data, err := os.ReadFile(file)
 	s.must(err)
 	var all map[string]outputs
@@ -132,7 +138,8 @@ func (s *stack) deliver(event string) {
 	s.Helper()
 	payload, err := os.ReadFile(filepath.Join("..", "..", "..", "events", event+".json"))
 	s.must(err)
-	out, err := s.fn.Invoke(s.Context(), &lambda.InvokeInput{FunctionName: &s.outputs.AliasArn, Payload: payload})
+	out, err := s.fn.Invoke(s.Context(),
+		&lambda.InvokeInput{FunctionName: &s.outputs.AliasArn, Payload: payload})
 	s.must(err)
 	if out.FunctionError != nil {
 		s.Fatalf("%s: the function failed: %s", event, out.Payload)
@@ -195,7 +202,8 @@ func TestDeployChangeAndDestroy(t *testing.T) {
 	same(s, "balance after two payments in three records", s.balance(ledger), "4250")
 	s.deliver("bad-json-value")
 	same(s, "balance after a record that can't be read, and one that can", s.balance(ledger), "5600")
-	s.checkDeadLetter("payments-0@6400", "payments-ledger#payments#bad-json-value-1", `{"paymentId":"bad-json-value-1","amount":`)
+	s.checkDeadLetter("payments-0@6400", "payments-ledger#payments#bad-json-value-1",
+		`{"paymentId":"bad-json-value-1","amount":`)
 	before := s.record("payments-ledger#payments#one-record-1", store.StatusCompleted)
 
 	s.deploy("maxAttempts=3", "batchSize=50")
@@ -225,7 +233,8 @@ func (s *stack) checkTable() {
 	same(s, "number of key attributes", len(out.Table.KeySchema), 1)
 	same(s, "key", aws.ToString(out.Table.KeySchema[0].AttributeName), dynamostore.AttrKey)
 	same(s, "billing", out.Table.BillingModeSummary.BillingMode, ddbtypes.BillingModePayPerRequest)
-	ttl, err := s.db.DescribeTimeToLive(s.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &s.outputs.TableName})
+	ttl, err := s.db.DescribeTimeToLive(s.Context(),
+		&dynamodb.DescribeTimeToLiveInput{TableName: &s.outputs.TableName})
 	s.must(err)
 	same(s, "TTL attribute", aws.ToString(ttl.TimeToLiveDescription.AttributeName), dynamostore.AttrExpiry)
 	same(s, "TTL", ttl.TimeToLiveDescription.TimeToLiveStatus, ddbtypes.TimeToLiveStatusEnabled)
@@ -234,7 +243,8 @@ func (s *stack) checkTable() {
 func (s *stack) checkQueue() {
 	s.Helper()
 	out, err := s.queue.GetQueueAttributes(s.Context(), &sqs.GetQueueAttributesInput{
-		QueueUrl: &s.outputs.DeadLetterQueueURL, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameAll},
+		QueueUrl:       &s.outputs.DeadLetterQueueURL,
+		AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameAll},
 	})
 	s.must(err)
 	const fourteenDays = "1209600"
@@ -244,7 +254,8 @@ func (s *stack) checkQueue() {
 	}
 }
 
-// checkFunction compares the configuration of the version that the alias points at, and returns its environment.
+// checkFunction compares the configuration of the version that the alias points at, and returns its
+// environment.
 func (s *stack) checkFunction(attempts string) map[string]string {
 	s.Helper()
 	out, err := s.fn.GetFunctionConfiguration(s.Context(), &lambda.GetFunctionConfigurationInput{
@@ -264,7 +275,8 @@ func (s *stack) checkFunction(attempts string) map[string]string {
 func (s *stack) aliasVersion() string {
 	s.Helper()
 	_, name, _ := strings.Cut(s.outputs.AliasArn, s.outputs.FunctionName+":")
-	out, err := s.fn.GetAlias(s.Context(), &lambda.GetAliasInput{FunctionName: &s.outputs.FunctionName, Name: &name})
+	out, err := s.fn.GetAlias(s.Context(),
+		&lambda.GetAliasInput{FunctionName: &s.outputs.FunctionName, Name: &name})
 	s.must(err)
 	if version := aws.ToString(out.FunctionVersion); version != "" && version != "$LATEST" {
 		return version
@@ -273,10 +285,12 @@ func (s *stack) aliasVersion() string {
 	return ""
 }
 
-// checkEventSource lists the mappings of the alias and compares all that the one there says. Nothing in LocalStack polls it.
+// checkEventSource lists the mappings of the alias and compares all that the one there says. Nothing in
+// LocalStack polls it.
 func (s *stack) checkEventSource(batchSize int32) {
 	s.Helper()
-	out, err := s.fn.ListEventSourceMappings(s.Context(), &lambda.ListEventSourceMappingsInput{FunctionName: &s.outputs.AliasArn})
+	out, err := s.fn.ListEventSourceMappings(s.Context(),
+		&lambda.ListEventSourceMappingsInput{FunctionName: &s.outputs.AliasArn})
 	s.must(err)
 	if len(out.EventSourceMappings) != 1 {
 		s.Fatalf("%d event source mappings of the alias; want 1", len(out.EventSourceMappings))
@@ -286,7 +300,8 @@ func (s *stack) checkEventSource(batchSize int32) {
 	got.EventSourceMappingArn, got.LastModified, got.State, got.StateTransitionReason = nil, nil, nil, nil
 	got.LoggingConfig = nil
 	want := types.EventSourceMappingConfiguration{
-		UUID: &s.outputs.EventSource1, FunctionArn: &s.outputs.AliasArn, EventSourceArn: aws.String(cluster), Topics: []string{"payments"},
+		UUID: &s.outputs.EventSource1, FunctionArn: &s.outputs.AliasArn, EventSourceArn: aws.String(cluster),
+		Topics:                              []string{"payments"},
 		AmazonManagedKafkaEventSourceConfig: &types.AmazonManagedKafkaEventSourceConfig{ConsumerGroupId: aws.String("payments-ledger")},
 		StartingPosition:                    types.EventSourcePositionTrimHorizon,
 		BatchSize:                           &batchSize,
@@ -294,16 +309,19 @@ func (s *stack) checkEventSource(batchSize int32) {
 		MaximumRetryAttempts:                aws.Int32(-1),
 		MaximumRecordAgeInSeconds:           aws.Int32(-1),
 		FunctionResponseTypes:               []types.FunctionResponseType{types.FunctionResponseTypeReportBatchItemFailures},
-		ProvisionedPollerConfig:             &types.ProvisionedPollerConfig{MinimumPollers: aws.Int32(1), MaximumPollers: aws.Int32(10)},
+		ProvisionedPollerConfig: &types.ProvisionedPollerConfig{MinimumPollers: aws.Int32(1),
+			MaximumPollers: aws.Int32(10)},
 		MetricsConfig: &types.EventSourceMappingMetricsConfig{Metrics: []types.EventSourceMappingMetric{
-			types.EventSourceMappingMetricEventCount, types.EventSourceMappingMetricErrorCount, types.EventSourceMappingMetricKafkaMetrics,
+			types.EventSourceMappingMetricEventCount, types.EventSourceMappingMetricErrorCount,
+			types.EventSourceMappingMetricKafkaMetrics,
 		}},
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[types.EventSourceMappingConfiguration]()) {
 		if !field.IsExported() {
 			continue
 		}
-		is, should := reflect.ValueOf(got).FieldByIndex(field.Index).Interface(), reflect.ValueOf(want).FieldByIndex(field.Index).Interface()
+		is, should := reflect.ValueOf(got).FieldByIndex(field.Index).Interface(),
+			reflect.ValueOf(want).FieldByIndex(field.Index).Interface()
 		if !reflect.DeepEqual(is, should) {
 			s.Errorf("the event source mapping's %s is %s; want %s", field.Name, s.json(is), s.json(should))
 		}
@@ -317,7 +335,8 @@ func (s *stack) json(v any) []byte {
 	return data
 }
 
-// checkDeadLetter wants one letter in the queue, with the record in it, and its key FAILED at the letter's version.
+// checkDeadLetter wants one letter in the queue, with the record in it, and its key FAILED at the letter's
+// version.
 func (s *stack) checkDeadLetter(source, key, value string) {
 	s.Helper()
 	letters := s.takeDeadLetters()
@@ -334,13 +353,15 @@ func (s *stack) checkDeadLetter(source, key, value string) {
 // takeDeadLetters empties the queue: of at most ten, as a sample leaves no more.
 func (s *stack) takeDeadLetters() []kafka.DeadLetter {
 	s.Helper()
-	out, err := s.queue.ReceiveMessage(s.Context(), &sqs.ReceiveMessageInput{QueueUrl: &s.outputs.DeadLetterQueueURL, MaxNumberOfMessages: 10})
+	out, err := s.queue.ReceiveMessage(s.Context(),
+		&sqs.ReceiveMessageInput{QueueUrl: &s.outputs.DeadLetterQueueURL, MaxNumberOfMessages: 10})
 	s.must(err)
 	letters := make([]kafka.DeadLetter, len(out.Messages))
 	for i, m := range out.Messages {
 		letters[i], err = kafka.ParseDeadLetter([]byte(aws.ToString(m.Body)))
 		s.must(err)
-		_, err = s.queue.DeleteMessage(s.Context(), &sqs.DeleteMessageInput{QueueUrl: &s.outputs.DeadLetterQueueURL, ReceiptHandle: m.ReceiptHandle})
+		_, err = s.queue.DeleteMessage(s.Context(),
+			&sqs.DeleteMessageInput{QueueUrl: &s.outputs.DeadLetterQueueURL, ReceiptHandle: m.ReceiptHandle})
 		s.must(err)
 	}
 	return letters
@@ -360,11 +381,13 @@ func (s *stack) checkGone(ledger string) {
 	if !errors.As(err, &missing) {
 		s.Errorf("the function is still there: %v", err)
 	}
-	if _, err := s.fn.GetEventSourceMapping(s.Context(), &lambda.GetEventSourceMappingInput{UUID: &s.outputs.EventSource1}); !errors.As(err, &missing) {
+	if _, err := s.fn.GetEventSourceMapping(s.Context(),
+		&lambda.GetEventSourceMappingInput{UUID: &s.outputs.EventSource1}); !errors.As(err, &missing) {
 		s.Errorf("the event source mapping is still there: %v", err)
 	}
 	var noQueue *sqstypes.QueueDoesNotExist
-	_, err = s.queue.GetQueueAttributes(s.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &s.outputs.DeadLetterQueueURL})
+	_, err = s.queue.GetQueueAttributes(s.Context(),
+		&sqs.GetQueueAttributesInput{QueueUrl: &s.outputs.DeadLetterQueueURL})
 	if !errors.As(err, &noQueue) {
 		s.Errorf("the queue of dead letters is still there: %v", err)
 	}

@@ -34,7 +34,8 @@ func New(cfg aws.Config, arn string) *Reader {
 	})}
 }
 
-// Read returns the secret's text, within Timeout, or "" if the secret is binary. Errors do not contain any part of the secret.
+// Read returns the secret's text, within Timeout, or "" if the secret is binary. Errors do not contain any
+// part of the secret.
 func (r *Reader) Read(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

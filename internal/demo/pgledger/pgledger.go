@@ -36,12 +36,12 @@ func (l Ledger) Drop(ctx context.Context, db DB) error {
 	return l.explain("removing", err)
 }
 
-// ErrRefused means that the database refuses a booking because of its values, and would refuse a retry: the balance would
-// overflow, or the account's name is not a valid text.
+// ErrRefused means that the database refuses a booking because of its values, and would refuse a retry: the
+// balance would overflow, or the account's name is not a valid text.
 var ErrRefused = errors.New("the booking is refused, and a retry would be refused too")
 
-// Add adds an amount in minor units to a balance, and returns the new balance. Other bookings on the account wait until the
-// transaction ends. An error that the booking's values cause is ErrRefused.
+// Add adds an amount in minor units to a balance, and returns the new balance. Other bookings on the account
+// wait until the transaction ends. An error that the booking's values cause is ErrRefused.
 func (l Ledger) Add(ctx context.Context, db DB, account string, amount int64) (balance int64, err error) {
 	err = db.QueryRow(ctx, `INSERT INTO `+l.sql()+` AS l (account, balance, bookings) VALUES ($1, $2, 1)
 		ON CONFLICT (account) DO UPDATE SET balance = l.balance + excluded.balance, bookings = l.bookings + 1
@@ -52,12 +52,13 @@ func (l Ledger) Add(ctx context.Context, db DB, account string, amount int64) (b
 	return balance, l.explain("booking in", err)
 }
 
-// refuses reports whether the server refused a statement for its values: class 22 is invalid data or a value out of range,
-// class 23 a violated constraint, and 54000 an account too long for the index.
+// refuses reports whether the server refused a statement for its values: class 22 is invalid data or a value
+// out of range, class 23 a violated constraint, and 54000 an account too long for the index.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func refuses(err error) bool {
 	var said *pgconn.PgError
-	return errors.As(err, &said) && (strings.HasPrefix(said.Code, "22") || strings.HasPrefix(said.Code, "23") || said.Code == "54000")
+	return errors.As(err, &said) && (strings.HasPrefix(said.Code, "22") ||
+		strings.HasPrefix(said.Code, "23") || said.Code == "54000")
 }
 
 // Balances returns all balances by account.

@@ -63,15 +63,18 @@ func TestRefusedBookings(t *testing.T) {
 		"an account that a check excludes": {"closed/EUR", 1, "23514"},
 	} {
 		_, err := ledger.Add(t.Context(), pool, b.account, b.amount)
-		if !errors.Is(err, pgledger.ErrRefused) || !strings.Contains(err.Error(), b.code) || !strings.Contains(err.Error(), string(ledger)) {
+		if !errors.Is(err, pgledger.ErrRefused) || !strings.Contains(err.Error(), b.code) ||
+			!strings.Contains(err.Error(), string(ledger)) {
 			t.Errorf("%s: %v; want ErrRefused, with the code %s and the ledger's name", name, err, b.code)
 		}
 	}
-	if _, err := pgledger.Ledger("elsewhere").Add(t.Context(), pool, "a/EUR", 1); err == nil || errors.Is(err, pgledger.ErrRefused) {
+	if _, err := pgledger.Ledger("elsewhere").Add(t.Context(), pool, "a/EUR", 1); err == nil ||
+		errors.Is(err, pgledger.ErrRefused) {
 		t.Errorf("without the table: %v; want an error that is not the booking's", err)
 	}
 	balances, err := ledger.Balances(t.Context(), pool)
-	if err != nil || len(balances) != 2 || balances["full/EUR"] != math.MaxInt64 || balances["empty/EUR"] != math.MinInt64 {
+	if err != nil || len(balances) != 2 || balances["full/EUR"] != math.MaxInt64 ||
+		balances["empty/EUR"] != math.MinInt64 {
 		t.Errorf("balances %v (%v); want those of before", balances, err)
 	}
 }
@@ -79,7 +82,8 @@ func TestRefusedBookings(t *testing.T) {
 func TestLedgerAddsUp(t *testing.T) {
 	pool := open(t)
 	const ledger = pgledger.Ledger("idemsk-ledger")
-	if _, err := ledger.Add(t.Context(), pool, "a/EUR", 1); err == nil || !strings.Contains(err.Error(), "go run ./lambda/handler/postgres/migrate") {
+	if _, err := ledger.Add(t.Context(), pool, "a/EUR", 1); err == nil ||
+		!strings.Contains(err.Error(), "go run ./lambda/handler/postgres/migrate") {
 		t.Errorf("without the table: error %v; want what to do", err)
 	}
 	for range 2 {
@@ -111,7 +115,8 @@ func TestLedgerAddsUp(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := ledger.Balances(t.Context(), pool); err == nil || !strings.Contains(err.Error(), "idemsk-ledger") {
+	if _, err := ledger.Balances(t.Context(), pool); err == nil ||
+		!strings.Contains(err.Error(), "idemsk-ledger") {
 		t.Errorf("after Drop: %v; want an error that names it", err)
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fieldBalance is the field of an account's hash that holds the balance, in minor units. The field bookings holds the number of
-// additions.
+// fieldBalance is the field of an account's hash that holds the balance, in minor units. The field bookings
+// holds the number of additions.
 const fieldBalance = "balance"
 
-// book adds to both fields or to neither. A transaction alone would add to one of them if the balance overflows.
+// book adds to both fields or to neither. A transaction alone would add to one of them if the balance
+// overflows.
 const book = `redis.call('HINCRBY', KEYS[1], 'balance', ARGV[1])
 return redis.call('HINCRBY', KEYS[1], 'bookings', 1)`
 
@@ -29,17 +30,20 @@ func (l Ledger) name(account string) string { return string(l) + ":" + account }
 // SendOnce is an option of the client that books: a retried addition would book twice.
 func SendOnce(o *redis.UniversalOptions) { o.MaxRetries = -1 }
 
-// ErrRefused means that the server refuses a booking because of its values, and would refuse a retry: the balance would overflow.
+// ErrRefused means that the server refuses a booking because of its values, and would refuse a retry: the
+// balance would overflow.
 var ErrRefused = errors.New("the booking is refused, and a retry would be refused too")
 
 // overflow is the server's error for a balance that would overflow 64 bits.
 const overflow = "would overflow"
 
-// Add adds an amount in minor units to a balance, and returns the new balance. An error that the booking's values cause is
-// ErrRefused.
-func (l Ledger) Add(ctx context.Context, client redis.UniversalClient, account string, amount int64) (int64, error) {
+// Add adds an amount in minor units to a balance, and returns the new balance. An error that the booking's
+// values cause is ErrRefused.
+func (l Ledger) Add(ctx context.Context, client redis.UniversalClient, account string, amount int64) (int64,
+	error) {
 	var balance *redis.IntCmd
-	// A cluster's client does not retry a transaction when the reply is lost. A Lua script would round the balance.
+	// A cluster's client does not retry a transaction when the reply is lost. A Lua script would round the
+	// balance.
 	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Eval(ctx, book, []string{l.name(account)}, amount)
 		balance = p.HIncrBy(ctx, l.name(account), fieldBalance, 0)

@@ -77,7 +77,8 @@ func TestRefusedBookings(t *testing.T) {
 		}
 	}
 	for account, amount := range map[string]int64{"full/EUR": 1, "empty/EUR": -1} {
-		if _, err := ledger.Add(t.Context(), client, account, amount); !errors.Is(err, redisledger.ErrRefused) {
+		if _, err := ledger.Add(t.Context(), client, account, amount); !errors.Is(err,
+			redisledger.ErrRefused) {
 			t.Errorf("%s and %d: %v; want ErrRefused", account, amount, err)
 		}
 		if n, err := client.HGet(t.Context(), "l:"+account, "bookings").Int(); err != nil || n != 1 {
@@ -85,7 +86,8 @@ func TestRefusedBookings(t *testing.T) {
 		}
 	}
 	balances, err := ledger.Balances(t.Context(), client)
-	if err != nil || len(balances) != 2 || balances["full/EUR"] != math.MaxInt64 || balances["empty/EUR"] != math.MinInt64 {
+	if err != nil || len(balances) != 2 || balances["full/EUR"] != math.MaxInt64 ||
+		balances["empty/EUR"] != math.MinInt64 {
 		t.Errorf("balances %v (%v); want those of before", balances, err)
 	}
 }
@@ -101,12 +103,14 @@ func TestLedgerOnACluster(t *testing.T) {
 	testkit.CloseAtEnd(t, client)
 	for i := range 20 {
 		for n := range int64(2) {
-			if balance, err := redisledger.Ledger("l").Add(t.Context(), client, fmt.Sprint("a-", i, "/EUR"), 5); err != nil || balance != 5*(n+1) {
+			if balance, err := redisledger.Ledger("l").Add(t.Context(), client, fmt.Sprint("a-", i, "/EUR"),
+				5); err != nil || balance != 5*(n+1) {
 				t.Errorf("the balance of account %d is %d (%v); want %d", i, balance, err, 5*(n+1))
 			}
 		}
 	}
-	if _, err := redisledger.Ledger("l").Add(t.Context(), client, "a-0/EUR", math.MaxInt64); !errors.Is(err, redisledger.ErrRefused) {
+	if _, err := redisledger.Ledger("l").Add(t.Context(), client, "a-0/EUR", math.MaxInt64); !errors.Is(err,
+		redisledger.ErrRefused) {
 		t.Errorf("a balance that overflows: %v; want ErrRefused", err)
 	}
 }
@@ -120,7 +124,8 @@ func TestErrorsForKeysThatAreNoAccounts(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "l:a/EUR") {
 		t.Errorf("error %v; want one that names the key", err)
 	}
-	if _, err := redisledger.Ledger("l").Add(t.Context(), client, "a/EUR", 1); err == nil || errors.Is(err, redisledger.ErrRefused) {
+	if _, err := redisledger.Ledger("l").Add(t.Context(), client, "a/EUR", 1); err == nil ||
+		errors.Is(err, redisledger.ErrRefused) {
 		t.Errorf("booking on what is no number: %v; want an error that is not the booking's", err)
 	}
 }

@@ -2,12 +2,14 @@ package dynamofake
 
 import "strconv"
 
-// writeUnits returns the capacity units of a write: one for each KB, rounded up, of the larger of the two items.
+// writeUnits returns the capacity units of a write: one for each KB, rounded up, of the larger of the two
+// items.
 func writeUnits(old, now item) float64 {
 	return units(max(old.size(), now.size()), 1<<10)
 }
 
-// readUnits returns the capacity units of a read: one for each 4 KB, rounded up, and half of that for an eventually consistent read.
+// readUnits returns the capacity units of a read: one for each 4 KB, rounded up, and half of that for an
+// eventually consistent read.
 func readUnits(bytes int, consistent bool) float64 {
 	n := units(bytes, 4<<10)
 	if !consistent {
@@ -24,9 +26,10 @@ func appendCapacity(out []byte, tableName string, units float64) []byte {
 	return append(out, '}')
 }
 
-// appendAnswer writes the answer to a request on one item: the item under the given name, unless it is nil, and the capacity if the
-// request asks for it.
-func appendAnswer(out []byte, member string, it item, table string, units float64, reportCapacity bool) []byte {
+// appendAnswer writes the answer to a request on one item: the item under the given name, unless it is nil,
+// and the capacity if the request asks for it.
+func appendAnswer(out []byte, member string, it item, table string, units float64,
+	reportCapacity bool) []byte {
 	out = append(out, '{')
 	if it != nil {
 		out = append(appendString(out, member), ':')

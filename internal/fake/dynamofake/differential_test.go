@@ -25,7 +25,8 @@ type result struct{ code, message, answer string }
 func (p *pair) clear(t *rapid.T) {
 	for _, db := range []*dynamodb.Client{p.local, p.fake} {
 		for _, k := range keys() {
-			if _, err := db.DeleteItem(context.Background(), &dynamodb.DeleteItemInput{TableName: &p.table, Key: key(k)}); err != nil {
+			if _, err := db.DeleteItem(context.Background(),
+				&dynamodb.DeleteItemInput{TableName: &p.table, Key: key(k)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -56,8 +57,8 @@ func (p *pair) both(t *rapid.T, request any, run func(*dynamodb.Client) result) 
 	}
 }
 
-// sameMessage reports whether two messages have the same meaning. If an update expression has several errors, DynamoDB may report any
-// of them.
+// sameMessage reports whether two messages have the same meaning. If an update expression has several errors,
+// DynamoDB may report any of them.
 func sameMessage(local, fake string) bool {
 	for _, isOne := range []func(string) bool{isBindingFault, isEvaluationFault} {
 		if isOne(local) && isOne(fake) {
@@ -81,7 +82,8 @@ func isEvaluationFault(message string) bool {
 	}, message)
 }
 
-// withoutBounds removes the operands from a message on BETWEEN, because DynamoDB Local repeats numbers in their original form.
+// withoutBounds removes the operands from a message on BETWEEN, because DynamoDB Local repeats numbers in
+// their original form.
 func withoutBounds(message string) string {
 	short, _, _ := strings.Cut(message, "; lower bound operand")
 	return short
@@ -90,11 +92,14 @@ func withoutBounds(message string) string {
 func render(request any) string {
 	switch rq := request.(type) {
 	case *dynamodb.PutItemInput:
-		return fmt.Sprintf("PutItem %s if %s %v %s, return %s", text(rq.Item), aws.ToString(rq.ConditionExpression),
+		return fmt.Sprintf("PutItem %s if %s %v %s, return %s", text(rq.Item),
+			aws.ToString(rq.ConditionExpression),
 			rq.ExpressionAttributeNames, text(rq.ExpressionAttributeValues), rq.ReturnValues)
 	case *dynamodb.UpdateItemInput:
-		return fmt.Sprintf("UpdateItem %s %q if %q %v %s, return %s", text(rq.Key), aws.ToString(rq.UpdateExpression),
-			aws.ToString(rq.ConditionExpression), rq.ExpressionAttributeNames, text(rq.ExpressionAttributeValues), rq.ReturnValues)
+		return fmt.Sprintf("UpdateItem %s %q if %q %v %s, return %s", text(rq.Key),
+			aws.ToString(rq.UpdateExpression),
+			aws.ToString(rq.ConditionExpression), rq.ExpressionAttributeNames,
+			text(rq.ExpressionAttributeValues), rq.ReturnValues)
 	case *dynamodb.DeleteItemInput:
 		return fmt.Sprintf("DeleteItem %s if %q %v %s", text(rq.Key), aws.ToString(rq.ConditionExpression),
 			rq.ExpressionAttributeNames, text(rq.ExpressionAttributeValues))
@@ -104,7 +109,8 @@ func render(request any) string {
 	case *dynamodb.BatchExecuteStatementInput:
 		parts := []string{"BatchExecuteStatement"}
 		for _, st := range rq.Statements {
-			parts = append(parts, *st.Statement+" "+join(st.Parameters, valueText)+" "+string(st.ReturnValuesOnConditionCheckFailure))
+			parts = append(parts, *st.Statement+" "+join(st.Parameters, valueText)+" "+
+				string(st.ReturnValuesOnConditionCheckFailure))
 		}
 		return strings.Join(parts, "\n  ")
 	case *dynamodb.BatchGetItemInput:
@@ -114,14 +120,18 @@ func render(request any) string {
 		for _, a := range rq.TransactItems {
 			switch {
 			case a.Put != nil:
-				parts = append(parts, fmt.Sprintf("Put %s if %q", text(a.Put.Item), aws.ToString(a.Put.ConditionExpression)))
+				parts = append(parts, fmt.Sprintf("Put %s if %q", text(a.Put.Item),
+					aws.ToString(a.Put.ConditionExpression)))
 			case a.Update != nil:
-				parts = append(parts, fmt.Sprintf("Update %s %q if %q", text(a.Update.Key), *a.Update.UpdateExpression,
+				parts = append(parts, fmt.Sprintf("Update %s %q if %q", text(a.Update.Key),
+					*a.Update.UpdateExpression,
 					aws.ToString(a.Update.ConditionExpression)))
 			case a.Delete != nil:
-				parts = append(parts, fmt.Sprintf("Delete %s if %q", text(a.Delete.Key), aws.ToString(a.Delete.ConditionExpression)))
+				parts = append(parts, fmt.Sprintf("Delete %s if %q", text(a.Delete.Key),
+					aws.ToString(a.Delete.ConditionExpression)))
 			default:
-				parts = append(parts, fmt.Sprintf("Check %s if %q", text(a.ConditionCheck.Key), *a.ConditionCheck.ConditionExpression))
+				parts = append(parts, fmt.Sprintf("Check %s if %q", text(a.ConditionCheck.Key),
+					*a.ConditionCheck.ConditionExpression))
 			}
 		}
 		return strings.Join(parts, "\n  ")
@@ -146,7 +156,8 @@ func (p *pair) put(t *rapid.T) {
 	e := new(generated)
 	in := &dynamodb.PutItemInput{
 		TableName: &p.table, Item: itemOf(t), ConditionExpression: e.condition(t),
-		ReturnValues:                        rapid.SampledFrom([]types.ReturnValue{"", "NONE", "ALL_OLD"}).Draw(t, "return"),
+		ReturnValues: rapid.SampledFrom(
+			[]types.ReturnValue{"", "NONE", "ALL_OLD"}).Draw(t, "return"),
 		ReturnValuesOnConditionCheckFailure: returnOnFailure(t), ReturnConsumedCapacity: capacity(t),
 	}
 	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.finish(t)
@@ -162,8 +173,10 @@ func (p *pair) put(t *rapid.T) {
 func (p *pair) update(t *rapid.T) {
 	e := new(generated)
 	in := &dynamodb.UpdateItemInput{
-		TableName: &p.table, Key: key(keyOf(t)), UpdateExpression: e.update(t), ConditionExpression: e.condition(t),
-		ReturnValues:                        rapid.SampledFrom(append(types.ReturnValue("").Values(), "")).Draw(t, "return"),
+		TableName: &p.table, Key: key(keyOf(t)), UpdateExpression: e.update(t),
+		ConditionExpression: e.condition(t),
+		ReturnValues: rapid.SampledFrom(
+			append(types.ReturnValue("").Values(), "")).Draw(t, "return"),
 		ReturnValuesOnConditionCheckFailure: returnOnFailure(t), ReturnConsumedCapacity: capacity(t),
 	}
 	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.finish(t)
@@ -180,7 +193,8 @@ func (p *pair) delete(t *rapid.T) {
 	e := new(generated)
 	in := &dynamodb.DeleteItemInput{
 		TableName: &p.table, Key: key(keyOf(t)), ConditionExpression: e.condition(t),
-		ReturnValues:                        rapid.SampledFrom([]types.ReturnValue{"", "NONE", "ALL_OLD"}).Draw(t, "return"),
+		ReturnValues: rapid.SampledFrom(
+			[]types.ReturnValue{"", "NONE", "ALL_OLD"}).Draw(t, "return"),
 		ReturnValuesOnConditionCheckFailure: returnOnFailure(t),
 	}
 	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.finish(t)
@@ -207,11 +221,12 @@ func (p *pair) get(t *rapid.T) {
 	})
 }
 
-// scan reads all pages. The items of a page depend on the order of the hashes, which differs. The items of all pages together, and the
-// number of pages, are the same.
+// scan reads all pages. The items of a page depend on the order of the hashes, which differs. The items of
+// all pages together, and the number of pages, are the same.
 func (p *pair) scan(t *rapid.T) {
 	e := new(generated)
-	in := dynamodb.ScanInput{TableName: &p.table, FilterExpression: e.condition(t), ConsistentRead: aws.Bool(true)}
+	in := dynamodb.ScanInput{TableName: &p.table, FilterExpression: e.condition(t),
+		ConsistentRead: aws.Bool(true)}
 	if limit := rapid.Int32Range(0, 5).Draw(t, "limit"); limit > 0 {
 		in.Limit = &limit
 	}
@@ -260,7 +275,8 @@ func (p *pair) transact(t *rapid.T) {
 func (p *pair) action(t *rapid.T, k string) types.TransactWriteItem {
 	e := new(generated)
 	onFailure := returnOnFailure(t)
-	switch verb := rapid.SampledFrom([]string{"Put", "Update", "Delete", "ConditionCheck"}).Draw(t, "verb"); verb {
+	switch verb := rapid.SampledFrom([]string{"Put", "Update", "Delete", "ConditionCheck"}).Draw(t,
+		"verb"); verb {
 	case "Put":
 		a := &types.Put{TableName: &p.table, Item: itemOf(t), ConditionExpression: e.condition(t)}
 		a.Item["k"] = str(k)
@@ -268,7 +284,8 @@ func (p *pair) action(t *rapid.T, k string) types.TransactWriteItem {
 		a.ExpressionAttributeNames, a.ExpressionAttributeValues = e.finish(t)
 		return types.TransactWriteItem{Put: a}
 	case "Update":
-		a := &types.Update{TableName: &p.table, Key: key(k), UpdateExpression: e.update(t), ConditionExpression: e.condition(t)}
+		a := &types.Update{TableName: &p.table, Key: key(k), UpdateExpression: e.update(t),
+			ConditionExpression: e.condition(t)}
 		if a.UpdateExpression == nil {
 			a.UpdateExpression = aws.String("REMOVE zz")
 		}
@@ -291,8 +308,9 @@ func (p *pair) action(t *rapid.T, k string) types.TransactWriteItem {
 	}
 }
 
-// cancellation reduces the result of a transaction to the part that both have in common. For what DynamoDB documents as a cancellation
-// with the reason ValidationError, DynamoDB Local returns a validation error without other reasons.
+// cancellation reduces the result of a transaction to the part that both have in common. For what DynamoDB
+// documents as a cancellation with the reason ValidationError, DynamoDB Local returns a validation error
+// without other reasons.
 func cancellation(err error) result {
 	r := outcome(nil, nil, err)
 	r.message = ""

@@ -17,7 +17,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
-// dynamoDBLocalVariable is the variable with the endpoint of a running DynamoDB Local. Without it the test starts one.
+// dynamoDBLocalVariable is the variable with the endpoint of a running DynamoDB Local. Without it the test
+// starts one.
 const dynamoDBLocalVariable = "IDEMSK_TEST_DYNAMODB_LOCAL"
 
 // dynamoDBLocal returns a client of the DynamoDB Local that the environment names, or of one that it starts.
@@ -35,7 +36,8 @@ func TestDynamoDBLocal(t *testing.T) {
 	_, fake := start(t, dynamofake.Config{})
 	unique := fmt.Sprintf("dynamofake-%d-%d", os.Getpid(), time.Now().UnixNano())
 	t.Run("conditions", func(t *testing.T) {
-		checkGolden(t, local, scratchTable(t, local, unique+"-conditions"), "testdata/conditions.txt", goldenCondition)
+		checkGolden(t, local, scratchTable(t, local, unique+"-conditions"), "testdata/conditions.txt",
+			goldenCondition)
 	})
 	t.Run("updates", func(t *testing.T) {
 		checkGolden(t, local, scratchTable(t, local, unique+"-updates"), "testdata/updates.txt", goldenUpdate)
@@ -59,7 +61,8 @@ func scratchTable(t *testing.T, db *dynamodb.Client, name string) string {
 	t.Helper()
 	createTable(t, db, name)
 	t.Cleanup(func() {
-		if _, err := db.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
+		if _, err := db.DeleteTable(context.Background(),
+			&dynamodb.DeleteTableInput{TableName: &name}); err != nil {
 			t.Errorf("delete table %s: %v", name, err)
 		}
 	})

@@ -7,7 +7,8 @@ import (
 
 // Error is an error of the DynamoDB API. [Throttled] and [Internal] return one for a [Fault].
 type Error struct {
-	Status  int    // HTTP status: 400 (also if it is 0) for the caller's errors, 500 and above for the service's
+	// HTTP status: 400 (also if it is 0) for the caller's errors, 500 and above for the service's
+	Status  int
 	Code    string // short name, for example ConditionalCheckFailedException
 	Message string
 
@@ -15,7 +16,8 @@ type Error struct {
 	reasons []cancellationReason // of a TransactionCanceledException, one per action
 }
 
-// cancellationReason is the reason why an action cancelled its transaction. The zero value means that it did not.
+// cancellationReason is the reason why an action cancelled its transaction. The zero value means that it did
+// not.
 type cancellationReason struct {
 	code, message string
 	item          item
@@ -31,7 +33,8 @@ func Throttled() *Error {
 
 // Internal returns an internal error of DynamoDB (HTTP 500). The SDK retries it.
 func Internal() *Error {
-	return &Error{Status: http.StatusInternalServerError, Code: "InternalServerError", Message: "Internal server error"}
+	return &Error{Status: http.StatusInternalServerError, Code: "InternalServerError",
+		Message: "Internal server error"}
 }
 
 func clientError(code, format string, args ...any) *Error {

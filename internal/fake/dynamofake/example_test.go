@@ -18,7 +18,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.CreateTable(dynamofake.Table{Name: "idemsk", HashKey: "idempotencyKey", TTLAttribute: "expiryTimestamp"}); err != nil {
+	if err := server.CreateTable(dynamofake.Table{Name: "idemsk", HashKey: "idempotencyKey",
+		TTLAttribute: "expiryTimestamp"}); err != nil {
 		log.Fatal(err)
 	}
 	if err := server.Start(); err != nil {
@@ -44,7 +45,8 @@ func Example() {
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		})
 		if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
-			fmt.Println(owner, "is too late:", failed.Item["owner"].(*types.AttributeValueMemberS).Value, "has it")
+			fmt.Println(owner, "is too late:", failed.Item["owner"].(*types.AttributeValueMemberS).Value,
+				"has it")
 		} else {
 			fmt.Println(owner, "has it:", err)
 		}

@@ -7,8 +7,8 @@ const (
 	updateExpression    = "UpdateExpression"
 )
 
-// expression is a parsed expression without the values of placeholders; see [bound]. It is immutable, and shared by all requests
-// with the same text.
+// expression is a parsed expression without the values of placeholders; see [bound]. It is immutable, and
+// shared by all requests with the same text.
 type expression struct {
 	place     string   // one of the three above
 	condition *node    // of a condition or filter

@@ -50,7 +50,8 @@ func (b *bound) bindAction(a *action, s *substitutions) error {
 	case k == kindN:
 		return nil
 	case k.isSet():
-		return unsupported("ADD of a set: value %s of the UpdateExpression", b.expression.values[a.value.slot])
+		return unsupported("ADD of a set: value %s of the UpdateExpression",
+			b.expression.values[a.value.slot])
 	default:
 		return b.invalid("Incorrect operand type for operator or function; operator: ADD, operand type: %s, "+
 			"typeSet: ALLOWED_FOR_ADD_OPERAND", k.longName())
@@ -100,8 +101,8 @@ func (b *bound) bindValue(slot int, s *substitutions) error {
 	return nil
 }
 
-// checkOperands checks the number and the types of the operands of an operator or a function. The types of attributes are known
-// only when the expression is evaluated.
+// checkOperands checks the number and the types of the operands of an operator or a function. The types of
+// attributes are known only when the expression is evaluated.
 func (b *bound) checkOperands(n *node) error {
 	switch n.op {
 	case "<", "<=", ">", ">=":
@@ -114,7 +115,8 @@ func (b *bound) checkOperands(n *node) error {
 	case "IN":
 		const most = 100
 		if listed := len(n.args) - 1; listed > most {
-			return b.invalid("The IN operator is provided with too many operands; number of operands: %d", listed)
+			return b.invalid("The IN operator is provided with too many operands; number of operands: %d",
+				listed)
 		}
 	case "+", "-":
 		return b.checkTypes(n, kindN)

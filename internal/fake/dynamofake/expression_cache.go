@@ -14,8 +14,8 @@ type cache[K comparable, V any] struct {
 	entries map[K]*V
 }
 
-// get returns the parsed text from the cache, or parses it. It stores a copy of the text as key, because the text is a part of the
-// whole body of a request.
+// get returns the parsed text from the cache, or parses it. It stores a copy of the text as key, because the
+// text is a part of the whole body of a request.
 func (c *cache[K, V]) get(key K, parse func() (K, *V, error)) (*V, error) {
 	c.mu.RLock()
 	v := c.entries[key]

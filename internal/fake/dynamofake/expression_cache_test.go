@@ -14,7 +14,8 @@ func TestExpressionCache(t *testing.T) {
 	if again, err := cache.get(conditionExpression, "attribute_exists(a)"); again != first || err != nil {
 		t.Errorf("parsed again, %v", err)
 	}
-	if filter, err := cache.get(filterExpression, "attribute_exists(a)"); err != nil || filter.place != filterExpression {
+	if filter, err := cache.get(filterExpression, "attribute_exists(a)"); err != nil ||
+		filter.place != filterExpression {
 		t.Errorf("a filter is mistaken for a condition: %+v, %v", filter, err)
 	}
 	for i := range 2 * maxCached {

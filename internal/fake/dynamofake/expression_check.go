@@ -1,7 +1,7 @@
 package dynamofake
 
-// check returns the errors of a parsed expression that do not depend on the values of placeholders: unknown functions, functions in
-// the wrong place, reserved words used as names, repeated sections.
+// check returns the errors of a parsed expression that do not depend on the values of placeholders: unknown
+// functions, functions in the wrong place, reserved words used as names, repeated sections.
 func (e *expression) check() error {
 	if e.condition != nil {
 		return e.checkNode(e.condition, true)
@@ -18,7 +18,8 @@ func (e *expression) check() error {
 		}
 	}
 	if e.repeated != "" {
-		return invalid(`Invalid %s: The "%s" section can only be used once in an update expression;`, e.place, e.repeated)
+		return invalid(`Invalid %s: The "%s" section can only be used once in an update expression;`, e.place,
+			e.repeated)
 	}
 	return nil
 }
@@ -26,7 +27,8 @@ func (e *expression) check() error {
 func (e *expression) checkNode(n *node, asCondition bool) error {
 	switch {
 	case n.op == opPath && isReserved(e.paths[n.slot]):
-		return invalid("Invalid %s: Attribute name is a reserved keyword; reserved keyword: %s", e.place, e.paths[n.slot])
+		return invalid("Invalid %s: Attribute name is a reserved keyword; reserved keyword: %s", e.place,
+			e.paths[n.slot])
 	case n.isFunction():
 		if err := e.checkFunction(n.op, asCondition); err != nil {
 			return err
@@ -54,9 +56,11 @@ func (e *expression) checkFunction(name string, asCondition bool) error {
 	}
 	switch inUpdate := e.place == updateExpression; {
 	case inUpdate && isTest:
-		return invalid("Invalid %s: The function is not allowed in an update expression; function: %s", e.place, name)
+		return invalid("Invalid %s: The function is not allowed in an update expression; function: %s",
+			e.place, name)
 	case !inUpdate && !isTest:
-		return invalid("Invalid %s: The function is not allowed in a condition expression; function: %s", e.place, name)
+		return invalid("Invalid %s: The function is not allowed in a condition expression; function: %s",
+			e.place, name)
 	case isTest && !asCondition:
 		return invalid("Invalid %s: The function is not allowed to be used this way in an expression; function: %s",
 			e.place, name)

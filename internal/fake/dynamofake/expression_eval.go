@@ -30,7 +30,8 @@ func (b *bound) test(n *node, it item) bool {
 		return compares(">=", left, b.operand(rest[0], it)) && compares("<=", left, b.operand(rest[1], it))
 	case "begins_with":
 		prefix := b.operand(rest[0], it)
-		return left != nil && prefix != nil && left.kind == prefix.kind && (left.kind == kindS || left.kind == kindB) &&
+		return left != nil && prefix != nil && left.kind == prefix.kind &&
+			(left.kind == kindS || left.kind == kindB) &&
 			strings.HasPrefix(left.text, prefix.text)
 	}
 	return compares(n.op, left, b.operand(rest[0], it))
@@ -78,7 +79,8 @@ func (b *bound) updatedNames() []string {
 	return names
 }
 
-// apply returns the item that results from an update expression on old. All right-hand sides are evaluated on old.
+// apply returns the item that results from an update expression on old. All right-hand sides are evaluated on
+// old.
 func (b *bound) apply(old item) (item, error) {
 	updated := make(item, len(old), len(old)+len(b.actions))
 	copy(updated, old)

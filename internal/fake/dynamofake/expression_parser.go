@@ -7,8 +7,8 @@ const (
 	maxOperators       = 300 // operators and functions of one condition
 )
 
-// parser is a recursive-descent parser. It keeps the first error. After it, every read returns the end of the text, so that all
-// loops end.
+// parser is a recursive-descent parser. It keeps the first error. After it, every read returns the end of the
+// text, so that all loops end.
 type parser struct {
 	lexer
 	previous, current token
@@ -17,7 +17,8 @@ type parser struct {
 	err               error
 }
 
-// parseExpression parses an expression, and checks everything that does not depend on the values of placeholders.
+// parseExpression parses an expression, and checks everything that does not depend on the values of
+// placeholders.
 func parseExpression(place, text string) (*expression, error) {
 	p := parser{lexer: lexer{text: text}, expression: expression{place: place}}
 	switch {
@@ -134,7 +135,8 @@ func (p *parser) not() *node {
 	return p.comparison()
 }
 
-// comparison parses a comparison, a function, a condition in parentheses, or an operand in parentheses whose comparison follows.
+// comparison parses a comparison, a function, a condition in parentheses, or an operand in parentheses whose
+// comparison follows.
 func (p *parser) comparison() *node {
 	left := p.primary(p.or)
 	if !left.isLeaf() && !left.isFunction() {

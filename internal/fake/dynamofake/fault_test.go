@@ -32,7 +32,8 @@ func once(fault dynamofake.Fault) func(string, []byte) dynamofake.Fault {
 // putNew makes a conditional write with the retries of the SDK.
 func putNew(db *dynamodb.Client) error {
 	_, err := db.PutItem(context.Background(), &dynamodb.PutItemInput{
-		TableName: aws.String(table), Item: key("a"), ConditionExpression: aws.String("attribute_not_exists(k)"),
+		TableName: aws.String(table), Item: key("a"),
+		ConditionExpression: aws.String("attribute_not_exists(k)"),
 	}, func(o *dynamodb.Options) {
 		o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) {
 			o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })

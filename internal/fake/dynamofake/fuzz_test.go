@@ -9,12 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzExpression checks that no expression makes the parser, the binding or the evaluation panic, and that accepted expressions can be
-// evaluated.
+// FuzzExpression checks that no expression makes the parser, the binding or the evaluation panic, and that
+// accepted expressions can be evaluated.
 func FuzzExpression(f *testing.F) {
 	for _, seed := range []string{
-		"attribute_not_exists(#a) OR (#b = :n AND NOT begins_with(c, :s))", "a BETWEEN :n AND :m", "a IN (:n, :s, b)",
-		"SET #a = if_not_exists(#b, :n) + :m, c = d REMOVE e ADD f :n", "SET a = (b) - (:n)", "((a = :n))", "# : $ é \x00 < > <= >= <> (",
+		"attribute_not_exists(#a) OR (#b = :n AND NOT begins_with(c, :s))", "a BETWEEN :n AND :m",
+		"a IN (:n, :s, b)",
+		"SET #a = if_not_exists(#b, :n) + :m, c = d REMOVE e ADD f :n", "SET a = (b) - (:n)", "((a = :n))",
+		"# : $ é \x00 < > <= >= <> (",
 	} {
 		f.Add(seed)
 	}
@@ -34,7 +36,8 @@ func FuzzExpression(f *testing.F) {
 				} else if updated, err := b.apply(it); err == nil {
 					for i := 1; i < len(updated); i++ {
 						if updated[i-1].name >= updated[i].name {
-							t.Errorf("%q leaves the names out of order: %q, %q", text, updated[i-1].name, updated[i].name)
+							t.Errorf("%q leaves the names out of order: %q, %q", text, updated[i-1].name,
+								updated[i].name)
 						}
 					}
 				}
@@ -44,14 +47,16 @@ func FuzzExpression(f *testing.F) {
 }
 
 func fuzzItem() item {
-	return item{{"a", value{kind: kindN, text: "5"}}, {"b", value{kind: kindN, text: "7"}}, {"c", value{kind: kindS, text: "text"}}}
+	return item{{"a", value{kind: kindN, text: "5"}}, {"b", value{kind: kindN, text: "7"}},
+		{"c", value{kind: kindS, text: "text"}}}
 }
 
 // allPlaceholders returns names and values for all placeholders of an expression.
 func allPlaceholders(e *expression) *substitutions {
 	s := new(substitutions)
 	for _, path := range e.paths {
-		s.names = append(s.names, substitution[string]{placeholder: path, meaning: strings.TrimPrefix(path, "#")})
+		s.names = append(s.names, substitution[string]{placeholder: path,
+			meaning: strings.TrimPrefix(path, "#")})
 	}
 	for _, placeholder := range e.values {
 		v := value{kind: kindN, text: "1"}
@@ -65,7 +70,8 @@ func allPlaceholders(e *expression) *substitutions {
 
 // FuzzRequest checks that the answer to every body is JSON and not an internal error.
 func FuzzRequest(f *testing.F) {
-	operations := []string{"PutItem", "UpdateItem", "DeleteItem", "GetItem", "Scan", "TransactWriteItems", "CreateTable",
+	operations := []string{"PutItem", "UpdateItem", "DeleteItem", "GetItem", "Scan", "TransactWriteItems",
+		"CreateTable",
 		"DescribeTable", "DeleteTable", "ListTables", "UpdateTimeToLive", "DescribeTimeToLive"}
 	for _, seed := range []string{
 		`{"TableName":"table","Item":{"k":{"S":"a"},"n":{"N":"1"},"l":{"L":[{"NULL":true}]},"m":{"M":{"x":{"BOOL":false}}}}}`,
@@ -104,8 +110,10 @@ func FuzzRequest(f *testing.F) {
 // FuzzItem checks that an accepted item is JSON and is returned unchanged.
 func FuzzItem(f *testing.F) {
 	for _, seed := range []string{
-		`{"a":{"S":"\"\\\u2028é😀"},"b":{"N":"-1.50e3"}}`, `{"a":{"M":{"b":{"L":[{"SS":["b","a"]}]}}}}`, "{\"a\":{\"S\":\"\xff\"}}",
-		`{"a":{"B":"AQI="},"b":{"BS":["AQ==","AA=="]},"c":{"BOOL":true},"d":{"NULL":true}}`, ` { } `, `{"a":{"S":"\ud800"}}`,
+		`{"a":{"S":"\"\\\u2028é😀"},"b":{"N":"-1.50e3"}}`, `{"a":{"M":{"b":{"L":[{"SS":["b","a"]}]}}}}`,
+		"{\"a\":{\"S\":\"\xff\"}}",
+		`{"a":{"B":"AQI="},"b":{"BS":["AQ==","AA=="]},"c":{"BOOL":true},"d":{"NULL":true}}`, ` { } `,
+		`{"a":{"S":"\ud800"}}`,
 	} {
 		f.Add(seed)
 	}

@@ -19,7 +19,8 @@ func oneIn(t *rapid.T, n int, label string) bool { return rapid.IntRange(1, n).D
 func keyOf(t *rapid.T) string { return rapid.SampledFrom(keys()).Draw(t, "key") }
 
 func returnOnFailure(t *rapid.T) types.ReturnValuesOnConditionCheckFailure {
-	return rapid.SampledFrom([]types.ReturnValuesOnConditionCheckFailure{"", "NONE", "ALL_OLD"}).Draw(t, "onFailure")
+	return rapid.SampledFrom([]types.ReturnValuesOnConditionCheckFailure{"", "NONE", "ALL_OLD"}).Draw(t,
+		"onFailure")
 }
 
 func capacity(t *rapid.T) types.ReturnConsumedCapacity {
@@ -42,9 +43,11 @@ func itemOf(t *rapid.T) attributes {
 // numberOf draws numbers that are often equal, and sometimes at the limits.
 func numberOf(t *rapid.T) string {
 	return rapid.OneOf(
-		rapid.SampledFrom([]string{"0", "1", "2", "-1", "1.0", "0.5", "-0.5", "10", "1e1", "100", "0.25", "1795217576129", "1795217576130"}),
+		rapid.SampledFrom([]string{"0", "1", "2", "-1", "1.0", "0.5", "-0.5", "10", "1e1", "100", "0.25",
+			"1795217576129", "1795217576130"}),
 		rapid.StringMatching(`-?[0-9]{1,5}(\.[0-9]{1,4})?`),
-		rapid.SampledFrom([]string{"1e-130", "9e125", "-9e125", "99999999999999999999999999999999999999", "1e37", "0.1"}),
+		rapid.SampledFrom([]string{"1e-130", "9e125", "-9e125", "99999999999999999999999999999999999999",
+			"1e37", "0.1"}),
 	).Draw(t, "number")
 }
 
@@ -71,7 +74,8 @@ func valueOf(t *rapid.T, depth int) types.AttributeValue {
 	case "SS":
 		return strs(rapid.SliceOfNDistinct(short, 1, 3, rapid.ID).Draw(t, "SS")...)
 	case "NS":
-		return nums(rapid.SliceOfNDistinct(rapid.StringMatching(`[1-9][0-9]?`), 1, 3, rapid.ID).Draw(t, "NS")...)
+		return nums(rapid.SliceOfNDistinct(rapid.StringMatching(`[1-9][0-9]?`), 1, 3, rapid.ID).Draw(t,
+			"NS")...)
 	case "BS":
 		members := rapid.SliceOfNDistinct(short, 1, 3, rapid.ID).Draw(t, "BS")
 		bytes := make([][]byte, len(members))
@@ -165,7 +169,8 @@ func (e *generated) test(t *rapid.T, depth int) string {
 		op := rapid.SampledFrom([]string{"=", "=", "<>", "<", "<=", ">", ">="}).Draw(t, "op")
 		return e.path(t) + " " + op + " " + e.operand(t)
 	case "exists":
-		return rapid.SampledFrom([]string{"attribute_exists", "attribute_not_exists"}).Draw(t, "function") + "(" + e.path(t) + ")"
+		return rapid.SampledFrom([]string{"attribute_exists", "attribute_not_exists"}).Draw(t, "function") +
+			"(" + e.path(t) + ")"
 	case "begins":
 		return "begins_with(" + e.path(t) + ", " + e.operand(t) + ")"
 	case "between":
@@ -187,7 +192,8 @@ func (e *generated) test(t *rapid.T, depth int) string {
 
 // update draws an update expression, or none.
 func (e *generated) update(t *rapid.T) *string {
-	sections := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"SET", "REMOVE", "ADD"}), 0, 3, rapid.ID).Draw(t, "sections")
+	sections := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"SET", "REMOVE", "ADD"}), 0, 3,
+		rapid.ID).Draw(t, "sections")
 	if len(sections) == 0 {
 		return nil
 	}
@@ -240,7 +246,8 @@ func (e *generated) assigned(t *rapid.T) string {
 			return "if_not_exists(" + e.path(t) + ", " + e.valueFor(num(numberOf(t))) + ")"
 		}
 	}
-	if op := rapid.SampledFrom([]string{"", "", " + ", " - "}).Draw(t, "operator"); op != "" && !oneIn(t, 10, "anyType") {
+	if op := rapid.SampledFrom([]string{"", "", " + ", " - "}).Draw(t, "operator"); op != "" &&
+		!oneIn(t, 10, "anyType") {
 		return operand("number", "path", "if_not_exists") + op + operand("number", "path", "if_not_exists")
 	} else if op != "" {
 		return operand("value") + op + operand("value")
@@ -261,7 +268,9 @@ func (e *generated) garble(t *rapid.T, expression string) string {
 	case "double":
 		tokens = slices.Insert(tokens, at, tokens[at])
 	default:
-		tokens = slices.Insert(tokens, at, rapid.SampledFrom([]string{"(", ")", "AND", "=", ",", "NOT", "a", "$", "<", "SET", "foo("}).Draw(t, "token"))
+		tokens = slices.Insert(tokens, at,
+			rapid.SampledFrom([]string{"(", ")", "AND", "=", ",", "NOT", "a", "$", "<", "SET", "foo("}).Draw(
+				t, "token"))
 	}
 	return strings.Join(tokens, " ")
 }

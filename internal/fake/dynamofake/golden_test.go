@@ -13,24 +13,32 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
 
-// The files in testdata have expressions with their results on goldenItem: for a condition true, false or an error, for an update the
-// changed attributes or an error. The results of the fake and of DynamoDB Local must be equal to them.
+// The files in testdata have expressions with their results on goldenItem: for a condition true, false or an
+// error, for an update the changed attributes or an error. The results of the fake and of DynamoDB Local must
+// be equal to them.
 
 func goldenItem() attributes {
 	return attributes{
-		"k": str("key"), "n": num("5"), "s": str("str"), "b": bin("\x01\x02"), "bo": boolean(false), "nul": null(),
-		"m": dict(attributes{"x": num("1")}), "l": list(str("q")), "ss": strs("b", "a"), "ns": nums("2", "1"),
+		"k": str("key"), "n": num("5"), "s": str("str"), "b": bin("\x01\x02"), "bo": boolean(false),
+		"nul": null(),
+		"m":   dict(attributes{"x": num("1")}), "l": list(str("q")), "ss": strs("b", "a"),
+		"ns": nums("2", "1"),
 		"bs": bins([]byte("x")),
 	}
 }
 
 func goldenValues() attributes {
 	return attributes{
-		":one": num("1"), ":five": num("5"), ":five2": str("5"), ":nine": num("9"), ":precise": num("5.0000000000000000000000000000000000001"),
-		":big": num("99999999999999999999999999999999999999"), ":huge": num("9e125"), ":tiny": num("1e-130"),
-		":str": str("str"), ":st": str("st"), ":key": str("key"), ":bool": boolean(false), ":true": boolean(true), ":null": null(),
-		":bin": bin("\x01\x02"), ":bin2": bin("\x02"), ":binprefix": bin("\x01"), ":map": dict(attributes{"x": num("1.0")}),
-		":list": list(str("q")), ":ss": strs("a", "b"), ":ss2": strs("a", "c"), ":ns": nums("1", "2.0"), ":bs": bins([]byte("x")),
+		":one": num("1"), ":five": num("5"), ":five2": str("5"), ":nine": num("9"),
+		":precise": num("5.0000000000000000000000000000000000001"),
+		":big":     num("99999999999999999999999999999999999999"), ":huge": num("9e125"),
+		":tiny": num("1e-130"),
+		":str":  str("str"), ":st": str("st"), ":key": str("key"), ":bool": boolean(false),
+		":true": boolean(true), ":null": null(),
+		":bin": bin("\x01\x02"), ":bin2": bin("\x02"), ":binprefix": bin("\x01"),
+		":map":  dict(attributes{"x": num("1.0")}),
+		":list": list(str("q")), ":ss": strs("a", "b"), ":ss2": strs("a", "c"), ":ns": nums("1", "2.0"),
+		":bs": bins([]byte("x")),
 	}
 }
 
@@ -54,7 +62,8 @@ func used[V any](expression string, all map[string]V) map[string]V {
 
 func putGolden(t *testing.T, db *dynamodb.Client, table string) {
 	t.Helper()
-	if _, err := db.PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: goldenItem()}); err != nil {
+	if _, err := db.PutItem(context.Background(),
+		&dynamodb.PutItemInput{TableName: &table, Item: goldenItem()}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -64,7 +73,8 @@ func goldenCondition(t *testing.T, db *dynamodb.Client, table, expression string
 	putGolden(t, db, table)
 	_, err := db.PutItem(context.Background(), &dynamodb.PutItemInput{
 		TableName: &table, Item: goldenItem(), ConditionExpression: &expression,
-		ExpressionAttributeNames: used(expression, goldenNames()), ExpressionAttributeValues: used(expression, goldenValues()),
+		ExpressionAttributeNames:  used(expression, goldenNames()),
+		ExpressionAttributeValues: used(expression, goldenValues()),
 	})
 	switch code, message := failure(err); code {
 	case "":
@@ -80,8 +90,10 @@ func goldenUpdate(t *testing.T, db *dynamodb.Client, table, expression string) s
 	t.Helper()
 	putGolden(t, db, table)
 	out, err := db.UpdateItem(context.Background(), &dynamodb.UpdateItemInput{
-		TableName: &table, Key: key("key"), UpdateExpression: &expression, ReturnValues: types.ReturnValueAllNew,
-		ExpressionAttributeNames: used(expression, goldenNames()), ExpressionAttributeValues: used(expression, goldenValues()),
+		TableName: &table, Key: key("key"), UpdateExpression: &expression,
+		ReturnValues:              types.ReturnValueAllNew,
+		ExpressionAttributeNames:  used(expression, goldenNames()),
+		ExpressionAttributeValues: used(expression, goldenValues()),
 	})
 	if code, message := failure(err); code != "" {
 		return code + ": " + message

@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// jsonReader reads one JSON document. It keeps the first error, which ends every loop, so callers check err once, at the end. Strings
-// share the memory of the document. encoding/json would take longer than the rest of a request.
+// jsonReader reads one JSON document. It keeps the first error, which ends every loop, so callers check err
+// once, at the end. Strings share the memory of the document. encoding/json would take longer than the rest
+// of a request.
 type jsonReader struct {
 	text  string
 	pos   int

@@ -27,17 +27,19 @@ func TestConfig(t *testing.T) {
 func TestLifecycle(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	entered := make(chan struct{}, contenders)
-	server := unstarted(t, dynamofake.Config{Latency: time.Hour, Fault: func(string, []byte) dynamofake.Fault {
-		entered <- struct{}{}
-		return dynamofake.Fault{}
-	}})
+	server := unstarted(t, dynamofake.Config{Latency: time.Hour,
+		Fault: func(string, []byte) dynamofake.Fault {
+			entered <- struct{}{}
+			return dynamofake.Fault{}
+		}})
 	if server.Addr() != "" || server.URL() != "" {
 		t.Errorf("before Start: %q %q", server.Addr(), server.URL())
 	}
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if host, _, err := net.SplitHostPort(server.Addr()); err != nil || host != "127.0.0.1" || server.URL() != "http://"+server.Addr() {
+	if host, _, err := net.SplitHostPort(server.Addr()); err != nil || host != "127.0.0.1" ||
+		server.URL() != "http://"+server.Addr() {
 		t.Errorf("listening on %q, %q", server.Addr(), server.URL())
 	}
 	if err := server.Start(); err == nil || !strings.Contains(err.Error(), "called twice") {

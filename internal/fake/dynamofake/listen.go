@@ -71,8 +71,8 @@ func (s *Server) URL() string {
 	return ""
 }
 
-// Close stops the server. It closes all connections, ends all waits, and returns when the last request and goroutine have ended.
-// Further calls have no effect.
+// Close stops the server. It closes all connections, ends all waits, and returns when the last request and
+// goroutine have ended. Further calls have no effect.
 func (s *Server) Close() error {
 	l := &s.listening
 	l.mu.Lock()

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// DynamoDB's numbers: decimal, at most 38 significant digits, magnitude within 1E-130 and 9.9…E+125. They
-// are kept as text in the form of DynamoDB's answers (no exponent, no leading or trailing zeros), so that equal numbers are equal
-// strings.
+// DynamoDB's numbers: decimal, at most 38 significant digits, magnitude within 1E-130 and 9.9…E+125. They are
+// kept as text in the form of DynamoDB's answers (no exponent, no leading or trailing zeros), so that equal
+// numbers are equal strings.
 
 const (
 	maxDigits       = 38
@@ -193,8 +193,8 @@ func compareMagnitudes(a, b string) int {
 	return strings.Compare(fractionA, fractionB)
 }
 
-// numberSize returns the size of a canonical number in an item: a byte for every two digits, in pairs that are aligned to the decimal
-// point, one for a negative sign, and one more.
+// numberSize returns the size of a canonical number in an item: a byte for every two digits, in pairs that
+// are aligned to the decimal point, one for a negative sign, and one more.
 func numberSize(s string) int {
 	d, _ := parseDecimal(s)
 	if d.digits == "" {

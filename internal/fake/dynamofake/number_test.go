@@ -17,15 +17,23 @@ func TestCanonicalNumber(t *testing.T) {
 	)
 	nines := strings.Repeat("9", 38)
 	for in, want := range map[string]string{
-		"0": "0", "-0": "0", "0.0": "0", "0e500": "0", "00": "0", "+1": "1", "01": "1", "-1": "-1", "1.50": "1.5", "100": "100",
-		"1e5": "100000", "1E+5": "100000", "1e-5": "0.00001", "-1e-5": "-0.00001", ".5": "0.5", "5.": "5", "00.00100": "0.001",
-		"12.34e1": "123.4", "12.34e-1": "1.234", "12.34e2": "1234", "12.34e-3": "0.01234",
-		nines: nines, nines + "00": nines + "00", "0." + nines: "0." + nines, "1" + nines: precision, "0.1" + nines: precision,
-		"1e125": "1" + strings.Repeat("0", 125), "9." + nines[1:] + "e125": nines + strings.Repeat("0", 88),
-		"1e126": overflow, "-1e126": overflow, "10e125": overflow, "1e2147483647": overflow, "1e2147483648": wrong,
-		"1e-130": "0." + strings.Repeat("0", 129) + "1", "1e-131": underflow, "0.1e-130": underflow, "1e-2147483648": underflow,
-		"": wrong, " 1": wrong, "1 ": wrong, "-": wrong, ".": wrong, "1e": wrong, "1e+": wrong, "--1": wrong, "1.2.3": wrong,
-		"0x1": wrong, "1_0": wrong, "NaN": wrong, "Infinity": wrong, "1f": wrong, "e1": wrong, "١": wrong,
+		"0": "0", "-0": "0", "0.0": "0", "0e500": "0", "00": "0", "+1": "1", "01": "1", "-1": "-1",
+		"1.50": "1.5", "100": "100",
+		"1e5": "100000", "1E+5": "100000", "1e-5": "0.00001", "-1e-5": "-0.00001", ".5": "0.5", "5.": "5",
+		"00.00100": "0.001",
+		"12.34e1":  "123.4", "12.34e-1": "1.234", "12.34e2": "1234", "12.34e-3": "0.01234",
+		nines: nines, nines + "00": nines + "00", "0." + nines: "0." + nines, "1" + nines: precision,
+		"0.1" + nines:             precision,
+		"1e125":                   "1" + strings.Repeat("0", 125),
+		"9." + nines[1:] + "e125": nines + strings.Repeat("0", 88),
+		"1e126":                   overflow, "-1e126": overflow, "10e125": overflow, "1e2147483647": overflow,
+		"1e2147483648": wrong,
+		"1e-130":       "0." + strings.Repeat("0", 129) + "1", "1e-131": underflow, "0.1e-130": underflow,
+		"1e-2147483648": underflow,
+		"":              wrong, " 1": wrong, "1 ": wrong, "-": wrong, ".": wrong, "1e": wrong, "1e+": wrong,
+		"--1":   wrong,
+		"1.2.3": wrong,
+		"0x1":   wrong, "1_0": wrong, "NaN": wrong, "Infinity": wrong, "1f": wrong, "e1": wrong, "١": wrong,
 	} {
 		got, err := canonicalNumber(in)
 		if err != nil {
@@ -39,7 +47,8 @@ func TestCanonicalNumber(t *testing.T) {
 
 func TestNumberSize(t *testing.T) {
 	for in, want := range map[string]int{
-		"0": 1, "1": 2, "-1": 3, "10": 2, "12": 2, "100": 2, "123": 3, "1234": 3, "12345": 4, "0.1": 2, "0.12": 2, "1.5": 3,
+		"0": 1, "1": 2, "-1": 3, "10": 2, "12": 2, "100": 2, "123": 3, "1234": 3, "12345": 4, "0.1": 2,
+		"0.12": 2, "1.5": 3,
 		"10.01": 3, "1795217576129": 8, "-12": 3, "-123": 4, "12345678901234567890123456789012345678": 20,
 	} {
 		if got := numberSize(in); got != want {
@@ -50,10 +59,14 @@ func TestNumberSize(t *testing.T) {
 
 func TestItemSize(t *testing.T) {
 	for in, want := range map[string]int{
-		`{}`: 0, `{"k":{"S":"a"}}`: 2, `{"k":{"S":""}}`: 1, `{"k":{"S":"é"}}`: 3, `{"key":{"N":"-12"}}`: 6, `{"k":{"B":"AQI="}}`: 3,
+		`{}`: 0, `{"k":{"S":"a"}}`: 2, `{"k":{"S":""}}`: 1, `{"k":{"S":"é"}}`: 3, `{"key":{"N":"-12"}}`: 6,
+		`{"k":{"B":"AQI="}}`:  3,
 		`{"k":{"BOOL":true}}`: 2, `{"k":{"NULL":true}}`: 2, `{"k":{"L":[]}}`: 4, `{"k":{"L":[{"S":"a"}]}}`: 6,
-		`{"k":{"L":[{"S":"a"},{"S":"b"}]}}`: 8, `{"k":{"M":{}}}`: 4, `{"k":{"M":{"a":{"S":"b"},"cc":{"N":"1"}}}}`: 12,
-		`{"k":{"M":{"a":{"M":{}}}}}`: 9, `{"k":{"SS":["a","bb"]}}`: 4, `{"k":{"NS":["1","123"]}}`: 6, `{"k":{"BS":["AQI="]}}`: 3,
+		`{"k":{"L":[{"S":"a"},{"S":"b"}]}}`: 8, `{"k":{"M":{}}}`: 4,
+		`{"k":{"M":{"a":{"S":"b"},"cc":{"N":"1"}}}}`: 12,
+		`{"k":{"M":{"a":{"M":{}}}}}`:                 9, `{"k":{"SS":["a","bb"]}}`: 4,
+		`{"k":{"NS":["1","123"]}}`: 6,
+		`{"k":{"BS":["AQI="]}}`:    3,
 	} {
 		r := jsonReader{text: in}
 		it := r.item()
@@ -69,7 +82,8 @@ func TestItemSize(t *testing.T) {
 // canonicals draws numbers that DynamoDB can store, in canonical form.
 func canonicals() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
-		n, err := canonicalNumber(rapid.StringMatching(`-?[0-9]{1,20}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?`).Draw(t, "number"))
+		n, err := canonicalNumber(rapid.StringMatching(`-?[0-9]{1,20}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?`).Draw(
+			t, "number"))
 		if err != nil {
 			t.Fatal(err)
 		}

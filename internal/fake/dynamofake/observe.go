@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Write is a write of an item that was performed, or that a condition refused. It is valid during a call of Config.Observe.
+// Write is a write of an item that was performed, or that a condition refused. It is valid during a call of
+// Config.Observe.
 type Write struct {
 	Client  string // the access key ID that signed the request; "" if none did
 	Table   string
@@ -22,15 +23,15 @@ func (w *Write) Existed() bool { return w.before != nil }
 // Exists reports whether the key has an item after the write.
 func (w *Write) Exists() bool { return w.after != nil }
 
-// Before returns the value of an attribute before the write, or of a member of a map; "" if there is none. It returns a string, the digits of
-// a number, or bytes.
+// Before returns the value of an attribute before the write, or of a member of a map; "" if there is none. It
+// returns a string, the digits of a number, or bytes.
 func (w *Write) Before(path ...string) string { return w.before.text(path) }
 
 // After is as Before, of the item after the write. After a refused write it is the unchanged item.
 func (w *Write) After(path ...string) string { return w.after.text(path) }
 
-// Wanted returns the value that the write would set an attribute to. If it does not set the attribute, Wanted returns the value that its
-// condition requires the attribute to equal; "" if there is none.
+// Wanted returns the value that the write would set an attribute to. If it does not set the attribute, Wanted
+// returns the value that its condition requires the attribute to equal; "" if there is none.
 func (w *Write) Wanted(name string) string {
 	if w.write.verb == verbPut {
 		return w.write.item.text([]string{name})
@@ -75,7 +76,8 @@ func (it item) text(path []string) string {
 	return v.text
 }
 
-// observe calls Config.Observe, unless the write failed for another reason than a condition. The caller holds Server.mu.
+// observe calls Config.Observe, unless the write failed for another reason than a condition. The caller holds
+// Server.mu.
 func (s *Server) observe(client string, w *write, before, after item, err error) {
 	if s.config.Observe == nil || w.verb == verbCheck {
 		return
@@ -90,7 +92,8 @@ func (s *Server) observe(client string, w *write, before, after item, err error)
 	s.config.Observe(&seen)
 }
 
-// signer returns the access key ID of a request's signature (https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html).
+// signer returns the access key ID of a request's signature
+// (https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html).
 func signer(authorization string) string {
 	_, credential, _ := strings.Cut(authorization, "Credential=")
 	id, _, _ := strings.Cut(credential, "/")

@@ -89,7 +89,8 @@ func (r *jsonReader) scanRequest() *scanRequest {
 	return rq
 }
 
-// scanPage reads the items after a key (empty for the first page): at most limit, or any number if limit is 0.
+// scanPage reads the items after a key (empty for the first page): at most limit, or any number if limit is
+// 0.
 func (s *Server) scanPage(t *table, after string, limit int, filter *bound) scanPage {
 	var page scanPage
 	s.mu.Lock()

@@ -21,7 +21,8 @@ type statementResult struct {
 	code  string // of err, as a batch spells it
 }
 
-// batchExecuteStatement performs statements one after another. They are not a transaction: each has its own result.
+// batchExecuteStatement performs statements one after another. They are not a transaction: each has its own
+// result.
 func (s *Server) batchExecuteStatement(in request, out []byte) ([]byte, error) {
 	r := jsonReader{text: in.body}
 	requests := r.statements()
@@ -99,9 +100,10 @@ func (r *jsonReader) statement() (rq statementRequest) {
 	return rq
 }
 
-// prepareStatements checks everything that does not depend on stored items. An invalid statement fails alone. Two statements on one
-// item make the whole request fail.
-func (s *Server) prepareStatements(requests []statementRequest) ([]*statementWrite, []statementResult, error) {
+// prepareStatements checks everything that does not depend on stored items. An invalid statement fails alone.
+// Two statements on one item make the whole request fail.
+func (s *Server) prepareStatements(requests []statementRequest) ([]*statementWrite, []statementResult,
+	error) {
 	writes := make([]*statementWrite, len(requests))
 	results := make([]statementResult, len(requests))
 	for i := range requests {
@@ -110,7 +112,11 @@ func (s *Server) prepareStatements(requests []statementRequest) ([]*statementWri
 			results[i].fail(err)
 			continue
 		}
-		if slices.ContainsFunc(writes[:i], func(other *statementWrite) bool { return other != nil && other.table == w.table && other.key == w.key }) {
+		if slices.ContainsFunc(writes[:i],
+			func(other *statementWrite) bool {
+				return other != nil && other.table == w.table &&
+					other.key == w.key
+			}) {
 			return nil, nil, invalid("Provided list of item keys contains duplicates")
 		}
 		writes[i] = w
@@ -136,7 +142,8 @@ func (s *Server) prepareStatement(rq *statementRequest, result *statementResult)
 	if err != nil {
 		return nil, clientError("ResourceNotFoundException", "Cannot do operations on a non-existent table")
 	}
-	w := &statementWrite{write: write{table: t, verb: st.verb, returnOld: rq.returnOld}, isInsert: st.verb == verbPut}
+	w := &statementWrite{write: write{table: t, verb: st.verb, returnOld: rq.returnOld},
+		isInsert: st.verb == verbPut}
 	prepare := w.change
 	if w.isInsert {
 		prepare = w.insert

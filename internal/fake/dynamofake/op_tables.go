@@ -20,7 +20,8 @@ type createTableInput struct {
 	BillingMode          string
 
 	// Accepted, without effect.
-	ProvisionedThroughput, OnDemandThroughput, StreamSpecification, SSESpecification, Tags, TableClass json.RawMessage
+	ProvisionedThroughput, OnDemandThroughput, StreamSpecification, SSESpecification, Tags,
+	TableClass json.RawMessage
 }
 
 type tableDescription struct {
@@ -215,11 +216,13 @@ func (t *table) setTimeToLive(enabled bool, attribute string) error {
 	const maxAttribute = 255
 	switch {
 	case attribute == "" || len(attribute) > maxAttribute:
-		return invalid("the AttributeName of a time to live must be between 1 and %d characters", maxAttribute)
+		return invalid("the AttributeName of a time to live must be between 1 and %d characters",
+			maxAttribute)
 	case t.ttl == "" && !enabled:
 		return invalid("TimeToLive is already disabled")
 	case t.ttl != "" && t.ttl != attribute:
-		return invalid("TimeToLive is active on a different AttributeName: current AttributeName is %s", t.ttl)
+		return invalid("TimeToLive is active on a different AttributeName: current AttributeName is %s",
+			t.ttl)
 	case t.ttl != "" && enabled:
 		return invalid("TimeToLive is already enabled")
 	case enabled:

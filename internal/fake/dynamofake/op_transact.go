@@ -111,7 +111,8 @@ func (s *Server) prepareAll(rq *transactRequest) ([]*write, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(writes[:i], func(other *write) bool { return other.table == w.table && other.key == w.key }) {
+		if slices.ContainsFunc(writes[:i],
+			func(other *write) bool { return other.table == w.table && other.key == w.key }) {
 			return nil, invalid("Transaction request cannot include multiple operations on one item")
 		}
 		bytes += rq.actions[i].item.size()
@@ -123,8 +124,8 @@ func (s *Server) prepareAll(rq *transactRequest) ([]*write, error) {
 	return writes, nil
 }
 
-// transact makes all of the writes or none. If the token was used for the same transaction within its lifetime, transact succeeds
-// without a change, at the cost of reads.
+// transact makes all of the writes or none. If the token was used for the same transaction within its
+// lifetime, transact succeeds without a change, at the cost of reads.
 func (s *Server) transact(client string, writes []*write, rq *transactRequest) (charges, error) {
 	fingerprint := rq.fingerprint()
 	s.mu.Lock()
@@ -198,7 +199,8 @@ func cancelled(reasons []cancellationReason) error {
 		return nil
 	}
 	e := clientError("TransactionCanceledException",
-		"Transaction cancelled, please refer cancellation reasons for specific reasons [%s]", strings.Join(codes, ", "))
+		"Transaction cancelled, please refer cancellation reasons for specific reasons [%s]",
+		strings.Join(codes, ", "))
 	e.reasons = reasons
 	return e
 }

@@ -154,7 +154,8 @@ func (s *Server) prepare(rq *writeRequest) (*write, error) {
 		}
 	}
 	if rq.condition != nil {
-		if w.condition, err = s.expressions.bind(conditionExpression, *rq.condition, &rq.substitutions); err != nil {
+		if w.condition, err = s.expressions.bind(conditionExpression, *rq.condition,
+			&rq.substitutions); err != nil {
 			return nil, err
 		}
 	}

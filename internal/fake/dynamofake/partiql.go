@@ -8,8 +8,9 @@ import (
 // maxStatementBytes is DynamoDB's limit on a PartiQL statement.
 const maxStatementBytes = 8192
 
-// statement is a parsed INSERT or UPDATE of PartiQL. Its parts are expressions, as in the other operations, whose values are the
-// parameters of the statement. It is immutable, and shared by all requests with the same text.
+// statement is a parsed INSERT or UPDATE of PartiQL. Its parts are expressions, as in the other operations,
+// whose values are the parameters of the statement. It is immutable, and shared by all requests with the same
+// text.
 type statement struct {
 	verb       verb
 	table      string
@@ -25,8 +26,8 @@ type insertedAttribute struct {
 	parameter int
 }
 
-// partiqlParser parses a subset of DynamoDB's INSERT and UPDATE, in which every value is a parameter and every path a name. It keeps
-// the first error.
+// partiqlParser parses a subset of DynamoDB's INSERT and UPDATE, in which every value is a parameter and
+// every path a name. It keeps the first error.
 type partiqlParser struct {
 	text       string
 	pos        int
@@ -109,7 +110,8 @@ func (p *partiqlParser) advance() {
 
 func isPartiQLKeyword(word string) bool {
 	switch word {
-	case "INSERT", "INTO", "VALUE", "UPDATE", "SET", "REMOVE", "WHERE", "AND", "OR", "NOT", "IS", "MISSING", "SELECT", "DELETE", "EXISTS":
+	case "INSERT", "INTO", "VALUE", "UPDATE", "SET", "REMOVE", "WHERE", "AND", "OR", "NOT", "IS", "MISSING",
+		"SELECT", "DELETE", "EXISTS":
 		return true
 	}
 	return false
@@ -254,8 +256,8 @@ func (p *partiqlParser) not() *node {
 	return &node{op: op, args: []*node{left, p.operand()}}
 }
 
-// keyOf splits a WHERE clause into the parameter that the key must equal, and the other conditions, nil if there are none. ok is
-// false if the clause does not name the key.
+// keyOf splits a WHERE clause into the parameter that the key must equal, and the other conditions, nil if
+// there are none. ok is false if the clause does not name the key.
 func (st *statement) keyOf(hashKey string) (parameter int, rest *node, ok bool) {
 	var conjuncts []*node
 	var split func(n *node)
@@ -269,7 +271,8 @@ func (st *statement) keyOf(hashKey string) (parameter int, rest *node, ok bool) 
 	}
 	split(st.where)
 	for _, n := range conjuncts {
-		isKey := n.op == "=" && n.args[0].op == opPath && n.args[1].op == opValue && st.update.paths[n.args[0].slot] == hashKey
+		isKey := n.op == "=" && n.args[0].op == opPath && n.args[1].op == opValue &&
+			st.update.paths[n.args[0].slot] == hashKey
 		switch {
 		case isKey && !ok:
 			parameter, ok = n.args[1].slot, true

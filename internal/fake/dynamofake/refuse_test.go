@@ -19,7 +19,8 @@ func call(t testing.TB, handler http.Handler, operation, body string) (status in
 	r.Header.Set("X-Amz-Target", "DynamoDB_20120810."+operation)
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, r)
-	if sum := strconv.FormatUint(uint64(crc32.ChecksumIEEE(w.Body.Bytes())), 10); w.Header().Get("X-Amz-Crc32") != sum {
+	if sum := strconv.FormatUint(uint64(crc32.ChecksumIEEE(w.Body.Bytes())),
+		10); w.Header().Get("X-Amz-Crc32") != sum {
 		t.Errorf("%s: X-Amz-Crc32 is %q, want %s", operation, w.Header().Get("X-Amz-Crc32"), sum)
 	}
 	var answer struct {
@@ -60,11 +61,13 @@ func TestRefused(t *testing.T) {
 		{"PutItem", put + `"ConditionExpression":"contains(a, :v)"` + one, "function contains"},
 		{"PutItem", put + `"ConditionExpression":"attribute_type(a, :v)"` + one, "function attribute_type"},
 		{"UpdateItem", update + `"UpdateExpression":"SET m.x = :v"` + one, "nested document paths: m"},
-		{"UpdateItem", update + `"UpdateExpression":"SET l = list_append(l, :v)"` + one, "function list_append"},
+		{"UpdateItem", update + `"UpdateExpression":"SET l = list_append(l, :v)"` + one,
+			"function list_append"},
 		{"UpdateItem", update + `"UpdateExpression":"DELETE s :v"` + one, "DELETE"},
 		{"UpdateItem", update + `"UpdateExpression":"ADD s :v","ExpressionAttributeValues":{":v":{"SS":["a"]}}}`, "ADD of a set"},
 		{"TransactWriteItems", `{"TransactItems":[{"Get":{}}]}`, "Get in a transaction"},
-		{"TransactWriteItems", `{"TransactItems":[{"Put":` + put + `"ReturnValues":"NONE"}}]}`, "ReturnValues of PutItem"},
+		{"TransactWriteItems", `{"TransactItems":[{"Put":` + put + `"ReturnValues":"NONE"}}]}`,
+			"ReturnValues of PutItem"},
 		{"TransactWriteItems", `{"ReturnItemCollectionMetrics":"SIZE"}`, "ReturnItemCollectionMetrics"},
 		{"CreateTable", `{"TableName":"other","GlobalSecondaryIndexes":[]}`, "GlobalSecondaryIndexes"},
 		{"CreateTable", `{"TableName":"other","KeySchema":[{"AttributeName":"k","KeyType":"HASH"},` +
@@ -74,8 +77,10 @@ func TestRefused(t *testing.T) {
 	} {
 		status, code, message := call(t, server, c.operation, c.body)
 		if status != http.StatusBadRequest || code != "ValidationException" ||
-			!strings.HasPrefix(message, "dynamofake does not support ") || !strings.Contains(message, c.named) {
-			t.Errorf("%s %s: %d %s %q, want it to name %q", c.operation, c.body, status, code, message, c.named)
+			!strings.HasPrefix(message, "dynamofake does not support ") ||
+			!strings.Contains(message, c.named) {
+			t.Errorf("%s %s: %d %s %q, want it to name %q", c.operation, c.body, status, code, message,
+				c.named)
 		}
 	}
 	_, code, message := call(t, server, "BatchWriteItem", "{}")
@@ -97,24 +102,30 @@ func TestMalformed(t *testing.T) {
 		{"PutItem", `{"TableName":"tab`, "SerializationException", "unfinished string"},
 		{"PutItem", "{\"TableName\":\"a\nb\"}", "SerializationException", "control character"},
 		{"PutItem", `{"TableName":"\q"}`, "SerializationException", "invalid character"},
-		{"PutItem", item + `{"k":{"S":"a"},"k":{"S":"b"}}}`, "SerializationException", `duplicate member "k"`},
+		{"PutItem", item + `{"k":{"S":"a"},"k":{"S":"b"}}}`, "SerializationException",
+			`duplicate member "k"`},
 		{"PutItem", item + `{"k":{"B":"%"}}}`, "SerializationException", "base64"},
 		{"PutItem", item + `{"k":{"BOOL":1}}}`, "SerializationException", "true or false"},
-		{"PutItem", item + `{"k":{"S":"a"},"v":{"S":"a","N":"1"}}}`, "ValidationException", "more than one datatypes"},
+		{"PutItem", item + `{"k":{"S":"a"},"v":{"S":"a","N":"1"}}}`, "ValidationException",
+			"more than one datatypes"},
 		{"PutItem", item + `{"k":{"S":"a"},"v":{}}}`, "ValidationException", "AttributeValue is empty"},
 		{"PutItem", item + `{"k":{"S":"a"},"v":null}}`, "ValidationException", "AttributeValue is empty"},
-		{"PutItem", item + `{"k":{"S":"a"},"v":{"S":null}}}`, "ValidationException", "AttributeValue is empty"},
+		{"PutItem", item + `{"k":{"S":"a"},"v":{"S":null}}}`, "ValidationException",
+			"AttributeValue is empty"},
 		{"PutItem", item + `{"k":{"S":"a"},"v":{"X":"a"}}}`, "ValidationException", `datatype "X"`},
 		{"PutItem", `{"TableName":"table"}`, "ValidationException", "'item'"},
 		{"PutItem", `{"Item":{"k":{"S":"a"}}}`, "ValidationException", "'tableName'"},
-		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"}},"ReturnValues":"ALL_NEW"}`, "ValidationException", "ALL_OLD or NONE"},
-		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"}},"ReturnValues":"SOME"}`, "ValidationException", "'SOME' at 'returnValues'"},
+		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"}},"ReturnValues":"ALL_NEW"}`,
+			"ValidationException", "ALL_OLD or NONE"},
+		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"}},"ReturnValues":"SOME"}`,
+			"ValidationException", "'SOME' at 'returnValues'"},
 		{"UpdateItem", `{"TableName":"table"}`, "ValidationException", "'key'"},
 		{"GetItem", `{"TableName":"table"}`, "ValidationException", "'key'"},
 		{"GetItem", `{"TableName":"none","Key":{"k":{"S":"a"}}}`, "ResourceNotFoundException", "none"},
 		{"Scan", `{"TableName":"table","Limit":0}`, "ValidationException", "Limit"},
 		{"Scan", `{"TableName":"table","Limit":"1"}`, "SerializationException", "integer"},
-		{"Scan", `{"TableName":"table","ExclusiveStartKey":{"x":{"S":"a"}}}`, "ValidationException", "schema"},
+		{"Scan", `{"TableName":"table","ExclusiveStartKey":{"x":{"S":"a"}}}`, "ValidationException",
+			"schema"},
 		{"TransactWriteItems", `{}`, "ValidationException", "transactItems"},
 		{"TransactWriteItems", `{"TransactItems":[{}]}`, "ValidationException", "one of"},
 		{"CreateTable", `{`, "SerializationException", "JSON"},
@@ -123,7 +134,8 @@ func TestMalformed(t *testing.T) {
 	} {
 		status, code, message := call(t, server, c.operation, c.body)
 		if status != http.StatusBadRequest || code != c.code || !strings.Contains(message, c.named) {
-			t.Errorf("%s %s: %d %s %q, want %s with %q", c.operation, c.body, status, code, message, c.code, c.named)
+			t.Errorf("%s %s: %d %s %q, want %s with %q", c.operation, c.body, status, code, message, c.code,
+				c.named)
 		}
 	}
 }
@@ -136,7 +148,8 @@ func TestLimits(t *testing.T) {
 		room    = 400<<10 - len("k"+"a"+"v")
 	)
 	condition := func(expression, substitutions string) string {
-		return `{"TableName":"table","Item":{"k":{"S":"a"}},"ConditionExpression":"` + expression + `"` + substitutions + `}`
+		return `{"TableName":"table","Item":{"k":{"S":"a"}},"ConditionExpression":"` + expression + `"` +
+			substitutions + `}`
 	}
 	values := func(placeholder string) string {
 		return `,"ExpressionAttributeValues":{"` + placeholder + `":{"N":"1"}}`
@@ -145,9 +158,13 @@ func TestLimits(t *testing.T) {
 		return `,"ExpressionAttributeNames":{"` + placeholder + `":"` + name + `"}`
 	}
 	list := func(n int) string { return "k IN (:v" + strings.Repeat(",:v", n-1) + ")" }
-	transaction := func(actions ...string) string { return `{"TransactItems":[` + strings.Join(actions, ",") + `]}` }
+	transaction := func(actions ...string) string {
+		return `{"TransactItems":[` + strings.Join(actions, ",") +
+			`]}`
+	}
 	action := func(k string, length int) string {
-		return `{"Put":{"TableName":"table","Item":{"k":{"S":"` + k + `"},"v":{"S":"` + strings.Repeat("x", length) + `"}}}}`
+		return `{"Put":{"TableName":"table","Item":{"k":{"S":"` + k + `"},"v":{"S":"` +
+			strings.Repeat("x", length) + `"}}}}`
 	}
 	actions := func(n, length int) string {
 		all := make([]string, n)
@@ -161,46 +178,62 @@ func TestLimits(t *testing.T) {
 		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"` + strings.Repeat("x", 2048) + `"}}}`, ""},
 		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"` + strings.Repeat("x", 2049) + `"}}}`,
 			"One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of2048 bytes"},
-		{"PutItem", `{"TableName":"table","Item":{"k":{"S":""}}}`, "One or more parameter values are not valid. " +
-			"The AttributeValue for a key attribute cannot contain an empty string value. Key: k"},
-		{"PutItem", `{"TableName":"table","Item":{"v":{"S":""}}}`, "One or more parameter values were invalid: Missing the key k in the item"},
+		{"PutItem", `{"TableName":"table","Item":{"k":{"S":""}}}`,
+			"One or more parameter values are not valid. " +
+				"The AttributeValue for a key attribute cannot contain an empty string value. Key: k"},
+		{"PutItem", `{"TableName":"table","Item":{"v":{"S":""}}}`,
+			"One or more parameter values were invalid: Missing the key k in the item"},
 		{"PutItem", `{"TableName":"table","Item":{"k":{"N":"1"}}}`,
 			"One or more parameter values were invalid: Type mismatch for key k expected: S actual: N"},
-		{"GetItem", `{"TableName":"table","Key":{"k":{"N":"1"}}}`, "The provided key element does not match the schema"},
-		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"},"v":{"S":"` + strings.Repeat("x", room+1) + `"}}}`, size},
-		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"},"v":{"S":"` + strings.Repeat("x", room) + `"}}}`, ""},
-		{"UpdateItem", `{"TableName":"table","Key":{"k":{"S":"a"}},"UpdateExpression":"SET z = :v"` + values(":v") + `}`, updated},
-		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"},"v":` + strings.Repeat(`{"L":[`, 31) + `{"S":"a"}` + strings.Repeat(`]}`, 31) + `}}`, ""},
-		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"},"v":` + strings.Repeat(`{"L":[`, 32) + `{"S":"a"}` + strings.Repeat(`]}`, 32) + `}}`,
+		{"GetItem", `{"TableName":"table","Key":{"k":{"N":"1"}}}`,
+			"The provided key element does not match the schema"},
+		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"},"v":{"S":"` + strings.Repeat("x", room+1) +
+			`"}}}`, size},
+		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"},"v":{"S":"` + strings.Repeat("x", room) +
+			`"}}}`, ""},
+		{"UpdateItem", `{"TableName":"table","Key":{"k":{"S":"a"}},"UpdateExpression":"SET z = :v"` +
+			values(":v") + `}`, updated},
+		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"},"v":` + strings.Repeat(`{"L":[`, 31) +
+			`{"S":"a"}` + strings.Repeat(`]}`, 31) + `}}`, ""},
+		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"},"v":` + strings.Repeat(`{"L":[`, 32) +
+			`{"S":"a"}` + strings.Repeat(`]}`, 32) + `}}`,
 			"Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit"},
 		{"PutItem", condition("attribute_exists(k)"+strings.Repeat(" ", 4096-19), ""), ""},
 		{"PutItem", condition("attribute_exists(k)"+strings.Repeat(" ", 4097-19), ""),
 			"Invalid ConditionExpression: Expression size has exceeded the maximum allowed size; expression size: 4097"},
 		{"PutItem", condition(strings.Repeat("NOT ", 298)+"attribute_exists(k)", ""), ""},
-		{"PutItem", condition(strings.Repeat("NOT ", 299)+"attribute_exists(k)", ""), "The conditional request failed"},
+		{"PutItem", condition(strings.Repeat("NOT ", 299)+"attribute_exists(k)", ""),
+			"The conditional request failed"},
 		{"PutItem", condition(strings.Repeat("NOT ", 300)+"attribute_exists(k)", ""),
 			"Invalid ConditionExpression: The expression contains too many operators; operator count: 301"},
 		{"PutItem", condition(list(100), values(":v")), "The conditional request failed"},
 		{"PutItem", condition(list(101), values(":v")), "Invalid ConditionExpression: " +
 			"The IN operator is provided with too many operands; number of operands: 101"},
 		{"PutItem", condition("", ""), "Invalid ConditionExpression: The expression can not be empty;"},
-		{"PutItem", condition("k = :"+strings.Repeat("v", 254), values(":"+strings.Repeat("v", 254))), "The conditional request failed"},
+		{"PutItem", condition("k = :"+strings.Repeat("v", 254), values(":"+strings.Repeat("v", 254))),
+			"The conditional request failed"},
 		{"PutItem", condition("k = :"+strings.Repeat("v", 255), values(":"+strings.Repeat("v", 255))),
 			"ExpressionAttributeValues contains invalid key: The expression attribute map contains a key that is too long;"},
-		{"PutItem", condition("k = :v", values("v")), `ExpressionAttributeValues contains invalid key: Syntax error; key: "v"`},
-		{"PutItem", condition("k = :v", `,"ExpressionAttributeValues":{}`), "ExpressionAttributeValues must not be empty"},
+		{"PutItem", condition("k = :v", values("v")),
+			`ExpressionAttributeValues contains invalid key: Syntax error; key: "v"`},
+		{"PutItem", condition("k = :v", `,"ExpressionAttributeValues":{}`),
+			"ExpressionAttributeValues must not be empty"},
 		{"PutItem", condition("k = :v", `,"ExpressionAttributeValues":{":v":{"N":"x"}}`),
 			"ExpressionAttributeValues contains invalid value: A value provided cannot be converted into a number for key :v"},
 		{"PutItem", condition("k = :v", values(":v")+names("#a", "a")),
 			"Value provided in ExpressionAttributeNames unused in expressions: keys: {#a}"},
-		{"PutItem", condition("attribute_exists(k)", `,"ExpressionAttributeValues":{":y":{"N":"1"},":x":{"N":"1"}}`),
+		{"PutItem", condition("attribute_exists(k)",
+			`,"ExpressionAttributeValues":{":y":{"N":"1"},":x":{"N":"1"}}`),
 			"Value provided in ExpressionAttributeValues unused in expressions: keys: {:x, :y}"},
 		{"PutItem", condition("attribute_exists(#a)", names("#a", "")),
 			"ExpressionAttributeNames contains invalid value: Empty attribute name for key #a"},
-		{"PutItem", condition("attribute_exists(#a)", names("#a", strings.Repeat("a", 65536))), "ExpressionAttributeNames contains " +
-			"invalid value: Attribute name is too large, must be less than 65536 bytes for key #a"},
-		{"PutItem", condition("attribute_exists(#a)", names("#", "a")), `ExpressionAttributeNames contains invalid key: Syntax error; key: "#"`},
-		{"PutItem", condition("attribute_exists(#a)", `,"ExpressionAttributeNames":{}`), "ExpressionAttributeNames must not be empty"},
+		{"PutItem", condition("attribute_exists(#a)", names("#a", strings.Repeat("a", 65536))),
+			"ExpressionAttributeNames contains " +
+				"invalid value: Attribute name is too large, must be less than 65536 bytes for key #a"},
+		{"PutItem", condition("attribute_exists(#a)", names("#", "a")),
+			`ExpressionAttributeNames contains invalid key: Syntax error; key: "#"`},
+		{"PutItem", condition("attribute_exists(#a)", `,"ExpressionAttributeNames":{}`),
+			"ExpressionAttributeNames must not be empty"},
 		{"PutItem", `{"TableName":"table","Item":{"k":{"S":"a"}}` + names("#a", "a") + `}`,
 			"ExpressionAttributeNames can only be specified when using expressions"},
 		{"DeleteItem", `{"TableName":"table","Key":{"k":{"S":"a"}}` + values(":v") + `}`,
@@ -208,14 +241,18 @@ func TestLimits(t *testing.T) {
 		{"UpdateItem", `{"TableName":"table","Key":{"k":{"S":"a"}}` + values(":v") + `}`,
 			"ExpressionAttributeValues can only be specified when using expressions: UpdateExpression and ConditionExpression are null"},
 		{"TransactWriteItems", actions(100, 1), ""},
-		{"TransactWriteItems", actions(101, 1), "1 validation error detected: Value of 101 members at 'transactItems' " +
-			"failed to satisfy constraint: Member must have length between 1 and 100"},
+		{"TransactWriteItems", actions(101, 1),
+			"1 validation error detected: Value of 101 members at 'transactItems' " +
+				"failed to satisfy constraint: Member must have length between 1 and 100"},
 		{"TransactWriteItems", actions(16, 256<<10-5), ""},
-		{"TransactWriteItems", actions(16, 256<<10-4), "Transaction payload size cannot exceed 4MB. Payload Size: 4194320"},
+		{"TransactWriteItems", actions(16, 256<<10-4),
+			"Transaction payload size cannot exceed 4MB. Payload Size: 4194320"},
 		{"TransactWriteItems", transaction(action("a", 1), action("a", 1)),
 			"Transaction request cannot include multiple operations on one item"},
-		{"TransactWriteItems", `{"ClientRequestToken":"` + strings.Repeat("t", 37) + `"}`, "1 validation error detected: Value '" +
-			strings.Repeat("t", 37) + "' at 'clientRequestToken' failed to satisfy constraint: Member must have length less than or equal to 36"},
+		{"TransactWriteItems", `{"ClientRequestToken":"` + strings.Repeat("t", 37) + `"}`,
+			"1 validation error detected: Value '" +
+				strings.Repeat("t", 37) +
+				"' at 'clientRequestToken' failed to satisfy constraint: Member must have length less than or equal to 36"},
 	} {
 		if _, _, message := call(t, server, c.operation, c.body); message != c.message {
 			t.Errorf("%s %.120s\n got: %.300s\nwant: %s", c.operation, c.body, message, c.message)

@@ -24,7 +24,8 @@ func TestScanPagesBySize(t *testing.T) {
 		}
 	}
 	pages, found := 0, map[string]bool{}
-	for p := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: aws.String(table)}); p.HasMorePages(); {
+	for p := dynamodb.NewScanPaginator(db,
+		&dynamodb.ScanInput{TableName: aws.String(table)}); p.HasMorePages(); {
 		page, err := p.NextPage(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +52,8 @@ func TestScanGoesOnFromDeletedKey(t *testing.T) {
 	for i := range 10 {
 		add(strconv.Itoa(i))
 	}
-	for p := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: aws.String(table), Limit: aws.Int32(1)}); p.HasMorePages(); {
+	for p := dynamodb.NewScanPaginator(db,
+		&dynamodb.ScanInput{TableName: aws.String(table), Limit: aws.Int32(1)}); p.HasMorePages(); {
 		page, err := p.NextPage(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +64,8 @@ func TestScanGoesOnFromDeletedKey(t *testing.T) {
 				t.Errorf("%s came twice", k)
 			}
 			delete(left, k)
-			if _, err := db.DeleteItem(context.Background(), &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: key(k)}); err != nil {
+			if _, err := db.DeleteItem(context.Background(),
+				&dynamodb.DeleteItemInput{TableName: aws.String(table), Key: key(k)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -71,7 +74,8 @@ func TestScanGoesOnFromDeletedKey(t *testing.T) {
 		t.Errorf("not found: %v", left)
 	}
 	add("new")
-	if got := scanAll(db, dynamodb.ScanInput{TableName: aws.String(table)}); got.answer != "1 pages, scanned 1: [{k=S:new }]" {
+	if got := scanAll(db, dynamodb.ScanInput{TableName: aws.String(
+		table)}); got.answer != "1 pages, scanned 1: [{k=S:new }]" {
 		t.Errorf("after a change: %+v", got)
 	}
 }

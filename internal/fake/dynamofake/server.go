@@ -19,8 +19,8 @@ import (
 // maxBodyBytes is DynamoDB's limit on a request.
 const maxBodyBytes = 16 << 20
 
-// Server is an in-memory DynamoDB. Create it with [New]. It is an [http.Handler]; [Server.Start] makes it listen. It is safe for
-// concurrent use.
+// Server is an in-memory DynamoDB. Create it with [New]. It is an [http.Handler]; [Server.Start] makes it
+// listen. It is safe for concurrent use.
 type Server struct {
 	config      Config
 	expressions expressionCache
@@ -30,7 +30,8 @@ type Server struct {
 	requests    atomic.Uint64 // for request ids
 	stopped     chan struct{} // closed by Close
 
-	mu     sync.Mutex // guards the data: tables with their items, and tokens; held while Config.Observe is called
+	// guards the data: tables with their items, and tokens; held while Config.Observe is called
+	mu     sync.Mutex
 	tables map[string]*table
 	tokens tokens
 
@@ -101,8 +102,8 @@ func operationNamed(name string) operation {
 	return nil
 }
 
-// ServeHTTP answers one request of the DynamoDB API. If no answer is sent (a dropped reply, a disconnected client, a closed server),
-// it panics with [http.ErrAbortHandler].
+// ServeHTTP answers one request of the DynamoDB API. If no answer is sent (a dropped reply, a disconnected
+// client, a closed server), it panics with [http.ErrAbortHandler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ok := s.exchanges.Get().(*exchange)
 	if !ok {
@@ -172,7 +173,8 @@ func (s *Server) wait(ctx context.Context, d time.Duration) {
 func (s *Server) perform(x *exchange) ([]byte, error) {
 	do := operationNamed(x.operation)
 	if do == nil {
-		return nil, clientError("UnknownOperationException", "dynamofake does not support the operation %s", x.operation)
+		return nil, clientError("UnknownOperationException", "dynamofake does not support the operation %s",
+			x.operation)
 	}
 	// The copy outlives the buffer: strings of stored items are parts of it.
 	return do(s, request{x.client, x.body.String()}, x.reply[:0])

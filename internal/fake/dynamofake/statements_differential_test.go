@@ -11,11 +11,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// statements sends a batch of random statements on different keys: a batch that names a key twice is refused as a whole; only
-// DynamoDB Local performs it.
+// statements sends a batch of random statements on different keys: a batch that names a key twice is refused
+// as a whole; only DynamoDB Local performs it.
 func (p *pair) statements(t *rapid.T) {
 	in := &dynamodb.BatchExecuteStatementInput{}
-	for _, k := range rapid.Permutation(keys()).Draw(t, "keys")[:rapid.IntRange(1, len(keys())).Draw(t, "statements")] {
+	for _, k := range rapid.Permutation(keys()).Draw(t,
+		"keys")[:rapid.IntRange(1, len(keys())).Draw(t, "statements")] {
 		in.Statements = append(in.Statements, p.statement(t, k))
 	}
 	p.both(t, in, func(db *dynamodb.Client) result {
@@ -27,7 +28,8 @@ func (p *pair) statements(t *rapid.T) {
 		for _, r := range out.Responses {
 			part := aws.ToString(r.TableName)
 			if r.Error != nil {
-				part = fmt.Sprintf("%s %q %s", r.Error.Code, statementFault(aws.ToString(r.Error.Message)), refusing(r.Error.Item))
+				part = fmt.Sprintf("%s %q %s", r.Error.Code, statementFault(aws.ToString(r.Error.Message)),
+					refusing(r.Error.Item))
 			}
 			parts = append(parts, part)
 		}
@@ -62,7 +64,8 @@ func (p *pair) statement(t *rapid.T, k string) types.BatchStatementRequest {
 		st.parameters = st.parameters[1:]
 	}
 	return types.BatchStatementRequest{
-		Statement: aws.String(st.text.String()), Parameters: st.parameters, ReturnValuesOnConditionCheckFailure: returnOnFailure(t),
+		Statement: aws.String(st.text.String()), Parameters: st.parameters,
+		ReturnValuesOnConditionCheckFailure: returnOnFailure(t),
 	}
 }
 
@@ -90,12 +93,14 @@ func (st *partiql) insert(t *rapid.T, table, k string) {
 
 func (st *partiql) update(t *rapid.T, table, k string) {
 	fmt.Fprintf(&st.text, `UPDATE "%s"`, table)
-	for _, name := range rapid.Permutation([]string{"a", "b", "c", "count", "status"}).Draw(t, "names")[:rapid.IntRange(1, 3).Draw(t, "actions")] {
+	for _, name := range rapid.Permutation([]string{"a", "b", "c", "count", "status"}).Draw(t,
+		"names")[:rapid.IntRange(1, 3).Draw(t, "actions")] {
 		switch rapid.IntRange(0, 3).Draw(t, "action") {
 		case 0:
 			fmt.Fprintf(&st.text, ` REMOVE "%s"`, name)
 		case 1:
-			fmt.Fprintf(&st.text, ` SET "%s"="%s"%s%s`, name, name, rapid.SampledFrom([]string{"+", "-"}).Draw(t, "sign"), st.parameter(num(numberOf(t))))
+			fmt.Fprintf(&st.text, ` SET "%s"="%s"%s%s`, name, name,
+				rapid.SampledFrom([]string{"+", "-"}).Draw(t, "sign"), st.parameter(num(numberOf(t))))
 		default:
 			fmt.Fprintf(&st.text, ` SET "%s"=%s`, name, st.parameter(valueOf(t, 1)))
 		}
@@ -123,13 +128,18 @@ func (st *partiql) condition(t *rapid.T, depth int) string {
 	case n == 5:
 		return `"` + name + `">` + st.parameter(str("ab"))
 	}
-	return `"` + name + `"=` + st.parameter(rapid.SampledFrom([]types.AttributeValue{num("1"), num("2"), str("a"), str("ab"), num("10")}).Draw(t, "value"))
+	return `"` + name + `"=` + st.parameter(
+		rapid.SampledFrom([]types.AttributeValue{num("1"), num("2"), str("a"), str("ab"), num("10")}).Draw(t,
+			"value"))
 }
 
-// batchGet reads some keys, some of which exist. For missing keys DynamoDB counts capacity units, and DynamoDB Local does not.
+// batchGet reads some keys, some of which exist. For missing keys DynamoDB counts capacity units, and
+// DynamoDB Local does not.
 func (p *pair) batchGet(t *rapid.T) {
 	wanted := types.KeysAndAttributes{ConsistentRead: aws.Bool(rapid.Bool().Draw(t, "consistent"))}
-	for _, k := range rapid.SliceOfN(rapid.SampledFrom(append(keys(), "never", "nowhere")), 1, 5).Draw(t, "keys") { // now and then twice
+	for _, k := range rapid.SliceOfN(rapid.SampledFrom(append(keys(), "never", "nowhere")), 1, 5).Draw(t,
+		"keys") {
+		// now and then twice
 		wanted.Keys = append(wanted.Keys, key(k))
 	}
 	in := &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{p.table: wanted}}

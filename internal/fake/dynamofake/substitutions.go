@@ -43,10 +43,12 @@ func unused[T any](parameter string, list []substitution[T]) error {
 		return nil
 	}
 	slices.Sort(placeholders)
-	return invalid("Value provided in %s unused in expressions: keys: {%s}", parameter, strings.Join(placeholders, ", "))
+	return invalid("Value provided in %s unused in expressions: keys: {%s}", parameter,
+		strings.Join(placeholders, ", "))
 }
 
-// finish is called when all expressions of a request are bound. without describes those that the request does not have.
+// finish is called when all expressions of a request are bound. without describes those that the request does
+// not have.
 func (s *substitutions) finish(bound bool, without string) error {
 	switch {
 	case !bound && s.hasNames:
@@ -70,7 +72,8 @@ func (r *jsonReader) substitutionNames(s *substitutions) {
 		switch {
 		case r.err != nil:
 		case name == "":
-			r.fail(invalid("%s contains invalid value: Empty attribute name for key %s", parameter, placeholder))
+			r.fail(invalid("%s contains invalid value: Empty attribute name for key %s", parameter,
+				placeholder))
 		case len(name) > maxNameBytes:
 			r.fail(invalid("%s contains invalid value: Attribute name is too large, must be less than 65536 bytes for key %s",
 				parameter, placeholder))
@@ -116,7 +119,8 @@ func (r *jsonReader) placeholder(parameter string, sign byte) string {
 // inKey adds the placeholder whose value is invalid to a validation error.
 func inKey(err error, placeholder string) error {
 	if e := (*Error)(nil); errors.As(err, &e) && e.Code == "ValidationException" {
-		return invalid("ExpressionAttributeValues contains invalid value: %s for key %s", e.Message, placeholder)
+		return invalid("ExpressionAttributeValues contains invalid value: %s for key %s", e.Message,
+			placeholder)
 	}
 	return err
 }

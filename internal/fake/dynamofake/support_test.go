@@ -50,7 +50,8 @@ func unstarted(t testing.TB, config dynamofake.Config) *dynamofake.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.CreateTable(dynamofake.Table{Name: table, HashKey: "k", TTLAttribute: "expires"}); err != nil {
+	if err := server.CreateTable(dynamofake.Table{Name: table, HashKey: "k",
+		TTLAttribute: "expires"}); err != nil {
 		t.Fatal(err)
 	}
 	return server
@@ -138,7 +139,8 @@ func valueText(v types.AttributeValue) string {
 	return "unknown"
 }
 
-// numberText returns the number as a fraction, because DynamoDB Local keeps trailing zeros after the point, unlike DynamoDB.
+// numberText returns the number as a fraction, because DynamoDB Local keeps trailing zeros after the point,
+// unlike DynamoDB.
 func numberText(s string) string {
 	r, ok := new(big.Rat).SetString(s)
 	if !ok {
@@ -174,7 +176,8 @@ func createTableInput(name string) *dynamodb.CreateTableInput {
 	}
 }
 
-// cancellationReasons formats the cancellation reasons of a transaction, code and item of each action. It is empty for other errors.
+// cancellationReasons formats the cancellation reasons of a transaction, code and item of each action. It is
+// empty for other errors.
 func cancellationReasons(err error) string {
 	cancelled := (*types.TransactionCanceledException)(nil)
 	if !errors.As(err, &cancelled) {

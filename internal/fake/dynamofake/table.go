@@ -50,7 +50,8 @@ func invalidTableName() error {
 		"and may contain only the characters a-z, A-Z, 0-9, '_', '-', and '.'")
 }
 
-// CreateTable creates an empty table without a request. It returns an error if the description is invalid or the name exists.
+// CreateTable creates an empty table without a request. It returns an error if the description is invalid or
+// the name exists.
 func (s *Server) CreateTable(t Table) error {
 	_, err := s.createTable(t, "PAY_PER_REQUEST")
 	if err != nil {
@@ -97,7 +98,8 @@ func (s *Server) table(name *string) (*table, error) {
 	case !validTableName(*name):
 		return nil, invalidTableName()
 	}
-	return nil, clientError("ResourceNotFoundException", "Requested resource not found: Table: %s not found", *name)
+	return nil, clientError("ResourceNotFoundException", "Requested resource not found: Table: %s not found",
+		*name)
 }
 
 func missing(parameter string) error {
@@ -117,7 +119,8 @@ func (t *table) key(key item) (string, error) {
 func (t *table) keyOf(it item) (string, error) {
 	switch v := it.get(t.hashKey); {
 	case v == nil:
-		return "", invalid("One or more parameter values were invalid: Missing the key %s in the item", t.hashKey)
+		return "", invalid("One or more parameter values were invalid: Missing the key %s in the item",
+			t.hashKey)
 	case v.kind != kindS:
 		return "", invalid("One or more parameter values were invalid: "+
 			"Type mismatch for key %s expected: S actual: %s", t.hashKey, v.kind)
@@ -156,7 +159,8 @@ func (t *table) store(key string, it item) {
 	}
 }
 
-// place is where a key is in a scan: by its hash, so that the order is stable and unrelated to the keys, as in DynamoDB.
+// place is where a key is in a scan: by its hash, so that the order is stable and unrelated to the keys, as
+// in DynamoDB.
 type place struct {
 	hash uint64
 	key  string
@@ -172,7 +176,8 @@ func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.hash, q.hash), strings.Compare(p.key, q.key))
 }
 
-// scanOrder returns all keys in the order of a scan. The caller holds Server.mu and does not change the slice.
+// scanOrder returns all keys in the order of a scan. The caller holds Server.mu and does not change the
+// slice.
 func (t *table) scanOrder() []place {
 	if t.order == nil {
 		t.order = make([]place, 0, len(t.items))
@@ -184,8 +189,9 @@ func (t *table) scanOrder() []place {
 	return t.order
 }
 
-// ExpireNow deletes all items that have expired by now, in tables with a time-to-live attribute, and returns their number. DynamoDB
-// does this later. Items whose attribute is absent, not a number, or more than five years in the past stay.
+// ExpireNow deletes all items that have expired by now, in tables with a time-to-live attribute, and returns
+// their number. DynamoDB does this later. Items whose attribute is absent, not a number, or more than five
+// years in the past stay.
 func (s *Server) ExpireNow(now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

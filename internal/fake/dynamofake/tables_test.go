@@ -29,16 +29,20 @@ func tableLife() []tableStep {
 		life = append(life, create(fault))
 	}
 	life = append(life, create(nil), create(nil), describe,
-		describeTTL, ttl(false, "expires"), ttl(true, "expires"), describeTTL, ttl(true, "expires"), ttl(true, "other"),
+		describeTTL, ttl(false, "expires"), ttl(true, "expires"), describeTTL, ttl(true, "expires"),
+		ttl(true, "other"),
 		ttl(false, "other"), ttl(false, "expires"), describeTTL, ttl(true, "other"), describeTTL)
 	const room = 400<<10 - len("k"+"a"+"v")
 	for _, it := range []attributes{
 		key("a"), goldenItem(), {"z": str("a")}, {"k": num("1")}, {"k": null()},
 		key(""), key(strings.Repeat("x", 2048)), key(strings.Repeat("x", 2049)),
 		{"k": str("a"), "v": nested(31)}, {"k": str("a"), "v": nested(32)},
-		{"k": str("a"), "v": str(strings.Repeat("x", room))}, {"k": str("a"), "v": str(strings.Repeat("x", room+1))},
-		{"k": str("a"), "v": num("1e126")}, {"k": str("a"), "v": num("1e-131")}, {"k": str("a"), "v": num("one")},
-		{"k": str("a"), "v": strs("a", "a")}, {"k": str("a"), "v": nums("1", "1.0")}, {"k": str("a"), "v": strs()},
+		{"k": str("a"), "v": str(strings.Repeat("x", room))},
+		{"k": str("a"), "v": str(strings.Repeat("x", room+1))},
+		{"k": str("a"), "v": num("1e126")}, {"k": str("a"), "v": num("1e-131")},
+		{"k": str("a"), "v": num("one")},
+		{"k": str("a"), "v": strs("a", "a")}, {"k": str("a"), "v": nums("1", "1.0")},
+		{"k": str("a"), "v": strs()},
 		{"k": str("a"), "v": nums()}, {"k": str("a"), "v": bins()}, {"k": str("a"), "": str("a")},
 		{"k": str("a"), strings.Repeat("n", 65536): str("a")},
 		{"k": str("a"), "v": &types.AttributeValueMemberNULL{Value: false}},
@@ -46,7 +50,8 @@ func tableLife() []tableStep {
 		life = append(life, put(it), describe)
 	}
 	for _, k := range []attributes{
-		key("a"), key("absent"), {}, {"z": str("a")}, {"k": str("a"), "z": str("a")}, {"k": num("1")}, key(""),
+		key("a"), key("absent"), {}, {"z": str("a")}, {"k": str("a"), "z": str("a")}, {"k": num("1")},
+		key(""),
 	} {
 		life = append(life, get(k))
 	}
@@ -75,25 +80,29 @@ func describe(db *dynamodb.Client, table string) (string, error) {
 		return "", err
 	}
 	d := out.Table
-	return fmt.Sprint(*d.TableName, d.TableStatus, *d.ItemCount, *d.TableSizeBytes, d.BillingModeSummary.BillingMode,
+	return fmt.Sprint(*d.TableName, d.TableStatus, *d.ItemCount, *d.TableSizeBytes,
+		d.BillingModeSummary.BillingMode,
 		*d.KeySchema[0].AttributeName, d.KeySchema[0].KeyType, d.AttributeDefinitions[0].AttributeType), nil
 }
 
 func ttl(enabled bool, attribute string) tableStep {
 	return func(db *dynamodb.Client, table string) (string, error) {
 		out, err := db.UpdateTimeToLive(context.Background(), &dynamodb.UpdateTimeToLiveInput{
-			TableName:               &table,
-			TimeToLiveSpecification: &types.TimeToLiveSpecification{Enabled: &enabled, AttributeName: &attribute},
+			TableName: &table,
+			TimeToLiveSpecification: &types.TimeToLiveSpecification{Enabled: &enabled,
+				AttributeName: &attribute},
 		})
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprint(*out.TimeToLiveSpecification.Enabled, *out.TimeToLiveSpecification.AttributeName), nil
+		return fmt.Sprint(*out.TimeToLiveSpecification.Enabled, *out.TimeToLiveSpecification.AttributeName),
+			nil
 	}
 }
 
 func describeTTL(db *dynamodb.Client, table string) (string, error) {
-	out, err := db.DescribeTimeToLive(context.Background(), &dynamodb.DescribeTimeToLiveInput{TableName: &table})
+	out, err := db.DescribeTimeToLive(context.Background(),
+		&dynamodb.DescribeTimeToLiveInput{TableName: &table})
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +135,8 @@ func nested(levels int) types.AttributeValue {
 	return v
 }
 
-// compareTables compares error codes only, because DynamoDB Local has its own messages for many errors about keys and tables.
+// compareTables compares error codes only, because DynamoDB Local has its own messages for many errors about
+// keys and tables.
 func compareTables(t *testing.T, p *pair) {
 	for i, step := range tableLife() {
 		local, localErr := step(p.local, p.table)
@@ -147,7 +157,8 @@ func TestListTables(t *testing.T) {
 		}
 	}
 	var pages []string
-	for p := dynamodb.NewListTablesPaginator(db, &dynamodb.ListTablesInput{Limit: aws.Int32(3)}); p.HasMorePages(); {
+	for p := dynamodb.NewListTablesPaginator(db,
+		&dynamodb.ListTablesInput{Limit: aws.Int32(3)}); p.HasMorePages(); {
 		page, err := p.NextPage(context.Background())
 		if err != nil {
 			t.Fatal(err)

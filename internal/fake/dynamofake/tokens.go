@@ -22,7 +22,8 @@ type tokenEntry struct {
 	used        time.Time
 }
 
-// done reports whether the transaction was done before. It returns an error if the token belongs to another transaction.
+// done reports whether the transaction was done before. It returns an error if the token belongs to another
+// transaction.
 func (t *tokens) done(token string, fingerprint [sha256.Size]byte, now time.Time) (bool, error) {
 	for len(t.queue) > 0 && now.Sub(t.entries[t.queue[0]].used) > tokenLifetime {
 		delete(t.entries, t.queue[0])

@@ -45,7 +45,8 @@ func TestTransactionToken(t *testing.T) {
 	}
 	balance := func(want string) {
 		t.Helper()
-		if got, err := get(key("a"))(db, table); err != nil || got != text(attributes{"k": str("a"), "balance": num(want)}) {
+		if got, err := get(key("a"))(db, table); err != nil ||
+			got != text(attributes{"k": str("a"), "balance": num(want)}) {
 			t.Errorf("%s, %v; want a balance of %s", got, err, want)
 		}
 	}
@@ -81,15 +82,19 @@ func TestCancellationReasons(t *testing.T) {
 	if _, err := put(attributes{"k": str("a"), "n": num("1")})(db, table); err != nil {
 		t.Fatal(err)
 	}
-	_, err := db.TransactWriteItems(context.Background(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-		{Put: &types.Put{TableName: aws.String(table), Item: key("b")}},
-		{ConditionCheck: &types.ConditionCheck{
-			TableName: aws.String(table), Key: key("a"), ConditionExpression: aws.String("attribute_not_exists(k)"),
-			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		}},
-		{Update: &types.Update{TableName: aws.String(table), Key: key("c"), UpdateExpression: aws.String("SET x = absent")}},
-		{Delete: &types.Delete{TableName: aws.String(table), Key: key("d"), ConditionExpression: aws.String("attribute_exists(k)")}},
-	}})
+	_, err := db.TransactWriteItems(context.Background(),
+		&dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Put: &types.Put{TableName: aws.String(table), Item: key("b")}},
+			{ConditionCheck: &types.ConditionCheck{
+				TableName: aws.String(table), Key: key("a"),
+				ConditionExpression:                 aws.String("attribute_not_exists(k)"),
+				ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+			}},
+			{Update: &types.Update{TableName: aws.String(table), Key: key("c"),
+				UpdateExpression: aws.String("SET x = absent")}},
+			{Delete: &types.Delete{TableName: aws.String(table), Key: key("d"),
+				ConditionExpression: aws.String("attribute_exists(k)")}},
+		}})
 	const want = "TransactionCanceledException: Transaction cancelled, please refer cancellation reasons for specific reasons " +
 		"[None, ConditionalCheckFailed, ValidationError, ConditionalCheckFailed]"
 	if err == nil || !strings.Contains(err.Error(), want) {
@@ -98,8 +103,9 @@ func TestCancellationReasons(t *testing.T) {
 	if got := cancellationReasons(err); got != "None none|ConditionalCheckFailed {k=S:a n=N:1 }|ValidationError none|ConditionalCheckFailed none" {
 		t.Errorf("reasons %s", got)
 	}
-	_, code, message := call(t, unstarted(t, dynamofake.Config{}), "TransactWriteItems", `{"TransactItems":[{"Delete":{"TableName":"table",`+
-		`"Key":{"k":{"S":"a"}},"ConditionExpression":"attribute_exists(k)"}}]}`)
+	_, code, message := call(t, unstarted(t, dynamofake.Config{}), "TransactWriteItems",
+		`{"TransactItems":[{"Delete":{"TableName":"table",`+
+			`"Key":{"k":{"S":"a"}},"ConditionExpression":"attribute_exists(k)"}}]}`)
 	if code != "TransactionCanceledException" || !strings.Contains(message, "[ConditionalCheckFailed]") {
 		t.Errorf("on the wire: %s %s", code, message)
 	}

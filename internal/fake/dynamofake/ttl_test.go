@@ -13,8 +13,9 @@ func TestExpireNow(t *testing.T) {
 	server, db := start(t, dynamofake.Config{})
 	now := time.Unix(1_800_000_000, 0)
 	for k, expires := range map[string]types.AttributeValue{
-		"past": num("1799999999"), "pastFraction": num("1799999998.9"), "now": num("1800000000"), "future": num("1800000001"),
-		"text": str("1799999999"), "mistake": num("17999999"), "huge": num("1e30"), "negative": num("-5"),
+		"past": num("1799999999"), "pastFraction": num("1799999998.9"), "now": num("1800000000"),
+		"future": num("1800000001"),
+		"text":   str("1799999999"), "mistake": num("17999999"), "huge": num("1e30"), "negative": num("-5"),
 	} {
 		if _, err := put(attributes{"k": str(k), "expires": expires})(db, table); err != nil {
 			t.Fatal(err)
@@ -26,7 +27,8 @@ func TestExpireNow(t *testing.T) {
 	if n := server.ExpireNow(now); n != 2 {
 		t.Errorf("%d items expired, want 2", n)
 	}
-	for k, want := range map[string]bool{"past": false, "pastFraction": false, "now": true, "future": true, "never": true, "mistake": true} {
+	for k, want := range map[string]bool{"past": false, "pastFraction": false, "now": true, "future": true,
+		"never": true, "mistake": true} {
 		if got, err := get(key(k))(db, table); err != nil || (got != "none") != want {
 			t.Errorf("%s: %s, %v", k, got, err)
 		}
@@ -45,8 +47,10 @@ func TestTimeToLiveIsSwitchedOnce(t *testing.T) {
 		step tableStep
 		code string
 	}{
-		{ttl(true, "expires"), "ValidationException"}, {ttl(false, "other"), "ValidationException"}, {ttl(false, "expires"), ""},
-		{ttl(false, "expires"), "ValidationException"}, {ttl(true, ""), "ValidationException"}, {ttl(true, "other"), ""},
+		{ttl(true, "expires"), "ValidationException"}, {ttl(false, "other"), "ValidationException"},
+		{ttl(false, "expires"), ""},
+		{ttl(false, "expires"), "ValidationException"}, {ttl(true, ""), "ValidationException"},
+		{ttl(true, "other"), ""},
 	} {
 		_, err := c.step(db, table)
 		if code, _ := failure(err); code != c.code {

@@ -5,10 +5,11 @@ import (
 	"sync"
 )
 
-// Usage counts the requests and the capacity units since the server was created or [Server.ResetUsage] was called.
+// Usage counts the requests and the capacity units since the server was created or [Server.ResetUsage] was
+// called.
 type Usage struct {
-	// Requests counts the requests that reached the server, by operation, including faults, errors and lost replies. Unknown
-	// operations are counted as "Unknown".
+	// Requests counts the requests that reached the server, by operation, including faults, errors and lost
+	// replies. Unknown operations are counted as "Unknown".
 	Requests map[string]int
 	// WriteUnits and ReadUnits are the capacity units that DynamoDB would have billed: 1 for each KB
 	// written, 0.5 (consistent 1) for each 4 KB read, rounded up per request, twice that in transactions. A

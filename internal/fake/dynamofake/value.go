@@ -51,7 +51,8 @@ type attribute struct {
 	value value
 }
 
-// item is an item: its attributes in the order of their names. It is immutable. nil means that there is no item.
+// item is an item: its attributes in the order of their names. It is immutable. nil means that there is no
+// item.
 type item []attribute
 
 const maxItemBytes = 400 << 10

@@ -116,7 +116,10 @@ func (r *jsonReader) set(set, member kind, read func() string) value {
 		r.fail(invalid("One or more parameter values were invalid: An %s set  may not be empty",
 			strings.ToLower(member.longName())))
 	}
-	slices.SortFunc(v.members, func(a, b attribute) int { return strings.Compare(a.value.text, b.value.text) })
+	slices.SortFunc(v.members, func(a, b attribute) int {
+		return strings.Compare(a.value.text,
+			b.value.text)
+	})
 	for i := 1; i < len(v.members); i++ {
 		if v.members[i].value.text == v.members[i-1].value.text {
 			r.fail(invalid("One or more parameter values were invalid: Input collection contains duplicates"))

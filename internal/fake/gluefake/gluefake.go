@@ -1,5 +1,6 @@
-// Package gluefake is an AWS Glue Schema Registry in memory: the calls by which producers register schemas and consumers read them. It compares
-// schemas by their text, parses none, and checks no compatibility. It does not check credentials.
+// Package gluefake is an AWS Glue Schema Registry in memory: the calls by which producers register schemas
+// and consumers read them. It compares schemas by their text, parses none, and checks no compatibility. It
+// does not check credentials.
 package gluefake
 
 import (
@@ -49,7 +50,8 @@ type version struct {
 
 // New returns a server with the default registry.
 func New() *Server {
-	return &Server{registries: map[string]bool{defaultRegistry: true}, schemas: make(map[schemaName]*schema), versions: make(map[string]*version)}
+	return &Server{registries: map[string]bool{defaultRegistry: true}, schemas: make(map[schemaName]*schema),
+		versions: make(map[string]*version)}
 }
 
 // Seed adds a schema of its own with an ID, a UUID, and a data format: AVRO, JSON or PROTOBUF.
@@ -61,7 +63,8 @@ func (s *Server) Seed(id, format, definition string) {
 
 // add adds a version to a schema. The caller holds s.mu.
 func (s *Server) add(to *schema, id, definition string) *version {
-	v := &version{ID: id, Definition: definition, Format: to.format, SchemaARN: to.arn, Number: len(to.versions) + 1, Status: "AVAILABLE"}
+	v := &version{ID: id, Definition: definition, Format: to.format, SchemaARN: to.arn,
+		Number: len(to.versions) + 1, Status: "AVAILABLE"}
 	to.versions, s.versions[id] = append(to.versions, v), v
 	return v
 }
@@ -151,7 +154,8 @@ func (s *Server) createRegistry(in *request) (any, error) {
 		return nil, &apiError{"AlreadyExistsException", "the registry exists: " + in.RegistryName}
 	}
 	s.registries[in.RegistryName] = true
-	return map[string]string{"RegistryArn": arnPrefix + "registry/" + in.RegistryName, "RegistryName": in.RegistryName}, nil
+	return map[string]string{"RegistryArn": arnPrefix + "registry/" + in.RegistryName,
+		"RegistryName": in.RegistryName}, nil
 }
 
 func (s *Server) createSchema(in *request) (any, error) {
@@ -167,13 +171,16 @@ func (s *Server) createSchema(in *request) (any, error) {
 	case !s.registries[registry]:
 		return nil, notFound("the registry", registry)
 	case in.SchemaName == "" || !slices.Contains([]string{"AVRO", "JSON", "PROTOBUF"}, in.DataFormat):
-		return nil, invalid("SchemaName is %q and DataFormat %q: want a name, and AVRO, JSON or PROTOBUF", in.SchemaName, in.DataFormat)
+		return nil, invalid("SchemaName is %q and DataFormat %q: want a name, and AVRO, JSON or PROTOBUF",
+			in.SchemaName, in.DataFormat)
 	case s.schemas[name] != nil:
-		return nil, &apiError{"AlreadyExistsException", "the schema exists: " + registry + "/" + in.SchemaName}
+		return nil, &apiError{"AlreadyExistsException",
+			"the schema exists: " + registry + "/" + in.SchemaName}
 	}
 	created := &schema{arn: arnPrefix + "schema/" + registry + "/" + in.SchemaName, format: in.DataFormat}
 	s.schemas[name] = created
-	out := map[string]any{"SchemaArn": created.arn, "SchemaName": in.SchemaName, "RegistryName": registry, "DataFormat": in.DataFormat}
+	out := map[string]any{"SchemaArn": created.arn, "SchemaName": in.SchemaName, "RegistryName": registry,
+		"DataFormat": in.DataFormat}
 	if in.Definition != "" {
 		v := s.add(created, uuid.New(), in.Definition)
 		out["SchemaVersionId"], out["SchemaVersionStatus"] = v.ID, v.Status

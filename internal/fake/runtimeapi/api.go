@@ -58,9 +58,10 @@ type api struct {
 	server   *http.Server
 	served   chan struct{} // closed when the server has ended
 
-	mux       *http.ServeMux
-	handlers  sync.WaitGroup      // the requests that are being served
-	work      chan *invocation    // unbuffered: a send succeeds when the process is asking for work, and not before
+	mux      *http.ServeMux
+	handlers sync.WaitGroup // the requests that are being served
+	// unbuffered: a send succeeds when the process is asking for work, and not before
+	work      chan *invocation
 	asked     chan struct{}       // closed when it asks for the first time
 	initError chan *FunctionError // gets at most one
 
@@ -92,9 +93,10 @@ func newAPI(ctx context.Context, cfg *Config) (*api, error) {
 	a.mux.HandleFunc("POST /2018-06-01/runtime/init/error", a.initFailure)
 	a.mux.HandleFunc("/", a.unknown)
 	a.server = &http.Server{
-		Handler:           a,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ReadHeaderTimeout: maxTimeout, // of a request that has begun; the process may stay idle for as long as it likes
+		Handler:        a,
+		MaxHeaderBytes: maxHeaderBytes,
+		// of a request that has begun; the process may stay idle for as long as it likes
+		ReadHeaderTimeout: maxTimeout,
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
 	go func() {
@@ -106,8 +108,8 @@ func newAPI(ctx context.Context, cfg *Config) (*api, error) {
 
 func (a *api) address() string { return a.listener.Addr().String() }
 
-// close ends the server, and waits for the current requests, which end with their connections. After it no request takes work or
-// reads a payload.
+// close ends the server, and waits for the current requests, which end with their connections. After it no
+// request takes work or reads a payload.
 func (a *api) close() {
 	a.mu.Lock()
 	a.closed = true
@@ -137,7 +139,8 @@ func (a *api) enter() bool {
 // next waits for an invocation until the process disconnects.
 func (a *api) next(w http.ResponseWriter, r *http.Request) {
 	if inv := a.ask(); inv != nil {
-		a.refuse(w, r, http.StatusForbidden, "InvalidStateTransition", "answer request "+inv.id+" before you ask for the next")
+		a.refuse(w, r, http.StatusForbidden, "InvalidStateTransition",
+			"answer request "+inv.id+" before you ask for the next")
 		return
 	}
 	select {
@@ -173,8 +176,8 @@ func (a *api) hand(w http.ResponseWriter, inv *invocation) {
 	_, _ = w.Write(inv.payload) // a process that does not read it does not answer it
 }
 
-// response receives the answer of the function. An incomplete answer is refused, so that the death of a process during its answer
-// counts as a crash.
+// response receives the answer of the function. An incomplete answer is refused, so that the death of a
+// process during its answer counts as a crash.
 func (a *api) response(w http.ResponseWriter, r *http.Request) {
 	inv := a.unanswered(r.PathValue("id"))
 	if inv == nil {
@@ -208,10 +211,12 @@ func (a *api) failure(w http.ResponseWriter, r *http.Request) {
 }
 
 // take reads the body of an answer and settles the invocation with it.
-func (a *api) take(w http.ResponseWriter, r *http.Request, inv *invocation, meaning func(body []byte) answer) {
+func (a *api) take(w http.ResponseWriter, r *http.Request, inv *invocation,
+	meaning func(body []byte) answer) {
 	body, size, err := readBody(r)
 	if err != nil {
-		a.refuse(w, r, http.StatusBadRequest, "TruncatedHTTPRequest", "HTTP request detected as truncated: "+err.Error())
+		a.refuse(w, r, http.StatusBadRequest, "TruncatedHTTPRequest",
+			"HTTP request detected as truncated: "+err.Error())
 		return
 	}
 	select {
@@ -221,7 +226,8 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, inv *invocation, mean
 	}
 	if size > MaxResponse {
 		a.settle(inv, answer{err: a.functionError(inv.id, "Function.ResponseSizeTooLarge", fmt.Sprintf(
-			"Response payload size (%d bytes) exceeded maximum allowed payload size (%d bytes).", size, MaxResponse), nil)})
+			"Response payload size (%d bytes) exceeded maximum allowed payload size (%d bytes).", size,
+			MaxResponse), nil)})
 		a.refuse(w, r, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
 			fmt.Sprintf("Exceeded maximum allowed payload size (%d bytes).", MaxResponse))
 		return
@@ -237,7 +243,8 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, inv *invocation, mean
 func (a *api) initFailure(w http.ResponseWriter, r *http.Request) {
 	body, _, err := readBody(r)
 	if err != nil {
-		a.refuse(w, r, http.StatusBadRequest, "TruncatedHTTPRequest", "HTTP request detected as truncated: "+err.Error())
+		a.refuse(w, r, http.StatusBadRequest, "TruncatedHTTPRequest",
+			"HTTP request detected as truncated: "+err.Error())
 		return
 	}
 	a.mu.Lock()
@@ -289,7 +296,8 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, status int, kind, m
 	a.mu.Lock()
 	a.refused = fmt.Sprintf("%s %s: %d %s: %s", r.Method, r.URL.Path, status, kind, message)
 	a.mu.Unlock()
-	body, _ := json.Marshal(map[string]string{"errorMessage": message, "errorType": kind}) // strings always marshal
+	// strings always marshal
+	body, _ := json.Marshal(map[string]string{"errorMessage": message, "errorType": kind})
 	reply(w, status, body)
 }
 

@@ -109,7 +109,8 @@ func atSIGTERM() {
 func runTool() {
 	cfg := runtimeapi.Config{
 		Command: []string{os.Args[0]},
-		Env:     []string{modeVariable + "=does not mind the end of the API", fifoVariable + "=" + os.Getenv(fifoVariable)},
+		Env: []string{modeVariable + "=does not mind the end of the API",
+			fifoVariable + "=" + os.Getenv(fifoVariable)},
 	}
 	must(runtimeapi.Start(context.Background(), cfg))
 	fmt.Println("ready")
@@ -216,12 +217,15 @@ var clients = map[string]func(runtime){
 		forever()
 	},
 	"init error": func(r runtime) {
-		fmt.Println(r.post("/2018-06-01/runtime/init/error", `{"errorType":"ImportError","errorMessage":"no module named ledger"}`))
+		fmt.Println(r.post("/2018-06-01/runtime/init/error",
+			`{"errorType":"ImportError","errorMessage":"no module named ledger"}`))
 		os.Exit(1)
 	},
 	"init error, twice, and stays": func(r runtime) {
-		r.post("/2018-06-01/runtime/init/error", `{"errorType":"ImportError","errorMessage":"no module named ledger"}`)
-		fmt.Println(r.post("/2018-06-01/runtime/init/error", `{"errorType":"Second","errorMessage":"second"}`))
+		r.post("/2018-06-01/runtime/init/error",
+			`{"errorType":"ImportError","errorMessage":"no module named ledger"}`)
+		fmt.Println(r.post("/2018-06-01/runtime/init/error",
+			`{"errorType":"Second","errorMessage":"second"}`))
 		forever()
 	},
 	"breaks every rule": breaksEveryRule,
@@ -234,7 +238,8 @@ var clients = map[string]func(runtime){
 	},
 	"stream with a trailer that is no base64": func(r runtime) {
 		id, _ := r.next()
-		request := must(http.NewRequest(http.MethodPost, "http://"+r.address()+r.answer(id), io.MultiReader(strings.NewReader("part"))))
+		request := must(http.NewRequest(http.MethodPost, "http://"+r.address()+r.answer(id),
+			io.MultiReader(strings.NewReader("part"))))
 		request.Trailer = http.Header{
 			"Lambda-Runtime-Function-Error-Type": {"Function.Odd"},
 			"Lambda-Runtime-Function-Error-Body": {"no base64"},
@@ -261,7 +266,8 @@ var clients = map[string]func(runtime){
 			var told [2]string
 			must(0, json.Unmarshal(body, &told))
 			header := http.Header{"Lambda-Runtime-Function-Error-Type": {told[0]}}
-			status := r.do(http.MethodPost, "/2018-06-01/runtime/invocation/"+id+"/error", strings.NewReader(told[1]), header)
+			status := r.do(http.MethodPost, "/2018-06-01/runtime/invocation/"+id+"/error",
+				strings.NewReader(told[1]), header)
 			wantStatus(http.StatusAccepted, status)
 		}
 	},
@@ -269,7 +275,8 @@ var clients = map[string]func(runtime){
 		id, _ := r.next()
 		header := http.Header{"Lambda-Runtime-Function-Xray-Error-Cause": {strings.Repeat("x", 1<<20-1)}}
 		path := "/2018-06-01/runtime/invocation/" + id + "/error"
-		wantStatus(http.StatusAccepted, r.do(http.MethodPost, path, strings.NewReader(`{"errorType":"t"}`), header))
+		wantStatus(http.StatusAccepted, r.do(http.MethodPost, path, strings.NewReader(`{"errorType":"t"}`),
+			header))
 		forever()
 	},
 	"bad response mode": func(r runtime) {
@@ -290,7 +297,8 @@ var clients = map[string]func(runtime){
 	"truncated answer": func(r runtime) {
 		id, _ := r.next()
 		conn := must(net.Dial("tcp", r.address())).(*net.TCPConn)
-		must(fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nonly this", r.answer(id)))
+		must(fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nonly this",
+			r.answer(id)))
 		must(0, conn.CloseWrite())
 		response := must(http.ReadResponse(bufio.NewReader(conn), nil))
 		wantStatus(http.StatusBadRequest, response.StatusCode)
@@ -348,7 +356,8 @@ func breaksEveryRule(r runtime) {
 	os.Exit(8)
 }
 
-// answersEarly answers before it has read its event, and reports in the next answer whether the event was complete.
+// answersEarly answers before it has read its event, and reports in the next answer whether the event was
+// complete.
 func answersEarly(r runtime) {
 	conn := must(net.Dial("tcp", r.address())).(*net.TCPConn)
 	must(0, conn.SetReadBuffer(256<<10)) // so that the event does not fit into the kernel

@@ -19,12 +19,13 @@ const (
 
 // Config configures a Function. Command is required. The zero value of every other field selects its default.
 type Config struct {
-	// Command is the program and its arguments. A program without a slash is searched in PATH. A relative path is relative to the
-	// caller's working directory, not to Dir.
+	// Command is the program and its arguments. A program without a slash is searched in PATH. A relative
+	// path is relative to the caller's working directory, not to Dir.
 	Command []string
 	// Dir is the function's working directory and LAMBDA_TASK_ROOT. Default: the caller's working directory.
 	Dir string
-	// Env has the variables of the function as KEY=VALUE. They override those that Lambda sets, except AWS_LAMBDA_RUNTIME_API.
+	// Env has the variables of the function as KEY=VALUE. They override those that Lambda sets, except
+	// AWS_LAMBDA_RUNTIME_API.
 	Env []string
 
 	// Name is the function's name. Default: "function".
@@ -33,7 +34,8 @@ type Config struct {
 	Handler string
 	// Region is the value of AWS_REGION and a part of the ARN. Default: us-east-1.
 	Region string
-	// ARN is the ARN of the function in its invocations. Default: composed of Region, account 000000000000 and Name.
+	// ARN is the ARN of the function in its invocations. Default: composed of Region, account 000000000000
+	// and Name.
 	ARN string
 	// MemoryMB is the memory in the function's environment, 128 to 10240. It is not enforced. Default: 128.
 	MemoryMB int
@@ -45,9 +47,9 @@ type Config struct {
 	// StopTimeout is the time between SIGTERM and SIGKILL in Close. Default: 2 s.
 	StopTimeout time.Duration
 
-	// Stdout and Stderr are called for each line that the function prints, without its newline; nil discards it. They are not called
-	// concurrently, and a slow one blocks the function like a full pipe. The slice is valid only during the call. They may call
-	// Function.Kill, but neither Invoke nor Close.
+	// Stdout and Stderr are called for each line that the function prints, without its newline; nil discards
+	// it. They are not called concurrently, and a slow one blocks the function like a full pipe. The slice is
+	// valid only during the call. They may call Function.Kill, but neither Invoke nor Close.
 	Stdout, Stderr func(line []byte)
 }
 
@@ -58,7 +60,8 @@ const (
 	maxMemory  = 10240
 )
 
-// resolve returns the configuration with its defaults and with absolute paths, or an error that names every invalid field.
+// resolve returns the configuration with its defaults and with absolute paths, or an error that names every
+// invalid field.
 func resolve(c Config) (Config, error) {
 	c.setDefaults()
 	problems := c.problems()

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// environment returns the environment of a process of the function: the variables that the AWS documentation lists for OS-only
-// runtimes (which have no AWS_EXECUTION_ENV and no _X_AMZN_TRACE_ID), overridden by those of the caller. Of this process's environment
-// it has only PATH, so that a function neither depends on nor leaks the variables of the developer's shell.
+// environment returns the environment of a process of the function: the variables that the AWS documentation
+// lists for OS-only runtimes (which have no AWS_EXECUTION_ENV and no _X_AMZN_TRACE_ID), overridden by those
+// of the caller. Of this process's environment it has only PATH, so that a function neither depends on nor
+// leaks the variables of the developer's shell.
 func environment(cfg *Config, program, runtimeAPI string) []string {
 	env := []string{
 		"AWS_DEFAULT_REGION=" + cfg.Region,

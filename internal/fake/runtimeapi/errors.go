@@ -16,13 +16,15 @@ var (
 	ErrInitExit = errors.New("it ended before it asked for work")
 )
 
-// FunctionError means that the function answered with an error, or with an answer that Lambda rejects, such as one over the size
-// limit. It is also the cause of a StartError if the function reported an initialization error; RequestID is then empty.
+// FunctionError means that the function answered with an error, or with an answer that Lambda rejects, such
+// as one over the size limit. It is also the cause of a StartError if the function reported an initialization
+// error; RequestID is then empty.
 type FunctionError struct {
 	Function  string // its name
 	RequestID string
-	// Type and Message are errorType and errorMessage of the answer. The types of errors that Lambda detects are
-	// Function.ResponseSizeTooLarge, Runtime.InvalidResponseModeHeader and, if the function named no type, Runtime.Unknown.
+	// Type and Message are errorType and errorMessage of the answer. The types of errors that Lambda detects
+	// are Function.ResponseSizeTooLarge, Runtime.InvalidResponseModeHeader and, if the function named no
+	// type, Runtime.Unknown.
 	Type, Message string
 	// StackTrace has one text for each frame. The formats of the runtimes differ.
 	StackTrace []string
@@ -34,7 +36,8 @@ func (e *FunctionError) Error() string {
 	if e.RequestID == "" {
 		return fmt.Sprintf("function %s failed to initialize: %s: %s", e.Function, e.Type, e.Message)
 	}
-	return fmt.Sprintf("function %s failed: RequestId: %s Error: %s: %s", e.Function, e.RequestID, e.Type, e.Message)
+	return fmt.Sprintf("function %s failed: RequestId: %s Error: %s: %s", e.Function, e.RequestID, e.Type,
+		e.Message)
 }
 
 // CrashError means that the process ended during the invocation: by itself, by a signal, or by Function.Kill.
@@ -47,7 +50,8 @@ type CrashError struct {
 	ExitCode int
 	// Killed reports whether Function.Kill was called.
 	Killed bool
-	// Refused is the last request of the process that the Runtime API refused in this invocation, empty if none.
+	// Refused is the last request of the process that the Runtime API refused in this invocation, empty if
+	// none.
 	Refused string
 	// Output is the end of the process's output on both streams.
 	Output []string
@@ -69,10 +73,12 @@ func (e *CrashError) Error() string {
 	if e.Killed {
 		by = " (killed on request)"
 	}
-	return fmt.Sprintf("function %s crashed: %s: %s%s%s", e.Function, e.Type(), e.Message(), by, details(e.Refused, e.Output))
+	return fmt.Sprintf("function %s crashed: %s: %s%s%s", e.Function, e.Type(), e.Message(), by,
+		details(e.Refused, e.Output))
 }
 
-// TimeoutError means that an invocation was not answered within the function's timeout. The process was killed.
+// TimeoutError means that an invocation was not answered within the function's timeout. The process was
+// killed.
 type TimeoutError struct {
 	Function  string // its name
 	RequestID string
@@ -86,17 +92,20 @@ func (e *TimeoutError) Type() string { return "Sandbox.Timedout" }
 
 // Message returns the errorMessage of AWS for it.
 func (e *TimeoutError) Message() string {
-	return fmt.Sprintf("RequestId: %s Error: Task timed out after %.2f seconds", e.RequestID, e.Limit.Seconds())
+	return fmt.Sprintf("RequestId: %s Error: Task timed out after %.2f seconds", e.RequestID,
+		e.Limit.Seconds())
 }
 
 // Timeout returns true, as in net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
 
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("function %s timed out and was killed: %s%s", e.Function, e.Message(), details(e.Refused, e.Output))
+	return fmt.Sprintf("function %s timed out and was killed: %s%s", e.Function, e.Message(),
+		details(e.Refused, e.Output))
 }
 
-// StartError means that a process could not be started, or did not ask for work. None of its processes is left.
+// StartError means that a process could not be started, or did not ask for work. None of its processes is
+// left.
 type StartError struct {
 	Function string // its name
 	Command  []string
@@ -104,13 +113,14 @@ type StartError struct {
 	Advice   string   // what to do about it
 	Refused  string   // the last request of the process that the Runtime API refused, empty if none
 	Output   []string // the last of what it printed, both streams
-	// Err is the cause: ErrInitTimeout, ErrInitExit, a *FunctionError that the process reported, or an error of the
-	// operating system such as fs.ErrNotExist or fs.ErrPermission.
+	// Err is the cause: ErrInitTimeout, ErrInitExit, a *FunctionError that the process reported, or an error
+	// of the operating system such as fs.ErrNotExist or fs.ErrPermission.
 	Err error
 }
 
 func (e *StartError) Error() string {
-	return fmt.Sprintf("function %s (%s) did not start: %s: %s%s", e.Function, strings.Join(e.Command, " "), e.Problem, e.Advice,
+	return fmt.Sprintf("function %s (%s) did not start: %s: %s%s", e.Function, strings.Join(e.Command, " "),
+		e.Problem, e.Advice,
 		details(e.Refused, e.Output))
 }
 
@@ -123,7 +133,8 @@ type PayloadError struct {
 }
 
 func (e *PayloadError) Error() string {
-	return fmt.Sprintf("event for function %s is too large: %d bytes, the limit is %d: send fewer records", e.Function, e.Size, e.Limit)
+	return fmt.Sprintf("event for function %s is too large: %d bytes, the limit is %d: send fewer records",
+		e.Function, e.Size, e.Limit)
 }
 
 // details returns the lines after a message that help to find the cause.

@@ -26,8 +26,8 @@ type Result struct {
 	RequestID string
 	Payload   []byte        // the answer, as it was sent
 	Duration  time.Duration // from handing the event over to the answer
-	// InitDuration is the time from the start of the process until it asked for work, in its first invocation, and zero in later
-	// ones.
+	// InitDuration is the time from the start of the process until it asked for work, in its first
+	// invocation, and zero in later ones.
 	InitDuration time.Duration
 }
 
@@ -45,13 +45,14 @@ func Start(ctx context.Context, cfg Config) (*Function, error) {
 	return f, nil
 }
 
-// Invoke calls the function with an event of at most MaxPayload bytes and waits for its answer. Concurrent calls wait for each other. If
-// the process has ended, Invoke first starts a new one, which does not count towards the function's timeout.
+// Invoke calls the function with an event of at most MaxPayload bytes and waits for its answer. Concurrent
+// calls wait for each other. If the process has ended, Invoke first starts a new one, which does not count
+// towards the function's timeout.
 //
-// Errors: *FunctionError, *CrashError and *TimeoutError mean that the function failed, *StartError that its new process did not
-// start, *PayloadError that the event is too large; ErrClosed; or the context's cause. If the context ends during the
-// invocation, Invoke kills the process, because its result is no longer needed. Invoke does not use the payload after it has
-// returned.
+// Errors: *FunctionError, *CrashError and *TimeoutError mean that the function failed, *StartError that its
+// new process did not start, *PayloadError that the event is too large; ErrClosed; or the context's cause. If
+// the context ends during the invocation, Invoke kills the process, because its result is no longer needed.
+// Invoke does not use the payload after it has returned.
 func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	if len(payload) > MaxPayload {
 		return Result{}, &PayloadError{Function: f.cfg.Name, Size: len(payload), Limit: MaxPayload}
@@ -73,8 +74,9 @@ func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	return f.await(ctx, p, inv)
 }
 
-// Kill sends SIGKILL to the process and its group, and reports whether there was a process. The current invocation ends with a
-// *CrashError, unless its answer has arrived. Kill does not wait, and may be called from Config.Stdout and Stderr.
+// Kill sends SIGKILL to the process and its group, and reports whether there was a process. The current
+// invocation ends with a *CrashError, unless its answer has arrived. Kill does not wait, and may be called
+// from Config.Stdout and Stderr.
 func (f *Function) Kill() bool {
 	p := f.current()
 	return p != nil && p.kill()
@@ -97,9 +99,10 @@ func (f *Function) Starts() int {
 // PID returns the ID of the latest process.
 func (f *Function) PID() int { return f.current().cmd.Process.Pid }
 
-// Close ends the process with SIGTERM, and with SIGKILL after Config.StopTimeout or when the context ends. The current
-// invocation ends with ErrClosed, unless its answer arrives in time; waiting ones end with ErrClosed. When Close returns, the
-// process has ended, its port is free and all its output has been delivered. Further calls have no effect.
+// Close ends the process with SIGTERM, and with SIGKILL after Config.StopTimeout or when the context ends.
+// The current invocation ends with ErrClosed, unless its answer arrives in time; waiting ones end with
+// ErrClosed. When Close returns, the process has ended, its port is free and all its output has been
+// delivered. Further calls have no effect.
 func (f *Function) Close(ctx context.Context) {
 	f.close.Do(func() { close(f.closing) })
 	if p := f.current(); p != nil {
@@ -167,7 +170,8 @@ func (f *Function) spawn(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// handOver gives the invocation to the process, or to a new one if the old one has ended or no longer asks for work.
+// handOver gives the invocation to the process, or to a new one if the old one has ended or no longer asks
+// for work.
 func (f *Function) handOver(ctx context.Context, inv *invocation) (*process, error) {
 	if p := f.current(); p != nil {
 		if err := f.offer(ctx, p, inv); !errors.Is(err, errGone) {
@@ -188,8 +192,8 @@ func (f *Function) handOver(ctx context.Context, inv *invocation) (*process, err
 
 var errGone = errors.New("the process is gone")
 
-// offer waits until the process takes the invocation. The process may still be busy after its last answer. Like AWS, offer waits for
-// up to the function's timeout, and then ends the process.
+// offer waits until the process takes the invocation. The process may still be busy after its last answer.
+// Like AWS, offer waits for up to the function's timeout, and then ends the process.
 func (f *Function) offer(ctx context.Context, p *process, inv *invocation) error {
 	if p.killed.Load() {
 		<-p.exited
@@ -285,7 +289,8 @@ func (f *Function) startError(p *process, cause error) *StartError {
 	var reported *FunctionError
 	switch {
 	case errors.As(cause, &reported):
-		e.Problem = fmt.Sprintf("it reported an initialization error: %s: %s", reported.Type, reported.Message)
+		e.Problem = fmt.Sprintf("it reported an initialization error: %s: %s", reported.Type,
+			reported.Message)
 		e.Advice = "fix the reported error"
 	case errors.Is(cause, ErrInitTimeout):
 		e.Problem = fmt.Sprintf("it did not ask for work within %s and was killed", f.cfg.InitTimeout)

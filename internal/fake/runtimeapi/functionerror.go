@@ -12,8 +12,8 @@ func (a *api) functionError(id, kind, message string, payload []byte) *FunctionE
 	return &FunctionError{Function: a.cfg.Name, RequestID: id, Type: kind, Message: message, Payload: payload}
 }
 
-// parseError reads an error document. All runtimes use errorType and errorMessage; the format of the stack differs, and the document
-// is optional. kind is the type in the header.
+// parseError reads an error document. All runtimes use errorType and errorMessage; the format of the stack
+// differs, and the document is optional. kind is the type in the header.
 func (a *api) parseError(id, kind string, body []byte) *FunctionError {
 	var document struct {
 		ErrorType    string          `json:"errorType"`

@@ -59,10 +59,12 @@ func TestInvokePassesItsContextToTheFunction(t *testing.T) {
 	if want := "arn:aws:lambda:eu-central-1:000000000000:function:payments"; got.ARN != want {
 		t.Errorf("ARN %s, want %s", got.ARN, want)
 	}
-	if !regexp.MustCompile(`^Root=1-[0-9a-f]{8}-[0-9a-f]{24};Parent=[0-9a-f]{16};Sampled=0$`).MatchString(got.Trace) {
+	if !regexp.MustCompile(`^Root=1-[0-9a-f]{8}-[0-9a-f]{24};Parent=[0-9a-f]{16};Sampled=0$`).MatchString(
+		got.Trace) {
 		t.Errorf("trace id %q", got.Trace)
 	}
-	if earliest, latest := before.Add(cfg.Timeout).UnixMilli(), after.Add(cfg.Timeout).UnixMilli(); got.Deadline < earliest || got.Deadline > latest {
+	if earliest, latest := before.Add(cfg.Timeout).UnixMilli(),
+		after.Add(cfg.Timeout).UnixMilli(); got.Deadline < earliest || got.Deadline > latest {
 		t.Errorf("deadline %d, want within %d and %d", got.Deadline, earliest, latest)
 	}
 	if got.Memory != 512 {
@@ -80,7 +82,8 @@ func TestFunctionErrorsLeaveTheProcessAlive(t *testing.T) {
 	if want := `{"errorMessage":"no such account","errorType":"errorString"}`; string(e.Payload) != want {
 		t.Errorf("payload %s, want %s", e.Payload, want)
 	}
-	if want := "function payments failed: RequestId: " + e.RequestID + " Error: errorString: no such account"; e.Error() != want {
+	if want := "function payments failed: RequestId: " + e.RequestID +
+		" Error: errorString: no such account"; e.Error() != want {
 		t.Errorf("error %q, want %q", e, want)
 	}
 	e = fails[*runtimeapi.FunctionError](t, f, `{"do":"typed error"}`)
@@ -142,10 +145,12 @@ func TestTimeoutKillsTheWholeGroup(t *testing.T) {
 	f := start(t, cfg)
 	held := newFIFO(t)
 	e := fails[*runtimeapi.TimeoutError](t, f, fmt.Sprintf(`{"do":"hang with child","text":%q}`, held.path))
-	if want := "RequestId: " + e.RequestID + " Error: Task timed out after 1.00 seconds"; e.Message() != want || e.Type() != "Sandbox.Timedout" {
+	if want := "RequestId: " + e.RequestID +
+		" Error: Task timed out after 1.00 seconds"; e.Message() != want || e.Type() != "Sandbox.Timedout" {
 		t.Errorf("type %s, message %s, want %s", e.Type(), e.Message(), want)
 	}
-	if want := "function payments timed out and was killed: " + e.Message() + "\n  its last output:\n    held"; e.Error() != want {
+	if want := "function payments timed out and was killed: " + e.Message() +
+		"\n  its last output:\n    held"; e.Error() != want {
 		t.Errorf("error %q, want %q", e, want)
 	}
 	if timeout, ok := error(e).(interface{ Timeout() bool }); !ok || !timeout.Timeout() {
@@ -160,7 +165,8 @@ func TestCrashEndsTheChildren(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "lambda"))
 	held := newFIFO(t)
-	e := fails[*runtimeapi.CrashError](t, f, fmt.Sprintf(`{"do":"exit and leave a child","text":%q}`, held.path))
+	e := fails[*runtimeapi.CrashError](t, f,
+		fmt.Sprintf(`{"do":"exit and leave a child","text":%q}`, held.path))
 	if e.ExitCode != 6 {
 		t.Errorf("got %+v", e)
 	}
@@ -231,7 +237,8 @@ func TestInvokeEndsWithItsContext(t *testing.T) {
 	enough := errors.New("enough")
 	cfg.Stdout = func([]byte) { cancel(enough) }
 	f := start(t, cfg)
-	if _, err := f.Invoke(ctx, []byte(`{"do":"hang"}`)); !errors.Is(err, enough) || !strings.Contains(err.Error(), "killed") {
+	if _, err := f.Invoke(ctx, []byte(`{"do":"hang"}`)); !errors.Is(err, enough) ||
+		!strings.Contains(err.Error(), "killed") {
 		t.Errorf("error %v, want %v", err, enough)
 	}
 	if _, err := f.Invoke(ctx, []byte(`{"do":"echo"}`)); !errors.Is(err, enough) {
@@ -273,7 +280,8 @@ func TestInvokeEndsWithItsContextWithoutKillingABusyProcess(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	_, err := f.Invoke(ctx, []byte("{}"))
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "before the function took it") {
+	if !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "before the function took it") {
 		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
 	}
 	if !f.Kill() {
@@ -335,8 +343,8 @@ func TestErrorAtTheEndOfAStream(t *testing.T) {
 	wantStarts(t, f, 1)
 }
 
-// The function's answer and its next request for work are lost. The function's timeout ends the invocation, and a new process serves
-// the next one.
+// The function's answer and its next request for work are lost. The function's timeout ends the invocation,
+// and a new process serves the next one.
 func TestFunctionTimesOutWhenItsAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, "lambda in a network that falls silent")

@@ -11,8 +11,8 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
-// AWS's own runtime interface clients of other languages, which scripts/runtimes.sh installs, run functions that echo, raise
-// and die.
+// AWS's own runtime interface clients of other languages, which scripts/runtimes.sh installs, run functions
+// that echo, raise and die.
 func TestFunctionsInOtherLanguages(t *testing.T) {
 	out, err := exec.Command("../../../scripts/runtimes.sh").Output()
 	if err != nil {
@@ -28,15 +28,20 @@ func TestFunctionsInOtherLanguages(t *testing.T) {
 		handler string
 		raised  string
 	}{
-		"Python": {[]string{filepath.Join(installed, "python/bin/python"), "-m", "awslambdaric", "function.handler"}, "function.handler", "ValueError"},
-		"Node":   {[]string{"node", filepath.Join(installed, "node/node_modules/aws-lambda-ric/bin/index.mjs"), "function.handler"}, "function.handler", "RangeError"},
+		"Python": {[]string{filepath.Join(installed, "python/bin/python"), "-m", "awslambdaric",
+			"function.handler"}, "function.handler", "ValueError"},
+		"Node": {[]string{"node", filepath.Join(installed,
+			"node/node_modules/aws-lambda-ric/bin/index.mjs"), "function.handler"}, "function.handler",
+			"RangeError"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(t, "")
 			cfg.Env = append(cfg.Env, "PYTHONDONTWRITEBYTECODE=1")
 			cfg.Command, cfg.Dir, cfg.Handler = lang.command, testdata, lang.handler
 			f := start(t, cfg)
-			if got := string(invoke(t, f, `{"do":"echo","text":"zwölf € 🎉"}`).Payload); got != `{"text":"zwölf € 🎉"}` && got != `{"text": "zw\u00f6lf \u20ac \ud83c\udf89"}` {
+			if got := string(invoke(t, f,
+				`{"do":"echo","text":"zwölf € 🎉"}`).Payload); got != `{"text":"zwölf € 🎉"}` &&
+				got != `{"text": "zw\u00f6lf \u20ac \ud83c\udf89"}` {
 				t.Errorf("the answer is %s", got)
 			}
 			raised := fails[*runtimeapi.FunctionError](t, f, `{"do":"raise","text":"no such account"}`)

@@ -19,7 +19,8 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
-// fifo reports whether a process that holds it open for writing is alive: a read ends when no such process is left.
+// fifo reports whether a process that holds it open for writing is alive: a read ends when no such process is
+// left.
 type fifo struct {
 	path   string
 	reader *os.File
@@ -154,7 +155,8 @@ func TestCloseEndsTheChildrenOfTheFunctionAndFreesThePort(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = f.Invoke(context.Background(), []byte(fmt.Sprintf(`{"do":"hang with child","text":%q}`, held.path)))
+		_, _ = f.Invoke(context.Background(),
+			[]byte(fmt.Sprintf(`{"do":"hang with child","text":%q}`, held.path)))
 	}()
 	held.waitHeld(t)
 	f.Close(context.Background())

@@ -32,8 +32,9 @@ func config(t testing.TB, mode string) runtimeapi.Config {
 		t.Fatal(err)
 	}
 	return runtimeapi.Config{
-		Command:     []string{program},
-		Env:         []string{modeVariable + "=" + mode, "GOCOVERDIR=" + t.TempDir()}, // or a child of go test -cover complains
+		Command: []string{program},
+		// or a child of go test -cover complains
+		Env:         []string{modeVariable + "=" + mode, "GOCOVERDIR=" + t.TempDir()},
 		Name:        "payments",
 		Timeout:     time.Minute, // far off, where a test is not about it
 		InitTimeout: time.Minute,
@@ -65,7 +66,8 @@ func fails[E error](t testing.TB, f *runtimeapi.Function, event string) E {
 	result, err := f.Invoke(context.Background(), []byte(event))
 	var e E
 	if !errors.As(err, &e) {
-		t.Fatalf("Invoke(%.100s) = %.100s, error %T %v; want an error of type %T", event, result.Payload, err, err, e)
+		t.Fatalf("Invoke(%.100s) = %.100s, error %T %v; want an error of type %T", event, result.Payload, err,
+			err, e)
 	}
 	return e
 }

@@ -9,8 +9,9 @@ import (
 
 const (
 	readSize = 64 << 10 // the usual capacity of a pipe
-	// maxPipe is the maximum number of bytes that one sync reads: the largest default capacity of a pipe on Linux. It includes
-	// everything that was written before the sync, and bounds the time of an Invoke if the process prints without end.
+	// maxPipe is the maximum number of bytes that one sync reads: the largest default capacity of a pipe on
+	// Linux. It includes everything that was written before the sync, and bounds the time of an Invoke if the
+	// process prints without end.
 	maxPipe  = 1 << 20
 	maxLine  = 1 << 20 // longer lines are delivered in pieces
 	tailSize = 30      // lines kept for error messages: a Go panic says what it is about well above its end
@@ -19,7 +20,8 @@ const (
 
 // output reads the output of one process.
 type output struct {
-	mu      sync.Mutex // held to read either pipe and to deliver what came of it: so lines come one at a time and in order
+	// held to read either pipe and to deliver what came of it: so lines come one at a time and in order
+	mu      sync.Mutex
 	stdout  stream
 	stderr  stream
 	buffer  []byte
@@ -72,8 +74,8 @@ func (o *output) handedOver() {
 	_ = o.stderr.write.Close()
 }
 
-// readAll delivers all data until this end of the pipe is closed. It always empties the pipe before it waits, because the poller only
-// reports new data.
+// readAll delivers all data until this end of the pipe is closed. It always empties the pipe before it waits,
+// because the poller only reports new data.
 func (o *output) readAll(s *stream) {
 	_ = s.conn.Read(func(fd uintptr) (done bool) {
 		for o.readOnce(s, fd) > 0 {
@@ -98,8 +100,8 @@ func (o *output) readOnce(s *stream, fd uintptr) int {
 	}
 }
 
-// sync delivers the data that is in the pipes. It reads concurrently with readAll and does not wait. When it returns, everything that
-// was written before the call has been delivered by one of them.
+// sync delivers the data that is in the pipes. It reads concurrently with readAll and does not wait. When it
+// returns, everything that was written before the call has been delivered by one of them.
 func (o *output) sync() {
 	for _, s := range []*stream{&o.stdout, &o.stderr} {
 		_ = s.conn.Control(func(fd uintptr) {
@@ -114,8 +116,8 @@ func (o *output) sync() {
 	}
 }
 
-// finish delivers the remaining data when the process has ended. It does not wait for the end of the pipe, because a process that
-// left the group may hold it open.
+// finish delivers the remaining data when the process has ended. It does not wait for the end of the pipe,
+// because a process that left the group may hold it open.
 func (o *output) finish() {
 	o.sync()
 	o.mu.Lock()

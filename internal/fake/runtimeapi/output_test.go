@@ -51,7 +51,8 @@ func TestLinesArriveWhileTheFunctionRuns(t *testing.T) {
 	}
 	f = start(t, cfg)
 	text := strings.Repeat("line\n", 20_000) // 100 kB in one write
-	if e := fails[*runtimeapi.CrashError](t, f, fmt.Sprintf(`{"do":"print raw","text":%q,"count":-1}`, text)); !e.Killed {
+	if e := fails[*runtimeapi.CrashError](t, f,
+		fmt.Sprintf(`{"do":"print raw","text":%q,"count":-1}`, text)); !e.Killed {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -90,7 +91,10 @@ func TestLines(t *testing.T) {
 			var stdout lines
 			cfg.Stdout = stdout.add
 			f := start(t, cfg)
-			event := func(exit int) string { return fmt.Sprintf(`{"do":"print raw","text":%q,"count":%d}`, c.text, exit) }
+			event := func(exit int) string {
+				return fmt.Sprintf(`{"do":"print raw","text":%q,"count":%d}`,
+					c.text, exit)
+			}
 			invoke(t, f, event(0))
 			got := stdout.take()
 			if joined := strings.Join(got, ""); joined != strings.Join(c.beforeAnswer, "") {

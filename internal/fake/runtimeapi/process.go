@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// process is one process of the function and its own Runtime API server. Processes that a dead process left behind can't take
-// the work of its successor.
+// process is one process of the function and its own Runtime API server. Processes that a dead process left
+// behind can't take the work of its successor.
 type process struct {
 	cmd    *exec.Cmd
 	api    *api
@@ -64,8 +64,9 @@ func startProcess(ctx context.Context, cfg *Config) (*process, error) {
 	return p, nil
 }
 
-// keep starts the process, waits for its end, and releases its resources. If the kernel kills the child when its parent dies, the
-// parent is the thread that forked. So this goroutine keeps its thread until the child has ended.
+// keep starts the process, waits for its end, and releases its resources. If the kernel kills the child when
+// its parent dies, the parent is the thread that forked. So this goroutine keeps its thread until the child
+// has ended.
 func (p *process) keep(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -84,7 +85,8 @@ func (p *process) reap() {
 	err := p.cmd.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// The rest of the group ends with its leader. The ID of the group is not reused while one of its processes exists.
+	// The rest of the group ends with its leader. The ID of the group is not reused while one of its
+	// processes exists.
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	p.reaped, p.waitErr = true, err
 }
@@ -122,7 +124,8 @@ func (p *process) stop(ctx context.Context, patience time.Duration) {
 	p.leave(ctx, patience)
 }
 
-// leave waits until the process ends by itself. When the time is up or the context is done, it ends the process.
+// leave waits until the process ends by itself. When the time is up or the context is done, it ends the
+// process.
 func (p *process) leave(ctx context.Context, patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -144,7 +147,8 @@ func (p *process) status() (text string, code int) {
 	return fmt.Sprintf("status unknown: %v", p.waitErr), -1
 }
 
-// findProgram makes the path absolute, so that the child's working directory does not decide which program runs.
+// findProgram makes the path absolute, so that the child's working directory does not decide which program
+// runs.
 func findProgram(name string) (string, error) {
 	if filepath.Base(name) == name {
 		path, err := exec.LookPath(name)
@@ -171,7 +175,8 @@ func unstartable(cfg *Config, program string, err error) *StartError {
 		e.Problem = fmt.Sprintf("there is no file %s", program)
 		e.Advice = "build the function, or give the path where it is"
 	case errors.Is(err, fs.ErrNotExist):
-		e.Problem = fmt.Sprintf("%s is there, but the interpreter or dynamic loader that it names is not", program)
+		e.Problem = fmt.Sprintf("%s is there, but the interpreter or dynamic loader that it names is not",
+			program)
 		e.Advice = "fix its first line if it is a script, or build it with CGO_ENABLED=0"
 	case errors.Is(err, fs.ErrPermission) && statErr == nil && info.IsDir():
 		e.Problem = fmt.Sprintf("%s is a directory", program)
@@ -180,7 +185,8 @@ func unstartable(cfg *Config, program string, err error) *StartError {
 		e.Problem = fmt.Sprintf("%s is not executable", program)
 		e.Advice = "chmod +x " + program
 	case errors.Is(err, syscall.ENOEXEC):
-		e.Problem = fmt.Sprintf("%s is not a program for this machine (%s/%s)", program, runtime.GOOS, runtime.GOARCH)
+		e.Problem = fmt.Sprintf("%s is not a program for this machine (%s/%s)", program, runtime.GOOS,
+			runtime.GOARCH)
 		e.Advice = "build it for this machine, or begin it with a #! line if it is a script"
 	default:
 		e.Problem = err.Error()

@@ -69,25 +69,30 @@ func TestErrorDocumentsOfOtherRuntimes(t *testing.T) {
 		},
 		"Node": {
 			body: `{"errorType":"TypeError","errorMessage":"x is not a function","trace":["TypeError: x","    at handler"]}`,
-			kind: "TypeError", message: "x is not a function", stack: []string{"TypeError: x", "    at handler"},
+			kind: "TypeError", message: "x is not a function",
+			stack: []string{"TypeError: x", "    at handler"},
 		},
 		"Go": {
 			body: `{"errorMessage":"m","errorType":"t","stackTrace":[{"path":"a/b.go","line":7,"label":"handle"},{"other":1}]}`,
 			kind: "t", message: "m", stack: []string{"handle (a/b.go:7)", `{"other":1}`},
 		},
-		"type in the header":  {header: "Function.NoIdea", body: `{"errorMessage":"m"}`, kind: "Function.NoIdea", message: "m"},
-		"no JSON":             {header: "Function.NoIdea", body: "it broke", kind: "Function.NoIdea", message: "it broke"},
-		"no type":             {body: "it broke", kind: "Runtime.Unknown", message: "it broke"},
-		"empty":               {body: "", kind: "Runtime.Unknown", message: ""},
-		"long, and no JSON":   {body: long, kind: "Runtime.Unknown", message: long[:1000]},
-		"stack is not a list": {body: `{"errorType":"t","errorMessage":"m","stackTrace":"none"}`, kind: "t", message: "m"},
+		"type in the header": {header: "Function.NoIdea", body: `{"errorMessage":"m"}`,
+			kind: "Function.NoIdea", message: "m"},
+		"no JSON": {header: "Function.NoIdea", body: "it broke", kind: "Function.NoIdea",
+			message: "it broke"},
+		"no type":           {body: "it broke", kind: "Runtime.Unknown", message: "it broke"},
+		"empty":             {body: "", kind: "Runtime.Unknown", message: ""},
+		"long, and no JSON": {body: long, kind: "Runtime.Unknown", message: long[:1000]},
+		"stack is not a list": {body: `{"errorType":"t","errorMessage":"m","stackTrace":"none"}`, kind: "t",
+			message: "m"},
 	} {
 		event, err := json.Marshal([2]string{c.header, c.body})
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := fails[*runtimeapi.FunctionError](t, f, string(event))
-		if e.Type != c.kind || e.Message != c.message || !slices.Equal(e.StackTrace, c.stack) || string(e.Payload) != c.body {
+		if e.Type != c.kind || e.Message != c.message || !slices.Equal(e.StackTrace, c.stack) ||
+			string(e.Payload) != c.body {
 			t.Errorf("%s: got %+v", name, e)
 		}
 	}
@@ -130,7 +135,8 @@ func TestIncompleteAnswerIsACrash(t *testing.T) {
 	if e.ExitCode != 9 || !strings.Contains(e.Refused, "400 TruncatedHTTPRequest") {
 		t.Errorf("got %+v", e)
 	}
-	if !strings.Contains(e.Error(), "its last refused request: POST /2018-06-01/runtime/invocation/"+e.RequestID+"/response: 400") {
+	if !strings.Contains(e.Error(), "its last refused request: POST /2018-06-01/runtime/invocation/"+
+		e.RequestID+"/response: 400") {
 		t.Errorf("error %q", e)
 	}
 }
@@ -158,14 +164,16 @@ func TestAnswerIsAcceptedAfterTheEventWasRead(t *testing.T) {
 	}
 	clear(payload)
 	if result := invoke(t, f, "{}"); string(result.Payload) != fmt.Sprint(runtimeapi.MaxPayload) {
-		t.Errorf("of the event only %s of %d bytes were as they had been sent", result.Payload, runtimeapi.MaxPayload)
+		t.Errorf("of the event only %s of %d bytes were as they had been sent", result.Payload,
+			runtimeapi.MaxPayload)
 	}
 }
 
 func TestStreamedErrorWithoutEncoding(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "stream with a trailer that is no base64"))
-	if e := fails[*runtimeapi.FunctionError](t, f, "{}"); e.Type != "Function.Odd" || e.Message != "no base64" {
+	if e := fails[*runtimeapi.FunctionError](t, f, "{}"); e.Type != "Function.Odd" ||
+		e.Message != "no base64" {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -56,16 +56,22 @@ func TestStartWithoutAProgram(t *testing.T) {
 		cause   error
 		says    string
 	}{
-		"not in PATH":       {"no-such-bootstrap", exec.ErrNotFound, "no-such-bootstrap is not in PATH: install it, or give its path with a slash"},
-		"no such file":      {filepath.Join(dir, "missing"), fs.ErrNotExist, "there is no file " + dir + "/missing: build the function"},
-		"directory":         {dir, fs.ErrPermission, "is a directory: give the program in it"},
-		"not executable":    {file("plain", "#!/bin/sh\n", 0o600), fs.ErrPermission, "plain is not executable: chmod +x "},
-		"other machine":     {file("other", "\x7fELF other", 0o700), syscall.ENOEXEC, "other is not a program for this machine"},
-		"other interpreter": {file("script", "#!/no/such/interpreter\n", 0o700), fs.ErrNotExist, "interpreter or dynamic loader that it names is not"},
+		"not in PATH": {"no-such-bootstrap", exec.ErrNotFound,
+			"no-such-bootstrap is not in PATH: install it, or give its path with a slash"},
+		"no such file": {filepath.Join(dir, "missing"), fs.ErrNotExist,
+			"there is no file " + dir + "/missing: build the function"},
+		"directory": {dir, fs.ErrPermission, "is a directory: give the program in it"},
+		"not executable": {file("plain", "#!/bin/sh\n", 0o600), fs.ErrPermission,
+			"plain is not executable: chmod +x "},
+		"other machine": {file("other", "\x7fELF other", 0o700), syscall.ENOEXEC,
+			"other is not a program for this machine"},
+		"other interpreter": {file("script", "#!/no/such/interpreter\n", 0o700), fs.ErrNotExist,
+			"interpreter or dynamic loader that it names is not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_ = startFails(t, runtimeapi.Config{Command: []string{c.command}, Name: "payments"}, c.cause, "function payments", c.says)
+			_ = startFails(t, runtimeapi.Config{Command: []string{c.command}, Name: "payments"}, c.cause,
+				"function payments", c.says)
 		})
 	}
 }
@@ -126,7 +132,8 @@ func TestLaterProcessThatDoesNotStart(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "marker")
 	cfg := config(t, "answers and exits")
 	// The first process starts. The others find the marker.
-	cfg.Command = []string{"sh", "-c", `if test -e "$0"; then echo again >&2; exit 4; fi; : >"$0"; exec "$1"`, marker, cfg.Command[0]}
+	cfg.Command = []string{"sh", "-c", `if test -e "$0"; then echo again >&2; exit 4; fi; : >"$0"; exec "$1"`,
+		marker, cfg.Command[0]}
 	f := start(t, cfg)
 	invoke(t, f, "{}")
 	for range 2 {
@@ -145,23 +152,28 @@ func TestLaterProcessThatDoesNotStart(t *testing.T) {
 func TestConfigurationErrorNamesAllInvalidFields(t *testing.T) {
 	t.Parallel()
 	_, err := runtimeapi.Start(t.Context(), runtimeapi.Config{
-		Env: []string{"A=1", "no equals sign", "=no key"}, Timeout: time.Millisecond, InitTimeout: -1, StopTimeout: -1,
-		MemoryMB: 64, Dir: "/no/such/directory", Name: "payments",
+		Env: []string{"A=1", "no equals sign", "=no key"}, Timeout: time.Millisecond, InitTimeout: -1,
+		StopTimeout: -1,
+		MemoryMB:    64, Dir: "/no/such/directory", Name: "payments",
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, text := range []string{
-		"configuration of function payments", "Command is empty", `Env[1] "no equals sign" is not KEY=VALUE`, `Env[2] "=no key"`,
-		"Timeout 1ms is not within 1s to 15m0s", "InitTimeout -1ns is negative", "StopTimeout -1ns is negative",
+		"configuration of function payments", "Command is empty", `Env[1] "no equals sign" is not KEY=VALUE`,
+		`Env[2] "=no key"`,
+		"Timeout 1ms is not within 1s to 15m0s", "InitTimeout -1ns is negative",
+		"StopTimeout -1ns is negative",
 		"MemoryMB 64 is not within 128 to 10240", "/no/such/directory",
 	} {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("error %q does not say %q", err, text)
 		}
 	}
-	_, err = runtimeapi.Start(t.Context(), runtimeapi.Config{Command: []string{"x"}, Timeout: 16 * time.Minute, Dir: os.Args[0]})
-	if err == nil || !strings.Contains(err.Error(), "Timeout 16m0s") || !strings.Contains(err.Error(), "is not a directory") {
+	_, err = runtimeapi.Start(t.Context(),
+		runtimeapi.Config{Command: []string{"x"}, Timeout: 16 * time.Minute, Dir: os.Args[0]})
+	if err == nil || !strings.Contains(err.Error(), "Timeout 16m0s") ||
+		!strings.Contains(err.Error(), "is not a directory") {
 		t.Errorf("error %v", err)
 	}
 }

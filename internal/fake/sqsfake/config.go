@@ -8,8 +8,8 @@ import (
 
 // Config configures a Server. The zero value is valid: a free port of 127.0.0.1.
 type Config struct {
-	// Addr is the address on which Start listens, with port 0 for a free port (default "127.0.0.1:0"). It must be a loopback
-	// address, because the server does not check credentials.
+	// Addr is the address on which Start listens, with port 0 for a free port (default "127.0.0.1:0"). It
+	// must be a loopback address, because the server does not check credentials.
 	Addr string
 	// Now is the clock for visibility timeouts; nil means time.Now.
 	Now func() time.Time

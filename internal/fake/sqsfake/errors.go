@@ -4,8 +4,9 @@ import "fmt"
 
 // apiError is an error answer of SQS.
 type apiError struct {
-	code    string // the shape's name, as in __type
-	query   string // the code of the older query protocol, by which the SDK's errors are known; "" if it is the same
+	code string // the shape's name, as in __type
+	// the code of the older query protocol, by which the SDK's errors are known; "" if it is the same
+	query   string
 	message string
 }
 
@@ -29,8 +30,9 @@ func noQueue(name string) error {
 
 func invalidValue(parameter string, value any, want string) error {
 	return &apiError{
-		code:    "InvalidParameterValue",
-		message: fmt.Sprintf("Value %v for parameter %s is invalid. Reason: Must be %s.", value, parameter, want),
+		code: "InvalidParameterValue",
+		message: fmt.Sprintf("Value %v for parameter %s is invalid. Reason: Must be %s.", value, parameter,
+			want),
 	}
 }
 

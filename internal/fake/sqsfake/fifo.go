@@ -24,18 +24,21 @@ type fifo struct {
 func (q *queue) checkFIFO(group, dedupID string) error {
 	switch {
 	case q.fifo == nil && group+dedupID != "":
-		return &apiError{code: "InvalidParameterValue", message: "MessageGroupId and MessageDeduplicationId are for FIFO queues here."}
+		return &apiError{code: "InvalidParameterValue",
+			message: "MessageGroupId and MessageDeduplicationId are for FIFO queues here."}
 	case q.fifo == nil:
 		return nil
 	case group == "":
-		return &apiError{code: "MissingParameter", message: "The request must contain the parameter MessageGroupId."}
+		return &apiError{code: "MissingParameter",
+			message: "The request must contain the parameter MessageGroupId."}
 	case dedupID == "":
 		return &apiError{code: "InvalidParameterValue",
 			message: "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly."}
 	}
 	for name, v := range map[string]string{"MessageGroupId": group, "MessageDeduplicationId": dedupID} {
 		const longest = 128
-		if outside := func(r rune) bool { return r <= ' ' || r > '~' }; len(v) > longest || strings.ContainsFunc(v, outside) {
+		if outside := func(r rune) bool { return r <= ' ' || r > '~' }; len(v) > longest ||
+			strings.ContainsFunc(v, outside) {
 			return invalidValue(name, strconv.Quote(v), "1 to 128 letters, digits and punctuation")
 		}
 	}
@@ -67,7 +70,8 @@ func (q *queue) held(now time.Time) map[string]bool {
 	return held
 }
 
-// expired reports whether a FIFO queue rejects a delete by a receipt because its message has become visible again.
+// expired reports whether a FIFO queue rejects a delete by a receipt because its message has become visible
+// again.
 func (q *queue) expired(receipt string, now time.Time) bool {
 	if q.fifo == nil {
 		return false

@@ -13,7 +13,9 @@ import (
 
 func newFIFO(t *testing.T, client *sqs.Client) *string {
 	t.Helper()
-	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
+	out, err := client.CreateQueue(t.Context(),
+		&sqs.CreateQueueInput{QueueName: aws.String("letters.fifo"),
+			Attributes: map[string]string{"FifoQueue": "true"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +24,9 @@ func newFIFO(t *testing.T, client *sqs.Client) *string {
 
 func sendGrouped(t *testing.T, client *sqs.Client, queue *string, body, group, id string) error {
 	t.Helper()
-	_, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: queue, MessageBody: &body, MessageGroupId: &group, MessageDeduplicationId: &id})
+	_, err := client.SendMessage(t.Context(),
+		&sqs.SendMessageInput{QueueUrl: queue, MessageBody: &body, MessageGroupId: &group,
+			MessageDeduplicationId: &id})
 	return err
 }
 
@@ -55,7 +59,8 @@ func TestFIFODropsDuplicates(t *testing.T) {
 			t.Fatalf("received %q", bodies(got))
 		}
 		for _, m := range got {
-			if _, err := client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: m.ReceiptHandle}); err != nil {
+			if _, err := client.DeleteMessage(t.Context(),
+				&sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: m.ReceiptHandle}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -82,22 +87,27 @@ func TestFIFOGroups(t *testing.T) {
 			mustSend(t, client, queue, m, m[:1], m)
 		}
 		first := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, MaxNumberOfMessages: 1})
-		if got := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, MaxNumberOfMessages: 10}); bodies(first) != "a1" || bodies(got) != "b1 b2" {
+		if got := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue,
+			MaxNumberOfMessages: 10}); bodies(first) != "a1" || bodies(got) != "b1 b2" {
 			t.Fatalf("received %q, then %q", bodies(first), bodies(got))
 		}
-		if got := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, WaitTimeSeconds: 20}); len(got) != 0 {
+		if got := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, WaitTimeSeconds: 20}); len(
+			got) != 0 {
 			t.Errorf("received %q while the groups are held", bodies(got))
 		}
 		begun := time.Now()
-		got := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 20})
+		got := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, MaxNumberOfMessages: 10,
+			WaitTimeSeconds: 20})
 		if waited := time.Since(begun); bodies(got) != "a1 b1 a2 a3 b2" || waited != 10*time.Second {
 			t.Errorf("received %q after %v, want all when their 30 s are over", bodies(got), waited)
 		}
-		if _, err := client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: first[0].ReceiptHandle}); err == nil ||
+		if _, err := client.DeleteMessage(t.Context(),
+			&sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: first[0].ReceiptHandle}); err == nil ||
 			codeOf(err) != "InvalidParameterValue" || !strings.Contains(err.Error(), "expired") {
 			t.Errorf("an old receipt deleted: %v", err)
 		}
-		if _, err := client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: got[0].ReceiptHandle}); err != nil {
+		if _, err := client.DeleteMessage(t.Context(),
+			&sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: got[0].ReceiptHandle}); err != nil {
 			t.Error(err)
 		}
 	})

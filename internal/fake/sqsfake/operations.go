@@ -62,7 +62,8 @@ func decode(body []byte, in any) error {
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		return unsupported("the parameter %s", name)
 	}
-	return &apiError{code: "SerializationException", message: fmt.Sprintf("sqsfake can't read the request: %v", err)}
+	return &apiError{code: "SerializationException",
+		message: fmt.Sprintf("sqsfake can't read the request: %v", err)}
 }
 
 // inRange checks an optional parameter.
@@ -103,7 +104,8 @@ func (s *Server) createQueue(_ context.Context, body []byte) (any, error) {
 	defer s.mu.Unlock()
 	if q := s.queues[in.QueueName]; q != nil && q.visibility != visibility {
 		return nil, &apiError{code: "QueueNameExists", query: "QueueAlreadyExists",
-			message: fmt.Sprintf("A queue named %q exists already with another visibility timeout.", in.QueueName)}
+			message: fmt.Sprintf("A queue named %q exists already with another visibility timeout.",
+				in.QueueName)}
 	}
 	if s.queues[in.QueueName] == nil {
 		s.queues[in.QueueName] = newQueue(in.QueueName, visibility)
@@ -196,9 +198,11 @@ func (s *Server) sendMessage(_ context.Context, body []byte) (any, error) {
 func checkBody(body string) error {
 	switch {
 	case body == "":
-		return &apiError{code: "MissingParameter", message: "The request must contain the parameter MessageBody."}
+		return &apiError{code: "MissingParameter",
+			message: "The request must contain the parameter MessageBody."}
 	case len(body) > maxBody:
-		return invalidValue("MessageBody", fmt.Sprintf("of %d bytes", len(body)), fmt.Sprintf("shorter than %d bytes", maxBody+1))
+		return invalidValue("MessageBody", fmt.Sprintf("of %d bytes", len(body)),
+			fmt.Sprintf("shorter than %d bytes", maxBody+1))
 	}
 	for i, r := range body {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
@@ -290,8 +294,10 @@ func (m *message) attributes(names []string) map[string]string {
 	return all
 }
 
-// await receives messages. While there are none, it waits for up to wait. A negative visibility (seconds) means that of the queue.
-func (s *Server) await(ctx context.Context, url string, limit, visibility int, wait time.Duration) ([]message, error) {
+// await receives messages. While there are none, it waits for up to wait. A negative visibility (seconds)
+// means that of the queue.
+func (s *Server) await(ctx context.Context, url string, limit, visibility int, wait time.Duration) ([]message,
+	error) {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
 	for {
@@ -318,7 +324,8 @@ func (s *Server) await(ctx context.Context, url string, limit, visibility int, w
 	}
 }
 
-func (s *Server) tryReceive(url string, limit, visibility int) (taken []message, changed <-chan struct{}, next time.Time, err error) {
+func (s *Server) tryReceive(url string, limit, visibility int) (taken []message, changed <-chan struct{},
+	next time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q, err := s.find(url)
@@ -342,7 +349,8 @@ func (s *Server) changeMessageVisibility(_ context.Context, body []byte) (any, e
 		return nil, err
 	}
 	if in.VisibilityTimeout == nil {
-		return nil, &apiError{code: "MissingParameter", message: "The request must contain the parameter VisibilityTimeout."}
+		return nil, &apiError{code: "MissingParameter",
+			message: "The request must contain the parameter VisibilityTimeout."}
 	}
 	seconds, err := inRange("VisibilityTimeout", in.VisibilityTimeout, 0, maxVisibility, 0)
 	if err != nil {
@@ -367,7 +375,8 @@ func (s *Server) deleteMessage(_ context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	if !strings.Contains(in.ReceiptHandle, receiptSeparator) {
-		return nil, &apiError{code: "ReceiptHandleIsInvalid", message: fmt.Sprintf("The receipt handle %q is not valid.", in.ReceiptHandle)}
+		return nil, &apiError{code: "ReceiptHandleIsInvalid",
+			message: fmt.Sprintf("The receipt handle %q is not valid.", in.ReceiptHandle)}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -383,7 +392,8 @@ func (s *Server) deleteMessage(_ context.Context, body []byte) (any, error) {
 	return struct{}{}, nil
 }
 
-// find returns the queue of a URL by its last path element, because the host depends on the client's connection.
+// find returns the queue of a URL by its last path element, because the host depends on the client's
+// connection.
 func (s *Server) find(queueURL string) (*queue, error) {
 	u, err := url.Parse(queueURL)
 	if err != nil {

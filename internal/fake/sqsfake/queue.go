@@ -51,9 +51,10 @@ func (q *queue) wake() {
 	q.changed = make(chan struct{})
 }
 
-// receive takes up to limit visible messages and hides them. If there are none, next is the time when the next one becomes
-// visible, zero if none does.
-func (q *queue) receive(limit int, visibility time.Duration, now time.Time) (taken []message, next time.Time) {
+// receive takes up to limit visible messages and hides them. If there are none, next is the time when the
+// next one becomes visible, zero if none does.
+func (q *queue) receive(limit int, visibility time.Duration, now time.Time) (taken []message,
+	next time.Time) {
 	held := q.held(now)
 	for _, m := range q.messages {
 		if m.hidden.After(now) {
@@ -76,13 +77,15 @@ func (q *queue) receive(limit int, visibility time.Duration, now time.Time) (tak
 	return taken, next
 }
 
-// remove deletes the message of a receipt. Like SQS it accepts a deleted message's receipt and, in a standard queue, an older one.
+// remove deletes the message of a receipt. Like SQS it accepts a deleted message's receipt and, in a standard
+// queue, an older one.
 func (q *queue) remove(receipt string) {
 	id, _, _ := strings.Cut(receipt, receiptSeparator)
 	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.id == id })
 }
 
-// hide changes the time for which the message of a receipt is hidden. It returns false if it is not in flight under that receipt.
+// hide changes the time for which the message of a receipt is hidden. It returns false if it is not in flight
+// under that receipt.
 func (q *queue) hide(receipt string, d time.Duration, now time.Time) bool {
 	for _, m := range q.messages {
 		if m.receipt == receipt && m.hidden.After(now) {
@@ -110,7 +113,8 @@ func newID() string {
 	return string(out)
 }
 
-// Bodies returns the bodies of the messages in a queue, also of hidden ones, in the order in which they were sent. It changes nothing.
+// Bodies returns the bodies of the messages in a queue, also of hidden ones, in the order in which they were
+// sent. It changes nothing.
 func (s *Server) Bodies(queueURL string) (bodies []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,8 @@ const account = "000000000000"
 // maxRequest is larger than any request with a body of maxBody bytes. JSON may escape each of them.
 const maxRequest = 7 << 20
 
-// Server is an SQS in memory. Make it with [New]; use it as an [http.Handler] or let it listen with [Server.Start]. All
-// methods may be called concurrently.
+// Server is an SQS in memory. Make it with [New]; use it as an [http.Handler] or let it listen with
+// [Server.Start]. All methods may be called concurrently.
 type Server struct {
 	config   Config
 	requests atomic.Uint64 // for request ids
@@ -85,8 +85,8 @@ func (s *Server) URL() string {
 	return "http://" + s.addr
 }
 
-// Close stops the server. It closes all connections, ends all waits, and returns when all goroutines have ended. Further calls have
-// no effect.
+// Close stops the server. It closes all connections, ends all waits, and returns when all goroutines have
+// ended. Further calls have no effect.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if !s.closed {
@@ -152,7 +152,8 @@ func (s *Server) perform(r *http.Request) (any, error) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxRequest))
 	if err != nil {
-		return nil, &apiError{code: "RequestEntityTooLarge", message: fmt.Sprintf("sqsfake can't read the request: %v", err)}
+		return nil, &apiError{code: "RequestEntityTooLarge",
+			message: fmt.Sprintf("sqsfake can't read the request: %v", err)}
 	}
 	return do(s, r.Context(), body)
 }

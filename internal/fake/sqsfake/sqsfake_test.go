@@ -20,7 +20,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
-// direct is an HTTP client that calls the server without a network, so that all goroutines are in the synctest bubble.
+// direct is an HTTP client that calls the server without a network, so that all goroutines are in the
+// synctest bubble.
 type direct struct{ server *sqsfake.Server }
 
 func (d direct) Do(r *http.Request) (*http.Response, error) {
@@ -40,14 +41,16 @@ func newServer(t *testing.T) *sqsfake.Server {
 
 func newClient(server *sqsfake.Server) *sqs.Client {
 	return sqs.New(sqs.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String("http://sqsfake.invalid"), HTTPClient: direct{server}, RetryMaxAttempts: 1,
-		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		Region: "us-east-1", BaseEndpoint: aws.String("http://sqsfake.invalid"), HTTPClient: direct{server},
+		RetryMaxAttempts: 1,
+		Credentials:      credentials.NewStaticCredentialsProvider("id", "secret", ""),
 	})
 }
 
 func newQueue(t *testing.T, client *sqs.Client, attributes map[string]string) *string {
 	t.Helper()
-	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters"), Attributes: attributes})
+	out, err := client.CreateQueue(t.Context(),
+		&sqs.CreateQueueInput{QueueName: aws.String("letters"), Attributes: attributes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,17 +108,21 @@ func TestOverTheNetwork(t *testing.T) {
 	}
 	send(t, client, queue, "straße\n\t\"<&>")
 	count := types.MessageSystemAttributeNameApproximateReceiveCount
-	got := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, MessageSystemAttributeNames: []types.MessageSystemAttributeName{count}})
-	if len(got) != 1 || *got[0].Body != "straße\n\t\"<&>" || got[0].Attributes["ApproximateReceiveCount"] != "1" || len(got[0].Attributes) != 1 {
+	got := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue,
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{count}})
+	if len(got) != 1 || *got[0].Body != "straße\n\t\"<&>" ||
+		got[0].Attributes["ApproximateReceiveCount"] != "1" || len(got[0].Attributes) != 1 {
 		t.Fatalf("received %+v", got)
 	}
-	if _, err := client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: got[0].ReceiptHandle}); err != nil {
+	if _, err := client.DeleteMessage(t.Context(),
+		&sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: got[0].ReceiptHandle}); err != nil {
 		t.Error(err)
 	}
 	if _, err := client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: queue}); err != nil {
 		t.Error(err)
 	}
-	_, err = client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("late")})
+	_, err = client.SendMessage(t.Context(),
+		&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("late")})
 	var missing *types.QueueDoesNotExist
 	if !errors.As(err, &missing) || codeOf(err) != "AWS.SimpleQueueService.NonExistentQueue" {
 		t.Errorf("sending to a deleted queue: %v", err)
@@ -133,15 +140,19 @@ func TestVisibility(t *testing.T) {
 			t.Fatalf("received %d messages, want 1", len(first))
 		}
 		begun := time.Now()
-		again := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, WaitTimeSeconds: 20, VisibilityTimeout: 300})
+		again := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, WaitTimeSeconds: 20,
+			VisibilityTimeout: 300})
 		if waited := time.Since(begun); len(again) != 1 || waited != 10*time.Second {
-			t.Fatalf("received %d messages after %v, want the same one when its 10 s are over", len(again), waited)
+			t.Fatalf("received %d messages after %v, want the same one when its 10 s are over", len(again),
+				waited)
 		}
-		_, err := client.ChangeMessageVisibility(t.Context(), &sqs.ChangeMessageVisibilityInput{QueueUrl: queue, ReceiptHandle: first[0].ReceiptHandle})
+		_, err := client.ChangeMessageVisibility(t.Context(),
+			&sqs.ChangeMessageVisibilityInput{QueueUrl: queue, ReceiptHandle: first[0].ReceiptHandle})
 		if codeOf(err) != "AWS.SimpleQueueService.MessageNotInflight" {
 			t.Errorf("an old receipt changed the visibility: %v", err)
 		}
-		_, err = client.ChangeMessageVisibility(t.Context(), &sqs.ChangeMessageVisibilityInput{QueueUrl: queue, ReceiptHandle: again[0].ReceiptHandle})
+		_, err = client.ChangeMessageVisibility(t.Context(),
+			&sqs.ChangeMessageVisibilityInput{QueueUrl: queue, ReceiptHandle: again[0].ReceiptHandle})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,10 +160,12 @@ func TestVisibility(t *testing.T) {
 			t.Errorf("received %d messages after the visibility was set to 0, want 1", len(back))
 		}
 		// A standard queue takes any receipt that it gave out.
-		if _, err := client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: first[0].ReceiptHandle}); err != nil {
+		if _, err := client.DeleteMessage(t.Context(),
+			&sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: first[0].ReceiptHandle}); err != nil {
 			t.Error(err)
 		}
-		if left := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, WaitTimeSeconds: 20}); len(left) != 0 {
+		if left := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, WaitTimeSeconds: 20}); len(
+			left) != 0 {
 			t.Errorf("received %d messages after the deletion", len(left))
 		}
 	})
@@ -160,7 +173,8 @@ func TestVisibility(t *testing.T) {
 
 func TestLongPollEnds(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, server *sqsfake.Server, client *sqs.Client, queue *string){
+	for name, end := range map[string]func(t *testing.T, server *sqsfake.Server, client *sqs.Client,
+		queue *string){
 		"by a message": func(t *testing.T, _ *sqsfake.Server, client *sqs.Client, queue *string) {
 			t.Helper()
 			send(t, client, queue, "a")
@@ -188,7 +202,8 @@ func TestLongPollEnds(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					_, _ = client.ReceiveMessage(context.Background(), &sqs.ReceiveMessageInput{QueueUrl: queue, WaitTimeSeconds: 20})
+					_, _ = client.ReceiveMessage(context.Background(),
+						&sqs.ReceiveMessageInput{QueueUrl: queue, WaitTimeSeconds: 20})
 				}()
 				synctest.Wait()
 				end(t, server, client, queue)
@@ -221,7 +236,8 @@ func TestRefusals(t *testing.T) {
 			return err
 		}, "AWS.SimpleQueueService.UnsupportedOperation", "PurgeQueue"},
 		"a parameter it does not have": {func() error {
-			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"), DelaySeconds: 5})
+			_, err := client.SendMessage(ctx,
+				&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"), DelaySeconds: 5})
 			return err
 		}, "AWS.SimpleQueueService.UnsupportedOperation", "DelaySeconds"},
 		"a FIFO queue that is not said to be one": {func() error {
@@ -229,19 +245,27 @@ func TestRefusals(t *testing.T) {
 			return err
 		}, "InvalidParameterValue", "FifoQueue"},
 		"a FIFO queue without the suffix": {func() error {
-			_, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("other"), Attributes: map[string]string{"FifoQueue": "true"}})
+			_, err := client.CreateQueue(ctx,
+				&sqs.CreateQueueInput{QueueName: aws.String("other"),
+					Attributes: map[string]string{"FifoQueue": "true"}})
 			return err
 		}, "InvalidParameterValue", ".fifo"},
 		"a message group in a standard queue": {func() error {
-			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")})
+			_, err := client.SendMessage(ctx,
+				&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"),
+					MessageGroupId: aws.String("g")})
 			return err
 		}, "InvalidParameterValue", "MessageGroupId"},
 		"no message group in a FIFO queue": {func() error {
-			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: fifo, MessageBody: aws.String("x"), MessageDeduplicationId: aws.String("1")})
+			_, err := client.SendMessage(ctx,
+				&sqs.SendMessageInput{QueueUrl: fifo, MessageBody: aws.String("x"),
+					MessageDeduplicationId: aws.String("1")})
 			return err
 		}, "MissingParameter", "MessageGroupId"},
 		"no deduplication ID in a FIFO queue": {func() error {
-			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: fifo, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")})
+			_, err := client.SendMessage(ctx,
+				&sqs.SendMessageInput{QueueUrl: fifo, MessageBody: aws.String("x"),
+					MessageGroupId: aws.String("g")})
 			return err
 		}, "InvalidParameterValue", "MessageDeduplicationId"},
 		"a deduplication ID that is too long": {func() error {
@@ -252,27 +276,34 @@ func TestRefusals(t *testing.T) {
 			return err
 		}, "InvalidParameterValue", "QueueName"},
 		"an attribute": {func() error {
-			_, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("q"), Attributes: map[string]string{"KmsMasterKeyId": "k"}})
+			_, err := client.CreateQueue(ctx,
+				&sqs.CreateQueueInput{QueueName: aws.String("q"),
+					Attributes: map[string]string{"KmsMasterKeyId": "k"}})
 			return err
 		}, "AWS.SimpleQueueService.UnsupportedOperation", "KmsMasterKeyId"},
 		"an empty body": {func() error {
-			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("")})
+			_, err := client.SendMessage(ctx,
+				&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("")})
 			return err
 		}, "MissingParameter", "MessageBody"},
 		"a body that is too large": {func() error {
-			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String(strings.Repeat("x", 1<<20+1))})
+			_, err := client.SendMessage(ctx,
+				&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String(strings.Repeat("x", 1<<20+1))})
 			return err
 		}, "InvalidParameterValue", "1048577"},
 		"a control character": {func() error {
-			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("a\x1bb")})
+			_, err := client.SendMessage(ctx,
+				&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("a\x1bb")})
 			return err
 		}, "InvalidMessageContents", "U+001B at byte 1"},
 		"too many messages": {func() error {
-			_, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: queue, MaxNumberOfMessages: 11})
+			_, err := client.ReceiveMessage(ctx,
+				&sqs.ReceiveMessageInput{QueueUrl: queue, MaxNumberOfMessages: 11})
 			return err
 		}, "InvalidParameterValue", "MaxNumberOfMessages"},
 		"a receipt": {func() error {
-			_, err := client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: aws.String("made up")})
+			_, err := client.DeleteMessage(ctx,
+				&sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: aws.String("made up")})
 			return err
 		}, "ReceiptHandleIsInvalid", "made up"},
 	} {
@@ -286,7 +317,8 @@ func TestRefusals(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{"0.0.0.0:0", "192.0.2.1:80", "localhost"} {
-		if _, err := sqsfake.New(sqsfake.Config{Addr: addr}); err == nil || !strings.Contains(err.Error(), "Addr") {
+		if _, err := sqsfake.New(sqsfake.Config{Addr: addr}); err == nil ||
+			!strings.Contains(err.Error(), "Addr") {
 			t.Errorf("Addr %s: %v, want an error that names it", addr, err)
 		}
 	}

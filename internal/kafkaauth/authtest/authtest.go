@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// Certificate returns a self-signed certificate for 127.0.0.1, and the files of it and of its private key, in PEM.
+// Certificate returns a self-signed certificate for 127.0.0.1, and the files of it and of its private key, in
+// PEM.
 func Certificate(t *testing.T) (cert tls.Certificate, certFile, keyFile string) {
 	t.Helper()
 	server := httptest.NewTLSServer(nil) // it has one
@@ -23,7 +24,8 @@ func Certificate(t *testing.T) (cert tls.Certificate, certFile, keyFile string) 
 	}
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path

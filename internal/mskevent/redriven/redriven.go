@@ -1,5 +1,5 @@
-// Package redriven is what the record of a dead letter is when it is redriven: the headers that it has, in its topic and in a function's event, the
-// event, and what the answer to the event says of it.
+// Package redriven is what the record of a dead letter is when it is redriven: the headers that it has, in
+// its topic and in a function's event, the event, and what the answer to the event says of it.
 package redriven
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Headers returns the record's own headers, and the one by which a FAILED key lets the record in again. A letter of a function without
-// protection has no token, and needs none.
+// Headers returns the record's own headers, and the one by which a FAILED key lets the record in again. A
+// letter of a function without protection has no token, and needs none.
 func Headers(l *kafka.DeadLetter) []kafka.Header {
 	all := make([]kafka.Header, 0, len(l.Headers)+1)
 	for _, h := range l.Headers {
@@ -22,7 +22,8 @@ func Headers(l *kafka.DeadLetter) []kafka.Header {
 		}
 	}
 	if l.Token > 0 {
-		all = append(all, kafka.Header{Key: kafka.RedriveHeader, Value: []byte(strconv.FormatInt(l.Token, 10))})
+		all = append(all, kafka.Header{Key: kafka.RedriveHeader,
+			Value: []byte(strconv.FormatInt(l.Token, 10))})
 	}
 	return all
 }
@@ -33,8 +34,9 @@ const noTimestamp = -1
 // Event returns the event of a letter's record alone, at its old place. It asks for the outcome.
 func Event(l *kafka.DeadLetter) []byte {
 	m := mskevent.Message{
-		Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Timestamp: l.Timestamp, TimestampType: l.TimestampType,
-		Key: l.Key, Value: l.Value,
+		Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Timestamp: l.Timestamp,
+		TimestampType: l.TimestampType,
+		Key:           l.Key, Value: l.Value,
 	}
 	if m.Timestamp == 0 {
 		m.Timestamp = noTimestamp
@@ -45,9 +47,10 @@ func Event(l *kafka.DeadLetter) []byte {
 	return mskevent.Cluster(l.Cluster).WithOutcomes().Messages(m)
 }
 
-// Verdict says what became of a letter's record by the function's answer to its event. The letter must not go unless the outcome proves that the
-// record itself was settled now or before, or has a new letter: a record whose key is FAILED still counts as settled for the event source, but nothing
-// was done. Its error, which means that the letter stays, begins with a verb whose subject is the function.
+// Verdict says what became of a letter's record by the function's answer to its event. The letter must not go
+// unless the outcome proves that the record itself was settled now or before, or has a new letter: a record
+// whose key is FAILED still counts as settled for the event source, but nothing was done. Its error, which
+// means that the letter stays, begins with a verb whose subject is the function.
 func Verdict(l *kafka.DeadLetter, answer []byte) (what string, err error) {
 	if err := settled(l, answer); err != nil {
 		return "", err
@@ -72,7 +75,8 @@ func Verdict(l *kafka.DeadLetter, answer []byte) (what string, err error) {
 
 // settled returns an error unless the answer says that the record is done with.
 func settled(l *kafka.DeadLetter, answer []byte) error {
-	failed, listed, err := mskevent.Failures(answer, func(p mskevent.Place) bool { return p.String() == l.Source() })
+	failed, listed, err := mskevent.Failures(answer,
+		func(p mskevent.Place) bool { return p.String() == l.Source() })
 	switch {
 	case err != nil || !listed:
 		return fmt.Errorf("returned a response that is not a partial batch response (does it use idemsk?): %.200s", answer)

@@ -14,9 +14,11 @@ import (
 // letter is that of a payment that was redriven before.
 func letter() *kafka.DeadLetter {
 	return &kafka.DeadLetter{
-		Topic: "payments", Partition: 1, Offset: 7, Timestamp: 1_700_000_000_000, TimestampType: "CREATE_TIME", Key: []byte("acc-1"), Value: []byte("p"),
-		Headers: []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("p")}, {Key: kafka.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
-		Token:   1_700_000_000_123,
+		Topic: "payments", Partition: 1, Offset: 7, Timestamp: 1_700_000_000_000,
+		TimestampType: "CREATE_TIME", Key: []byte("acc-1"), Value: []byte("p"),
+		Headers: []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("p")},
+			{Key: kafka.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
+		Token: 1_700_000_000_123,
 	}
 }
 
@@ -24,9 +26,11 @@ func letter() *kafka.DeadLetter {
 func TestEvent(t *testing.T) {
 	t.Parallel()
 	want := kafka.Record{
-		Topic: "payments", Partition: 1, Offset: 7, Timestamp: time.UnixMilli(1_700_000_000_000).UTC(), TimestampType: "CREATE_TIME",
-		Key: []byte("acc-1"), Value: []byte("p"),
-		Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("p")}, {Key: "null"}, {Key: kafka.RedriveHeader, Value: []byte("1700000000123")}},
+		Topic: "payments", Partition: 1, Offset: 7, Timestamp: time.UnixMilli(1_700_000_000_000).UTC(),
+		TimestampType: "CREATE_TIME",
+		Key:           []byte("acc-1"), Value: []byte("p"),
+		Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("p")}, {Key: "null"},
+			{Key: kafka.RedriveHeader, Value: []byte("1700000000123")}},
 	}
 	l := letter()
 	wantEvent(t, l, want)
@@ -49,7 +53,8 @@ func wantEvent(t *testing.T, l *kafka.DeadLetter, want kafka.Record) {
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	ended := func(outcome string) string {
-		return `{"batchItemFailures":[],"idemskOutcomes":[{"partition":"payments-1","offset":7,"outcome":"` + outcome + `"}]}`
+		return `{"batchItemFailures":[],"idemskOutcomes":[{"partition":"payments-1","offset":7,"outcome":"` +
+			outcome + `"}]}`
 	}
 	for answer, want := range map[string]string{
 		ended("Executed"):     "executed",
@@ -66,14 +71,17 @@ func TestVerdicts(t *testing.T) {
 		ended("ReplayedFailed"):    "found the key FAILED still",
 		ended("Skipped"):           `does not name the outcome of the record ("Skipped")`,
 		`{"batchItemFailures":[]}`: "does not name the outcome",
-		strings.Replace(ended("Executed"), `"offset":7,`, `"offset":8,`, 1):                "does not name the outcome", // that of another record
+		// that of another record
+		strings.Replace(ended("Executed"), `"offset":7,`, `"offset":8,`,
+			1): "does not name the outcome",
 		`{"batchItemFailures":[],"idemskOutcomes":"all"}`:                                  "does not name the outcome",
 		`{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-1","offset":7}}]}`: "reported the record as not settled",
 		`{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-1","offset":8}}]}`: "not a partial batch response",
 		`"hello"`: "not a partial batch response",
 		`null`:    "not a partial batch response",
 	} {
-		if what, err := redriven.Verdict(letter(), []byte(answer)); err == nil || !strings.Contains(err.Error(), says) {
+		if what, err := redriven.Verdict(letter(), []byte(answer)); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %q, %v; want an error that says %q", answer, what, err, says)
 		}
 	}

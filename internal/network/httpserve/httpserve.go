@@ -14,9 +14,10 @@ const (
 	closeTimeout  = time.Second
 )
 
-// Start listens on a TCP address, and serves there until end is called. It calls lost if the server ends earlier. The address that it
-// returns has the port that the system chose if addr has the port 0.
-func Start(ctx context.Context, addr string, handler http.Handler, lost func(error)) (at net.Addr, end func(), err error) {
+// Start listens on a TCP address, and serves there until end is called. It calls lost if the server ends
+// earlier. The address that it returns has the port that the system chose if addr has the port 0.
+func Start(ctx context.Context, addr string, handler http.Handler, lost func(error)) (at net.Addr, end func(),
+	err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // has the address; the caller names the setting

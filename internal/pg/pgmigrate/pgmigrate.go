@@ -1,4 +1,5 @@
-// Package pgmigrate migrates a table of PostgreSQL by numbered steps, each applied once, and reports whether the table is up to date.
+// Package pgmigrate migrates a table of PostgreSQL by numbered steps, each applied once, and reports whether
+// the table is up to date.
 package pgmigrate
 
 import (
@@ -17,13 +18,16 @@ const suffix = "_migrations"
 
 // Schema describes a kind of table.
 type Schema struct {
-	Files                 fs.FS                               // the steps, migrations/0001_create.sql and so on; {{table}} is the table's name
-	Also                  func(t Table) (oldnew []string)     // further placeholders in them, as arguments of strings.NewReplacer; may be nil
-	Lock                  int64                               // the advisory lock that serialises migrations
-	Command               string                              // the command that migrates, for messages
-	Rename                string                              // how to name another table, for messages
-	Before                func(context.Context, pgx.Tx) error // checks the server before a migration; may be nil
-	NoTable, Older, Newer error                               // the errors that Check wraps
+	// the steps, migrations/0001_create.sql and so on; {{table}} is the table's name
+	Files fs.FS
+	// further placeholders in them, as arguments of strings.NewReplacer; may be nil
+	Also    func(t Table) (oldnew []string)
+	Lock    int64  // the advisory lock that serialises migrations
+	Command string // the command that migrates, for messages
+	Rename  string // how to name another table, for messages
+	// checks the server before a migration; may be nil
+	Before                func(context.Context, pgx.Tx) error
+	NoTable, Older, Newer error // the errors that Check wraps
 }
 
 // step leads from one version of a table to the next; the first to version 1.
@@ -57,7 +61,8 @@ func (s *Schema) steps(t Table) ([]step, error) {
 	return steps, nil
 }
 
-// Migrate creates a table or migrates it, in one transaction. It returns the names of the steps that it applied.
+// Migrate creates a table or migrates it, in one transaction. It returns the names of the steps that it
+// applied.
 func (s *Schema) Migrate(ctx context.Context, pool *pgxpool.Pool, t Table) (applied []string, err error) {
 	steps, err := s.steps(t)
 	if err != nil {
@@ -76,7 +81,8 @@ func (s *Schema) Migrate(ctx context.Context, pool *pgxpool.Pool, t Table) (appl
 }
 
 // apply applies the steps that are not in the table of applied steps.
-func (s *Schema) apply(ctx context.Context, tx pgx.Tx, had string, steps []step) (applied []string, err error) {
+func (s *Schema) apply(ctx context.Context, tx pgx.Tx, had string, steps []step) (applied []string,
+	err error) {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, s.Lock); err != nil {
 		return nil, err
 	}
@@ -95,7 +101,8 @@ func (s *Schema) apply(ctx context.Context, tx pgx.Tx, had string, steps []step)
 		if _, err := tx.Conn().PgConn().Exec(ctx, step.sql).ReadAll(); err != nil {
 			return nil, fmt.Errorf("%s: %w", step.name, err)
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO `+had+` (version, name) VALUES ($1, $2)`, version+n+1, step.name); err != nil {
+		if _, err := tx.Exec(ctx, `INSERT INTO `+had+` (version, name) VALUES ($1, $2)`, version+n+1,
+			step.name); err != nil {
 			return nil, err
 		}
 		applied = append(applied, step.name)
@@ -111,7 +118,8 @@ type Querier interface {
 // Version returns the number of the last step that was applied to a table, -1 if the table does not exist.
 func Version(ctx context.Context, db Querier, t Table) (int, error) {
 	var there bool
-	err := db.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`, t.SQL(""), t.SQL(suffix)).Scan(&there)
+	err := db.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`, t.SQL(""),
+		t.SQL(suffix)).Scan(&there)
 	if err != nil || !there {
 		return -1, err
 	}
@@ -123,7 +131,8 @@ func lastStep(ctx context.Context, db Querier, had string) (version int, err err
 	return version, err
 }
 
-// Check returns why this program can't use a table of a Version: NoTable or Older, wrapped. Newer is a warning.
+// Check returns why this program can't use a table of a Version: NoTable or Older, wrapped. Newer is a
+// warning.
 func (s *Schema) Check(t Table, version int) error {
 	steps, err := s.steps(t)
 	switch {
@@ -132,7 +141,8 @@ func (s *Schema) Check(t Table, version int) error {
 	case version < 0:
 		return fmt.Errorf("%w in this database: run %s, or %s", s.NoTable, s.Command, s.Rename)
 	case version < len(steps):
-		return fmt.Errorf("%w: it is at version %d, and the program wants %d: run %s", s.Older, version, len(steps), s.Command)
+		return fmt.Errorf("%w: it is at version %d, and the program wants %d: run %s", s.Older, version,
+			len(steps), s.Command)
 	case version > len(steps):
 		return s.newer(version, len(steps))
 	}

@@ -15,7 +15,8 @@ type Table struct {
 
 var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_-]{0,62})\.)?([A-Za-z_][A-Za-z0-9_-]{0,47})$`)
 
-// ParseTable reads a table's name, with an optional schema and a dot before it. It leaves room for suffixes of up to 15 bytes.
+// ParseTable reads a table's name, with an optional schema and a dot before it. It leaves room for suffixes
+// of up to 15 bytes.
 func ParseTable(name string) (Table, error) {
 	m := tableName.FindStringSubmatch(name)
 	if m == nil {

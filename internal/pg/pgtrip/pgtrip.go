@@ -1,4 +1,5 @@
-// Package pgtrip makes round trips to PostgreSQL over the connections of a pool, and bounds the time without an answer in each.
+// Package pgtrip makes round trips to PostgreSQL over the connections of a pool, and bounds the time without
+// an answer in each.
 package pgtrip
 
 import (
@@ -13,8 +14,8 @@ import (
 	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
-// Exchange sends the requests of a round trip and reads the answers, in the context of w. It calls w.Heard for each answer. If
-// no answer comes within the limit, the exchange ends with a *silence.Error.
+// Exchange sends the requests of a round trip and reads the answers, in the context of w. It calls w.Heard
+// for each answer. If no answer comes within the limit, the exchange ends with a *silence.Error.
 type Exchange func(w *silence.Watch, conn *pgx.Conn) error
 
 // Pool makes round trips over the connections of a pool. It is safe for concurrent use.
@@ -42,12 +43,13 @@ func (p *Pool) RoundTrip(ctx context.Context, limit time.Duration, f Exchange) e
 // unpinged is the key that marks the context of Acquire.
 type unpinged struct{}
 
-// Unpinged reports whether ctx is that of a Pool, whose connections need no ping. A Pool detects broken connections by its
-// exchanges and replaces all of them at once. Pinging them one after the other could take longer than a lease.
+// Unpinged reports whether ctx is that of a Pool, whose connections need no ping. A Pool detects broken
+// connections by its exchanges and replaces all of them at once. Pinging them one after the other could take
+// longer than a lease.
 func Unpinged(ctx context.Context) bool { return ctx.Value(unpinged{}) != nil }
 
-// Acquire returns a connection of the pool. If the pool pings idle connections and none answers within the limit, Acquire
-// replaces all connections. A new connection may take the pool's connect_timeout.
+// Acquire returns a connection of the pool. If the pool pings idle connections and none answers within the
+// limit, Acquire replaces all connections. A new connection may take the pool's connect_timeout.
 func (p *Pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	begun := time.Now()
 	ctx = context.WithValue(ctx, unpinged{}, true)
@@ -63,8 +65,9 @@ func (p *Pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return p.Pool.Acquire(ctx)
 }
 
-// Exchange makes an exchange on an acquired connection, like On. A connection that was closed leaves the pool at once. Otherwise
-// pgx would take up to 15 s to close a connection that does not answer, and the pool would count it for that time.
+// Exchange makes an exchange on an acquired connection, like On. A connection that was closed leaves the pool
+// at once. Otherwise pgx would take up to 15 s to close a connection that does not answer, and the pool would
+// count it for that time.
 func (p *Pool) Exchange(ctx context.Context, limit time.Duration, conn *pgxpool.Conn, f Exchange) error {
 	err := p.On(ctx, limit, conn.Conn(), f)
 	if conn.Conn().IsClosed() {
@@ -73,22 +76,24 @@ func (p *Pool) Exchange(ctx context.Context, limit time.Duration, conn *pgxpool.
 	return err
 }
 
-// On makes an exchange on a connection. limit bounds the time without an answer; after it the connection is closed. A fault
-// that breaks one connection usually affects all of them, so On makes the pool replace its connections.
+// On makes an exchange on a connection. limit bounds the time without an answer; after it the connection is
+// closed. A fault that breaks one connection usually affects all of them, so On makes the pool replace its
+// connections.
 func (p *Pool) On(ctx context.Context, limit time.Duration, conn *pgx.Conn, f Exchange) error {
 	begun := time.Now()
 	w := silence.Start(ctx, limit)
 	defer w.Stop()
 	err := w.Err(f(w, conn))
-	if err != nil && conn.IsClosed() && !errors.Is(err, context.Canceled) { // a cancellation is no fault of the connection
+	if err != nil && conn.IsClosed() && !errors.Is(err, context.Canceled) {
+		// a cancellation is no fault of the connection
 		_ = conn.PgConn().Conn().Close()
 		p.Renew(begun)
 	}
 	return err
 }
 
-// Renew makes the pool close its connections: the idle ones now, the others when they are released. It does so once for all
-// exchanges that began before.
+// Renew makes the pool close its connections: the idle ones now, the others when they are released. It does
+// so once for all exchanges that began before.
 func (p *Pool) Renew(begun time.Time) {
 	p.renewing.Lock()
 	defer p.renewing.Unlock()

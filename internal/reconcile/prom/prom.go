@@ -1,5 +1,5 @@
-// Package prom has the metrics of reconciliations for Prometheus. It is not in package reconcile, so that the maintenance function does not
-// contain the client of Prometheus.
+// Package prom has the metrics of reconciliations for Prometheus. It is not in package reconcile, so that the
+// maintenance function does not contain the client of Prometheus.
 package prom
 
 import (
@@ -10,7 +10,8 @@ import (
 	"github.com/idemsk/idemsk/internal/reconcile"
 )
 
-// Metrics describe the last reconciliation that succeeded, and count those that failed. They are safe for concurrent use.
+// Metrics describe the last reconciliation that succeeded, and count those that failed. They are safe for
+// concurrent use.
 type Metrics struct {
 	keys, overdue, failed, inProgress prometheus.Gauge
 	rows, matched, differences        prometheus.Gauge
@@ -26,17 +27,22 @@ func Register(to prometheus.Registerer) *Metrics {
 		return g
 	}
 	m := &Metrics{
-		keys:        gauge("keys", "Keys that were read."),
-		overdue:     gauge("keys_overdue", "Keys that are STARTED, and whose lease or retry time is over."),
-		failed:      gauge("keys_failed", "Keys that are FAILED."),
-		inProgress:  gauge("keys_in_progress_age_seconds", "The longest time since the first claim of a key that is STARTED."),
+		keys:    gauge("keys", "Keys that were read."),
+		overdue: gauge("keys_overdue", "Keys that are STARTED, and whose lease or retry time is over."),
+		failed:  gauge("keys_failed", "Keys that are FAILED."),
+		inProgress: gauge("keys_in_progress_age_seconds",
+			"The longest time since the first claim of a key that is STARTED."),
 		rows:        gauge("export_rows", "Rows of the export of business records."),
 		matched:     gauge("export_matched", "Rows whose key is COMPLETED."),
 		differences: gauge("export_differences", "Keys and rows that differ."),
 		took:        gauge("duration_seconds", "The duration of the reconciliation."),
-		succeeded:   gauge("last_success_timestamp_seconds", "When the last reconciliation succeeded, in seconds since 1970; 0 if none has."),
-		lastFailed:  gauge("last_run_failed", "1 if the last reconciliation failed, so that the other gauges are older; otherwise 0."),
-		failures:    prometheus.NewCounter(prometheus.CounterOpts{Name: "idemsk_reconcile_failures_total", Help: "Reconciliations that failed."}),
+		succeeded: gauge("last_success_timestamp_seconds",
+			"When the last reconciliation succeeded, in seconds since 1970; 0 if none has."),
+		lastFailed: gauge("last_run_failed",
+			"1 if the last reconciliation failed, so that the other gauges are older; otherwise 0."),
+		failures: prometheus.NewCounter(
+			prometheus.CounterOpts{Name: "idemsk_reconcile_failures_total",
+				Help: "Reconciliations that failed."}),
 	}
 	to.MustRegister(m.failures)
 	return m

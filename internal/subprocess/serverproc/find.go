@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// FreePort returns a free port of 127.0.0.1 for a server that may be restarted on it. The port is below the range that the kernel
-// uses for outgoing connections, which could otherwise take it between two starts.
+// FreePort returns a free port of 127.0.0.1 for a server that may be restarted on it. The port is below the
+// range that the kernel uses for outgoing connections, which could otherwise take it between two starts.
 func FreePort(ctx context.Context) (int, error) {
 	const first, ports, tries = 20_000, 12_000, 100
 	var failed error
@@ -43,8 +43,8 @@ func Repository() (string, error) {
 	return "", errors.Join(err, errors.New("no go.work above the working directory"))
 }
 
-// LibraryPath returns the environment variables with which the programs of a private installation find their libraries, none if
-// it has no libraries.
+// LibraryPath returns the environment variables with which the programs of a private installation find their
+// libraries, none if it has no libraries.
 func LibraryPath(installation string) []string {
 	libs, err := filepath.Glob(filepath.Join(installation, "usr/lib/*-linux-gnu"))
 	if err != nil || len(libs) == 0 {
@@ -53,12 +53,14 @@ func LibraryPath(installation string) []string {
 	return []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}
 }
 
-// Environment returns the environment of a server's program: PATH, and the variables that its installation needs.
+// Environment returns the environment of a server's program: PATH, and the variables that its installation
+// needs.
 func Environment(installation []string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}, installation...)
 }
 
-// VersionOf runs a program and returns its version, the pattern's first group; 0 if the output does not match.
+// VersionOf runs a program and returns its version, the pattern's first group; 0 if the output does not
+// match.
 func VersionOf(ctx context.Context, program string, env []string, pattern *regexp.Regexp) int {
 	cmd := exec.CommandContext(ctx, program, "--version")
 	cmd.Env = append(os.Environ(), env...)

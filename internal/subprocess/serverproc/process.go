@@ -1,5 +1,5 @@
-// Package serverproc runs real servers as processes of a test. It finds a program, starts it, waits until it is ready, and ends it
-// by its process ID.
+// Package serverproc runs real servers as processes of a test. It finds a program, starts it, waits until it
+// is ready, and ends it by its process ID.
 package serverproc
 
 import (
@@ -29,8 +29,8 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// Start starts a server, which has a process group of its own (see Group), and waits until it is ready. The command's output becomes
-// the log.
+// Start starts a server, which has a process group of its own (see Group), and waits until it is ready. The
+// command's output becomes the log.
 func Start(ctx context.Context, cmd *exec.Cmd, cfg Config) (*Process, error) {
 	p := &Process{cfg: cfg, cmd: cmd, log: newLogTail(cfg.Ready), ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
@@ -72,8 +72,8 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return p.cmd.Process.Signal(sig)
 }
 
-// End sends a signal to the process and waits until it has ended. If it exceeds StopLimit, it is killed with its children, which is
-// an error.
+// End sends a signal to the process and waits until it has ended. If it exceeds StopLimit, it is killed with
+// its children, which is an error.
 func (p *Process) End(sig syscall.Signal) error {
 	if !p.Running() {
 		return nil
@@ -85,7 +85,8 @@ func (p *Process) End(sig syscall.Signal) error {
 	select {
 	case <-p.ended:
 	case <-limit.C:
-		err = fmt.Errorf("the server, process %d, did not end within %v and is killed; its log ends:\n%s", p.cmd.Process.Pid, p.cfg.StopLimit, p.log)
+		err = fmt.Errorf("the server, process %d, did not end within %v and is killed; its log ends:\n%s",
+			p.cmd.Process.Pid, p.cfg.StopLimit, p.log)
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have ended by itself
 		<-p.ended
 	}

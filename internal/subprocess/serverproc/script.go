@@ -25,8 +25,8 @@ type Script struct {
 	line    string
 }
 
-// StartScript starts a server by the line of a script and its arguments, for example Kafka, and waits until it accepts requests. The
-// script may install the server first. The caller must call Close.
+// StartScript starts a server by the line of a script and its arguments, for example Kafka, and waits until
+// it accepts requests. The script may install the server first. The caller must call Close.
 func StartScript(ctx context.Context, line string) (*Script, error) {
 	root, err := Repository()
 	if err != nil {
@@ -35,7 +35,8 @@ func StartScript(ctx context.Context, line string) (*Script, error) {
 	words := strings.Fields(line)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(root, words[0]), words[1:]...) //nolint:gosec // a script of this repository
 	cmd.SysProcAttr = Group(syscall.SIGTERM, nil)
-	process, err := Start(ctx, cmd, Config{Ready: announcement, StartLimit: 5 * time.Minute, StopLimit: 20 * time.Second, Crash: syscall.SIGTERM})
+	process, err := Start(ctx, cmd, Config{Ready: announcement, StartLimit: 5 * time.Minute,
+		StopLimit: 20 * time.Second, Crash: syscall.SIGTERM})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", line, err)
 	}
@@ -51,7 +52,8 @@ func (s *Script) Freeze() error { return syscall.Kill(-s.process.cmd.Process.Pid
 // Thaw continues the server's processes.
 func (s *Script) Thaw() error { return syscall.Kill(-s.process.cmd.Process.Pid, syscall.SIGCONT) }
 
-// Restart kills the broker of Kafka and has it started again with its data. It does not wait until the broker accepts connections.
+// Restart kills the broker of Kafka and has it started again with its data. It does not wait until the broker
+// accepts connections.
 func (s *Script) Restart() error { return s.process.Signal(syscall.SIGHUP) }
 
 // Close ends the server, which deletes its data.

@@ -22,7 +22,8 @@ type Function struct {
 }
 
 // Start starts a function with the name ledger, unless the variables contain another.
-func Start(t testing.TB, env map[string]string, handler msk.Handler, options ...app.Option) (*Function, error) {
+func Start(t testing.TB, env map[string]string, handler msk.Handler, options ...app.Option) (*Function,
+	error) {
 	t.Helper()
 	var f Function
 	build := func(context.Context, *app.Base) (msk.Handler, error) { return handler, nil }
@@ -68,7 +69,8 @@ func Returning(result string, err error) msk.Handler {
 	return func(context.Context, msk.Record) ([]byte, error) { return []byte(result), err }
 }
 
-// Vars returns Vars that read from a map instead of the environment, with the function name ledger unless the map has another.
+// Vars returns Vars that read from a map instead of the environment, with the function name ledger unless the
+// map has another.
 func Vars(env map[string]string) *app.Vars {
 	return app.NewVars(func(name string) (string, bool) {
 		s, ok := env[name]

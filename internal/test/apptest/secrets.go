@@ -29,7 +29,8 @@ func NewSecrets(t *testing.T, content string) *Secrets {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL_SECRETS_MANAGER": server.URL, "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_ENDPOINT_URL_SECRETS_MANAGER": server.URL, "AWS_REGION": "eu-central-1",
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
 		"AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null",
 	} {
 		t.Setenv(name, value)
@@ -62,7 +63,8 @@ func (s *Secrets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
-	if err != nil || r.Header.Get("X-Amz-Target") != "secretsmanager.GetSecretValue" || !strings.Contains(string(body), SecretARN) {
+	if err != nil || r.Header.Get("X-Amz-Target") != "secretsmanager.GetSecretValue" ||
+		!strings.Contains(string(body), SecretARN) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}

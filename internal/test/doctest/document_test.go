@@ -1,8 +1,10 @@
-// Package doctest runs the commands that the documents show, as they are written, and holds what they say of the tool.
+// Package doctest runs the commands that the documents show, as they are written, and holds what they say of
+// the tool.
 //
-// A block of a document is fenced and has a language. In sh and console blocks there are commands, which run one after another in a
-// shell of the document's own, from the root of the clone. A console block also shows their output (see match). A block of any
-// other language has no commands. A line directly above a block of commands can mark it:
+// A block of a document is fenced and has a language. In sh and console blocks there are commands, which run
+// one after another in a shell of the document's own, from the root of the clone. A console block also shows
+// their output (see match). A block of any other language has no commands. A line directly above a block of
+// commands can mark it:
 //
 //	*Not run by the tests: REASON.*     with one of the reasons below; testdata/not-run.txt lists these blocks
 //	*In a terminal of its own:*         the block is started, runs beside those that follow, and is interrupted at the document's end
@@ -24,7 +26,8 @@ const root = "../../.."
 
 // reasons are the valid reasons for not running a block of commands.
 var reasons = []string{
-	"it needs an AWS account", "CI runs it by itself", "it takes minutes on a quiet machine", "it needs a server of yours",
+	"it needs an AWS account", "CI runs it by itself", "it takes minutes on a quiet machine",
+	"it needs a server of yours",
 }
 
 var (
@@ -63,12 +66,14 @@ func (b *block) hasCommands() bool { return b.language == "sh" || b.language == 
 // documents reads all documents of the repository, the README and the quick start first.
 func documents(t *testing.T) []document {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.md").Output()
+	out, err := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-co", "--exclude-standard",
+		"*.md").Output()
 	if err != nil {
 		t.Fatalf("listing the documents: %v", err)
 	}
 	first := []string{"README.md", "docs/quickstart.md"}
-	names := slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool { return slices.Contains(first, name) })
+	names := slices.DeleteFunc(strings.Fields(string(out)),
+		func(name string) bool { return slices.Contains(first, name) })
 	slices.Sort(names)
 	var all []document
 	for _, name := range slices.Concat(first, names) {
@@ -103,7 +108,8 @@ func parse(name, text string) document {
 			d.failf(i+1, "an indented block: fence it, and name its language")
 		default:
 			above = line
-			list = strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || list && strings.HasPrefix(line, " ")
+			list = strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || list &&
+				strings.HasPrefix(line, " ")
 		}
 		blank = false
 	}
@@ -129,14 +135,16 @@ func (d *document) open(line int, language, above string) *block {
 		d.failf(line, "%q is no reason why a block is not run: there are %q", b.reason, reasons)
 	case !b.hasCommands() && (b.reason != "" || b.terminal):
 		d.failf(line, "the block is marked, and has no commands: its language is %s", language)
-	case strings.HasPrefix(above, "*Not run") && b.reason == "" || strings.HasPrefix(above, "*In a terminal") && !b.terminal:
+	case strings.HasPrefix(above, "*Not run") && b.reason == "" ||
+		strings.HasPrefix(above, "*In a terminal") && !b.terminal:
 		d.failf(line, "the mark %q is none: want %s, or *Not run by the tests: REASON.*", above, ownTerminal)
 	}
 	return b
 }
 
 // looksLikeACommand reports whether a line of a block in another language looks like a command.
-var looksLikeACommand = regexp.MustCompile(`^\s*(\$ |(?:bin/)?idemsk |make |scripts/[a-z-]+\.sh|localstack/localstack\.sh|go (?:run|test|build) |aws |npx |cdk |curl |docker )`)
+var looksLikeACommand = regexp.MustCompile(
+	`^\s*(\$ |(?:bin/)?idemsk |make |scripts/[a-z-]+\.sh|localstack/localstack\.sh|go (?:run|test|build) |aws |npx |cdk |curl |docker )`)
 
 func (d *document) close(b *block) {
 	switch b.language {
@@ -165,7 +173,8 @@ func (d *document) shCommands(b *block) (all []command) {
 	var text []string
 	begun := 0
 	for i, line := range b.lines {
-		if len(text) == 0 && (strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "#")) {
+		if len(text) == 0 && (strings.TrimSpace(line) == "" ||
+			strings.HasPrefix(strings.TrimSpace(line), "#")) {
 			continue
 		}
 		if len(text) == 0 {
@@ -206,7 +215,8 @@ func (d *document) consoleCommands(b *block) (all []command) {
 	return all
 }
 
-// complete reports whether a text is a list of complete commands. The shell only warns of an unclosed here-document.
+// complete reports whether a text is a list of complete commands. The shell only warns of an unclosed
+// here-document.
 func complete(text string) bool {
 	check := exec.Command("bash", "-n")
 	check.Stdin = strings.NewReader(text + "\n")

@@ -19,9 +19,10 @@ func plain(line string) string {
 	return strings.Join(strings.Fields(number.ReplaceAllString(line, "<n>")), " ")
 }
 
-// match compares the output of a command with the lines that a document shows. A line "…" matches any lines, and "…" within a line
-// matches any text. Every other line must be in the output, except for numbers and durations, and the output must have no further
-// lines. match returns the number of output lines that matched, and an error that describes the difference.
+// match compares the output of a command with the lines that a document shows. A line "…" matches any lines,
+// and "…" within a line matches any text. Every other line must be in the output, except for numbers and
+// durations, and the output must have no further lines. match returns the number of output lines that
+// matched, and an error that describes the difference.
 func match(shown, output []string) (matched int, err error) {
 	if len(shown) == 0 {
 		if len(output) > 0 {
@@ -62,7 +63,8 @@ func TestMatch(t *testing.T) {
 	t.Parallel()
 	printed := []string{"with idemsk   10,000 in 1m3.5s", "", "the end of it"}
 	for _, shown := range [][]string{
-		{"with idemsk 9 in 59s", "", "the end of it"}, {"…"}, {"with idemsk 9 in 59s", "…"}, {"…", "the end of it"}, {"with … in 5ms", "", "the … it"}, {"…", "", "…"},
+		{"with idemsk 9 in 59s", "", "the end of it"}, {"…"}, {"with idemsk 9 in 59s", "…"},
+		{"…", "the end of it"}, {"with … in 5ms", "", "the … it"}, {"…", "", "…"},
 		{"…", "with idemsk 9 in 59s", "…", "the end of it", "…"},
 	} {
 		if _, err := match(shown, printed); err != nil {
@@ -70,8 +72,11 @@ func TestMatch(t *testing.T) {
 		}
 	}
 	for says, shown := range map[string][]string{
-		"more was printed than is shown": {"with idemsk 9 in 59s"}, `printed: "with idemsk`: {"without idemsk 9 in 59s", "…"}, `printed: "the end`: {"with … in 59s", "", "the end"},
-		`not printed: "and more"`: {"with … in 59s", "", "the end of it", "and more"}, "not printed: \"nonsense\"": {"…", "nonsense"},
+		"more was printed than is shown": {"with idemsk 9 in 59s"},
+		`printed: "with idemsk`:          {"without idemsk 9 in 59s", "…"},
+		`printed: "the end`:              {"with … in 59s", "", "the end"},
+		`not printed: "and more"`:        {"with … in 59s", "", "the end of it", "and more"},
+		"not printed: \"nonsense\"":      {"…", "nonsense"},
 	} {
 		if _, err := match(shown, printed); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want an error that says %s", shown, err, says)

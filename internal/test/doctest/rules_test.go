@@ -33,7 +33,8 @@ func TestNotRun(t *testing.T) {
 		for _, b := range d.blocks {
 			for _, c := range b.commands {
 				if b.reason != "" {
-					fmt.Fprintf(&list, "%s: %s: %s\n", d.name, b.reason, strings.ReplaceAll(c.text, "\n", " "))
+					fmt.Fprintf(&list, "%s: %s: %s\n", d.name, b.reason,
+						strings.ReplaceAll(c.text, "\n", " "))
 				}
 			}
 		}
@@ -46,7 +47,8 @@ func TestNotRun(t *testing.T) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil || list.String() != string(want) {
-		t.Errorf("%v: not as in %s (go test ./internal/test/doctest -update writes it anew):\n%s", err, path, &list)
+		t.Errorf("%v: not as in %s (go test ./internal/test/doctest -update writes it anew):\n%s", err, path,
+			&list)
 	}
 }
 
@@ -61,7 +63,8 @@ func TestCIRunsTheCommandsLeftToIt(t *testing.T) {
 		for _, b := range d.blocks {
 			for _, c := range b.commands {
 				target := regexp.MustCompile(`^make [a-z-]+`).FindString(c.text)
-				if b.reason == "CI runs it by itself" && (target == "" || !slices.Contains(strings.Split(string(ci), "\n"), target)) {
+				if b.reason == "CI runs it by itself" &&
+					(target == "" || !slices.Contains(strings.Split(string(ci), "\n"), target)) {
 					t.Errorf("%s:%d: .ci/run does not run %s", d.name, c.line, c.text)
 				}
 			}
@@ -77,7 +80,8 @@ func TestProveRunsEachMethod(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := regexp.MustCompile("`((?:make [a-z-]+|scripts/[a-z-]+\\.sh|go test [^`]+))[^`]*`")
-	proof := documents(t)[slices.IndexFunc(documents(t), func(d document) bool { return d.name == "docs/proof.md" })]
+	proof := documents(t)[slices.IndexFunc(documents(t),
+		func(d document) bool { return d.name == "docs/proof.md" })]
 	for _, m := range commands.FindAllStringSubmatch(strings.Join(proof.lines, "\n"), -1) {
 		words := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(m[1]), " ", `( | .* )`) + `( |\n|")`)
 		if !words.Match(prove) && !slices.Contains([]string{"make test", "make prove"}, m[1]) {
@@ -86,7 +90,8 @@ func TestProveRunsEachMethod(t *testing.T) {
 	}
 }
 
-// The verbs, flags, make targets, scripts and tests that the documents name exist, also those in sentences and in blocks that are not run.
+// The verbs, flags, make targets, scripts and tests that the documents name exist, also those in sentences
+// and in blocks that are not run.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	n := newNames(t)
@@ -134,7 +139,8 @@ func newNames(t *testing.T) names {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z -]*):(?: |$)`).FindAllStringSubmatch(string(makefile), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z -]*):(?: |$)`).FindAllStringSubmatch(
+		string(makefile), -1) {
 		n.targets = append(n.targets, strings.Fields(m[1])...)
 	}
 	n.tests = namesOfTests(t)
@@ -144,7 +150,8 @@ func newNames(t *testing.T) names {
 // namesOfTests returns the names of all tests, fuzz tests and benchmarks, as git has their files.
 func namesOfTests(t *testing.T) map[string]bool {
 	t.Helper()
-	grep := exec.CommandContext(t.Context(), "git", "grep", "-hoE", `^func (Test|Fuzz|Benchmark)[A-Za-z0-9_]+`, "--", "*_test.go")
+	grep := exec.CommandContext(t.Context(), "git", "grep", "-hoE",
+		`^func (Test|Fuzz|Benchmark)[A-Za-z0-9_]+`, "--", "*_test.go")
 	grep.Dir = root
 	out, err := grep.Output()
 	if err != nil {
@@ -213,14 +220,17 @@ func TestUnknownNamesAreErrors(t *testing.T) {
 	t.Parallel()
 	n := newNames(t)
 	for text, says := range map[string]string{
-		"bin/idemsk lst": "no verb lst", "FOO=1 idemsk list --nowhere x": "has no --nowhere", "idemsk list | idemsk get --produce 1": "idemsk get has no --produce",
-		"make nothing X=1": "no target nothing", "scripts/nowhere.sh run": "nowhere.sh", "TestNothingAtAll": "no test",
+		"bin/idemsk lst": "no verb lst", "FOO=1 idemsk list --nowhere x": "has no --nowhere",
+		"idemsk list | idemsk get --produce 1": "idemsk get has no --produce",
+		"make nothing X=1":                     "no target nothing", "scripts/nowhere.sh run": "nowhere.sh",
+		"TestNothingAtAll": "no test",
 	} {
 		if err := n.check(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want an error that says %s", text, err, says)
 		}
 	}
-	for _, text := range []string{"idemsk list --status FAILED # and --nothing", "make run SEED=7", "idemsk help local", "aws s3 --nowhere", "scripts/kafka.sh run 9092"} {
+	for _, text := range []string{"idemsk list --status FAILED # and --nothing", "make run SEED=7",
+		"idemsk help local", "aws s3 --nowhere", "scripts/kafka.sh run 9092"} {
 		if err := n.check(text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}

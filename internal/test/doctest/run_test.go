@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// TestDocuments runs what the documents show, one document after another: LocalStack, the ports and what is built are one machine's.
-// LocalStack must be down, since the documents start and end it; so must whatever listens at the ports that they name.
+// TestDocuments runs what the documents show, one document after another: LocalStack, the ports and what is
+// built are one machine's. LocalStack must be down, since the documents start and end it; so must whatever
+// listens at the ports that they name.
 func TestDocuments(t *testing.T) {
 	if exec.Command(root+"/localstack/localstack.sh", "status").Run() == nil {
 		t.Fatal("LocalStack is up, and the documents start it and end it: make localstack-down")
@@ -90,7 +91,8 @@ func (d *document) check(t *testing.T, s *shell, c *command) {
 	if err != nil {
 		d.fatal(t, c, err, lines)
 	}
-	t.Logf("%s:%d: %.1f s: %s", d.name, c.line, time.Since(begun).Seconds(), strings.SplitN(c.text, "\n", 2)[0])
+	t.Logf("%s:%d: %.1f s: %s", d.name, c.line, time.Since(begun).Seconds(),
+		strings.SplitN(c.text, "\n", 2)[0])
 }
 
 func (d *document) start(t *testing.T, term *terminal) {
@@ -114,7 +116,8 @@ func (d *document) end(t *testing.T, term *terminal) {
 		_, err = match(term.after, lines)
 	}
 	if err != nil {
-		t.Errorf("%s:%d: $ %s\nafter Ctrl-C: %v\n%s", d.name, term.command.line, term.command.text, err, strings.Join(lines, "\n"))
+		t.Errorf("%s:%d: $ %s\nafter Ctrl-C: %v\n%s", d.name, term.command.line, term.command.text, err,
+			strings.Join(lines, "\n"))
 	}
 }
 
@@ -124,5 +127,6 @@ const shownLines = 40
 func (d *document) fatal(t *testing.T, c *command, err error, lines []string) {
 	t.Helper()
 	lines = lines[max(0, len(lines)-shownLines):]
-	t.Fatalf("%s:%d: $ %s\n%v; the end of its output:\n%s", d.name, c.line, c.text, err, strings.Join(lines, "\n"))
+	t.Fatalf("%s:%d: $ %s\n%v; the end of its output:\n%s", d.name, c.line, c.text, err,
+		strings.Join(lines, "\n"))
 }

@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// Time limits of a command, and of the start and the end of a terminal, on a machine that runs other tests too.
+// Time limits of a command, and of the start and the end of a terminal, on a machine that runs other tests
+// too.
 const (
 	commandTimeout  = 15 * time.Minute
 	terminalTimeout = 5 * time.Minute
@@ -64,12 +65,14 @@ func newShell(t *testing.T, dir string) *shell {
 	return s
 }
 
-// environment returns the reader's environment without the variables of AWS, LocalStack and idemsk, which the documents set.
+// environment returns the reader's environment without the variables of AWS, LocalStack and idemsk, which the
+// documents set.
 func environment(dir string) []string {
 	env := []string{"TMPDIR=" + dir, "TERM=dumb"}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		ours := strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "IDEMSK_") || strings.HasPrefix(name, "LOCALSTACK_")
+		ours := strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "IDEMSK_") ||
+			strings.HasPrefix(name, "LOCALSTACK_")
 		if !ours && name != "TMPDIR" && name != "TERM" && name != "BASH_ENV" {
 			env = append(env, variable)
 		}
@@ -89,7 +92,8 @@ func (s *shell) begin(text string) error {
 }
 
 // read reads lines until the command ends or enough returns true. ended reports which, with the status.
-func (s *shell) read(ctx context.Context, enough func(lines []string) bool) (lines []string, status int, ended bool, err error) {
+func (s *shell) read(ctx context.Context, enough func(lines []string) bool) (lines []string, status int,
+	ended bool, err error) {
 	for {
 		select {
 		case line, ok := <-s.lines:
@@ -117,7 +121,8 @@ func never([]string) bool { return false }
 
 // run runs a command until it ends.
 func (s *shell) run(text string) (lines []string, err error) {
-	ctx, cancel := context.WithTimeoutCause(s.t.Context(), commandTimeout, fmt.Errorf("it has not ended after %v", commandTimeout))
+	ctx, cancel := context.WithTimeoutCause(s.t.Context(), commandTimeout,
+		fmt.Errorf("it has not ended after %v", commandTimeout))
 	defer cancel()
 	if err := s.begin(text); err != nil {
 		return nil, err
@@ -131,7 +136,8 @@ func (s *shell) run(text string) (lines []string, err error) {
 
 // start starts a command that keeps running, and waits until it has printed the expected lines.
 func (s *shell) start(text string, shown []string) (lines []string, err error) {
-	ctx, cancel := context.WithTimeoutCause(s.t.Context(), terminalTimeout, fmt.Errorf("it has not printed %q after %v", shown, terminalTimeout))
+	ctx, cancel := context.WithTimeoutCause(s.t.Context(), terminalTimeout,
+		fmt.Errorf("it has not printed %q after %v", shown, terminalTimeout))
 	defer cancel()
 	if err := s.begin(text); err != nil {
 		return nil, err
@@ -148,7 +154,8 @@ func (s *shell) start(text string, shown []string) (lines []string, err error) {
 
 // interrupt sends Ctrl-C. It returns the lines that are printed afterwards.
 func (s *shell) interrupt() (lines []string, err error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), terminalTimeout, fmt.Errorf("it goes on %v after Ctrl-C", terminalTimeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), terminalTimeout,
+		fmt.Errorf("it goes on %v after Ctrl-C", terminalTimeout))
 	defer cancel()
 	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		return nil, err

@@ -13,7 +13,8 @@ import (
 
 const troubleshooting = "docs/troubleshooting.md"
 
-// Each text that the page explains occurs in the code. The parts between "…" must each be in one string of a program or a script.
+// Each text that the page explains occurs in the code. The parts between "…" must each be in one string of a
+// program or a script.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
@@ -30,7 +31,8 @@ func TestTroubleshooting(t *testing.T) {
 		rows++
 		for _, said := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(first, -1) {
 			for part := range strings.SplitSeq(said[1], "…") {
-				if part = strings.TrimSpace(part); part != "" && part != ":" && !strings.Contains(code, part) {
+				if part = strings.TrimSpace(part); part != "" && part != ":" &&
+					!strings.Contains(code, part) {
 					t.Errorf("%s:%d: nothing in the code says %q", troubleshooting, i+1, part)
 				}
 			}
@@ -42,7 +44,8 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-// source returns the text of all programs and scripts without tests. Strings that span several lines are joined.
+// source returns the text of all programs and scripts without tests. Strings that span several lines are
+// joined.
 func source(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -50,9 +53,11 @@ func source(t *testing.T) string {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "dist" || d.Name() == "node_modules"):
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "dist" ||
+			d.Name() == "node_modules"):
 			return filepath.SkipDir
-		case strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".sh"):
+		case strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go") &&
+			!strings.HasSuffix(path, ".sh"):
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -84,7 +89,8 @@ func TestErrorsAndOutcomesAreExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, found := range regexp.MustCompile(`\bErr[A-Z]\w+ += errors\.New\("(.+)"\)`).FindAllSubmatch(text, -1) {
+			for _, found := range regexp.MustCompile(
+				`\bErr[A-Z]\w+ += errors\.New\("(.+)"\)`).FindAllSubmatch(text, -1) {
 				if errs++; !strings.Contains(page, string(found[1])) {
 					t.Errorf("%s does not explain %q", troubleshooting, found[1])
 				}

@@ -1,5 +1,5 @@
-// Package faultproxy is a TCP proxy for tests. It injects three network faults: connections are refused, are reset, or become
-// silent without a FIN or RST.
+// Package faultproxy is a TCP proxy for tests. It injects three network faults: connections are refused, are
+// reset, or become silent without a FIN or RST.
 package faultproxy
 
 import (
@@ -15,8 +15,8 @@ import (
 // Fault is the fault of a connection.
 type Fault int
 
-// The faults. A Silent connection stays open on both sides until the proxy is closed, and carries no data or close. The kernel
-// acknowledges sent data until its buffers are full.
+// The faults. A Silent connection stays open on both sides until the proxy is closed, and carries no data or
+// close. The kernel acknowledges sent data until its buffers are full.
 const (
 	None    Fault = iota // what is sent arrives
 	Refused              // nothing listens; of a connection that is there, the same as Reset
@@ -55,7 +55,8 @@ func Start(tb testing.TB, target string) *Proxy {
 	return p
 }
 
-// StartURL is Start for a server that is named by a URL. It returns the URL with the proxy in the place of the server.
+// StartURL is Start for a server that is named by a URL. It returns the URL with the proxy in the place of
+// the server.
 func StartURL(tb testing.TB, rawURL string) (p *Proxy, proxied string) {
 	tb.Helper()
 	u, err := url.Parse(rawURL)
@@ -67,8 +68,8 @@ func StartURL(tb testing.TB, rawURL string) (p *Proxy, proxied string) {
 	return p, u.String()
 }
 
-// Listen returns a listener for a server that announces its address, such as a Kafka broker. The address of the listener is that of a
-// proxy in front of it.
+// Listen returns a listener for a server that announces its address, such as a Kafka broker. The address of
+// the listener is that of a proxy in front of it.
 func Listen(tb testing.TB) (net.Listener, *Proxy) {
 	tb.Helper()
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -121,14 +122,16 @@ func (p *Proxy) New(f Fault) {
 	}
 }
 
-// NextReply injects a fault into the connection of the server's next reply, after the request was performed. The reply is lost.
+// NextReply injects a fault into the connection of the server's next reply, after the request was performed.
+// The reply is lost.
 func (p *Proxy) NextReply(f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reply = f
 }
 
-// DelayNextRequest delays what a client sends next. It arrives even if the client closes its connection meanwhile.
+// DelayNextRequest delays what a client sends next. It arrives even if the client closes its connection
+// meanwhile.
 func (p *Proxy) DelayNextRequest(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -243,8 +246,8 @@ func (p *Proxy) wait(d time.Duration) {
 	}
 }
 
-// pace waits until n more bytes have passed at the rate of the proxy, and returns the time of that. free is the time at which the bytes
-// before them had passed.
+// pace waits until n more bytes have passed at the rate of the proxy, and returns the time of that. free is
+// the time at which the bytes before them had passed.
 func (p *Proxy) pace(free time.Time, n int) time.Time {
 	p.mu.Lock()
 	rate := p.rate
@@ -311,8 +314,8 @@ func (l *link) close() {
 	}
 }
 
-// carry carries one direction until either side closes it or the connection falls silent. It then reads nothing more, so full buffers
-// stop the sender, as if the host were gone.
+// carry carries one direction until either side closes it or the connection falls silent. It then reads
+// nothing more, so full buffers stop the sender, as if the host were gone.
 func (l *link) carry(to, from net.Conn, isReply bool) {
 	const chunk = 16 << 10
 	buf := make([]byte, chunk)

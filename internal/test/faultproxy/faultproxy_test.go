@@ -167,7 +167,8 @@ func TestNewConnectionsMeetWithFaults(t *testing.T) {
 }
 
 func TestTheNextReplyIsLostAfterItsRequestHasArrived(t *testing.T) {
-	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
+	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset,
+		"silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
 			addr, heard := echo(t)
 			p := faultproxy.Start(t, addr)

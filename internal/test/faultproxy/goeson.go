@@ -22,7 +22,8 @@ func Within(tb testing.TB, limit time.Duration, what string, f func(ctx context.
 	}
 }
 
-// Serve starts an HTTP service and a proxy before it, and returns the proxy and its URL. Both are closed at the test's end.
+// Serve starts an HTTP service and a proxy before it, and returns the proxy and its URL. Both are closed at
+// the test's end.
 func Serve(tb testing.TB, service http.Handler) (p *Proxy, url string) {
 	tb.Helper()
 	server := httptest.NewServer(service)
@@ -32,8 +33,8 @@ func Serve(tb testing.TB, service http.Handler) (p *Proxy, url string) {
 	return p, url
 }
 
-// WantToGoOn wants ask to succeed, also over a new connection when its own has failed, and to fail when nothing answers: each within the
-// limit.
+// WantToGoOn wants ask to succeed, also over a new connection when its own has failed, and to fail when
+// nothing answers: each within the limit.
 func (p *Proxy) WantToGoOn(tb testing.TB, limit time.Duration, ask func(ctx context.Context) error) {
 	tb.Helper()
 	inTime := func() error {
@@ -56,7 +57,8 @@ func (p *Proxy) WantToGoOn(tb testing.TB, limit time.Duration, ask func(ctx cont
 	}
 	p.Existing(Silent)
 	p.New(Silent)
-	if err := inTime(); err == nil || !strings.Contains(err.Error(), "no answer for") && !strings.Contains(err.Error(), "deadline exceeded") {
+	if err := inTime(); err == nil || !strings.Contains(err.Error(), "no answer for") &&
+		!strings.Contains(err.Error(), "deadline exceeded") {
 		tb.Errorf("nothing answers: %v", err)
 	}
 }

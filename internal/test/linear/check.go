@@ -31,8 +31,8 @@ func check(ops []operation, skew time.Duration) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(model.ToModel(), history(ops), checkLimit)
 }
 
-// history returns the operations for porcupine. One without an answer ends after all others, and so do the further requests of one that was
-// sent again.
+// history returns the operations for porcupine. One without an answer ends after all others, and so do the
+// further requests of one that was sent again.
 func history(ops []operation) (all []porcupine.Operation) {
 	add := func(o *operation) {
 		all = append(all, porcupine.Operation{ClientId: o.client, Input: o, Call: o.begun, Return: o.ended})
@@ -40,7 +40,8 @@ func history(ops []operation) (all []porcupine.Operation) {
 	for i := range ops {
 		o := &ops[i]
 		o.overlapped = slices.ContainsFunc(ops, func(p operation) bool {
-			return p.begun != o.begun && p.begun < o.ended && (p.ended > o.begun || p.again > 0 || p.answer == gotNothing)
+			return p.begun != o.begun && p.begun < o.ended &&
+				(p.ended > o.begun || p.again > 0 || p.answer == gotNothing)
 		})
 		lost := *o
 		lost.answer, lost.entry, lost.ended, lost.now.hi = gotNothing, nil, math.MaxInt64, never

@@ -12,7 +12,8 @@ type outcome struct {
 	entry  entry
 }
 
-// claimed returns all outcomes of a claim at a time in now. written is the part of it at which the claim can have written an entry.
+// claimed returns all outcomes of a claim at a time in now. written is the part of it at which the claim can
+// have written an entry.
 func claimed(e entry, r *store.ClaimRequest, now, written span, skew time.Duration) []outcome {
 	switch {
 	case e.absent():
@@ -72,7 +73,8 @@ func differ(a, b store.Fingerprint) bool { return a != b && !a.IsZero() && !b.Is
 
 // fresh is the entry of a key that there was not.
 func fresh(e entry, r *store.ClaimRequest, now span) entry {
-	return hold(entry{token: now, attempts: 1, created: now, print: r.Fingerprint, effects: e.effects}, r, now)
+	return hold(entry{token: now, attempts: 1, created: now, print: r.Fingerprint, effects: e.effects}, r,
+		now)
 }
 
 // taken is the entry of a key that is taken from another owner, or begins a new life.

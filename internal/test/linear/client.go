@@ -19,7 +19,8 @@ type client struct {
 	calls  int
 }
 
-// work makes calls until the context ends. The calls themselves do not end with it, so that each operation has an end.
+// work makes calls until the context ends. The calls themselves do not end with it, so that each operation
+// has an end.
 func (c *client) work(ctx context.Context) {
 	calls := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
@@ -62,7 +63,8 @@ func (c *client) call(keys []*key, ops []operation, call func()) {
 	to, ended := c.Now().UnixMilli(), c.order.Add(1)
 	for i := range ops {
 		o := &ops[i]
-		o.client, o.begun, o.ended, o.now, o.again = c.number, begun, ended, span{min(from, to), max(from, to)}, max(0, sent-1)
+		o.client, o.begun, o.ended, o.now, o.again = c.number, begun, ended, span{min(from, to),
+			max(from, to)}, max(0, sent-1)
 		c.done(keys[i], *o)
 	}
 }
@@ -85,7 +87,8 @@ func (c *client) claim(ctx context.Context) {
 	})
 }
 
-// request returns a claim of the key: mostly one by a new owner, with the same fingerprint and with the right to take over.
+// request returns a claim of the key: mostly one by a new owner, with the same fingerprint and with the right
+// to take over.
 func (c *client) request(k *key, n int) store.ClaimRequest {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +118,8 @@ func (c *client) request(k *key, n int) store.ClaimRequest {
 // newRequest returns a claim by a new owner.
 func (c *client) newRequest(key, n string) store.ClaimRequest {
 	return store.ClaimRequest{
-		Key: key, Owner: fmt.Sprintf("o%d-%d-%s", c.number, c.calls, n), Source: fmt.Sprint("payments-3@", c.calls), Fingerprint: store.Fingerprint{1},
+		Key: key, Owner: fmt.Sprintf("o%d-%d-%s", c.number, c.calls, n),
+		Source: fmt.Sprint("payments-3@", c.calls), Fingerprint: store.Fingerprint{1},
 		Lease: c.ms(1, 120), Retention: c.retention(), TakeOver: c.rand.IntN(3) > 0,
 	}
 }
@@ -177,7 +181,8 @@ func (c *client) insert(k *key, s *store.Settlement) {
 	}
 	r := c.newRequest(s.Key, "insert")
 	*s = store.Settlement{
-		Op: store.OpComplete, Key: s.Key, Owner: r.Owner, Token: store.FreshToken(c.Now()), Retention: c.retention(), Claim: &r,
+		Op: store.OpComplete, Key: s.Key, Owner: r.Owner, Token: store.FreshToken(c.Now()),
+		Retention: c.retention(), Claim: &r,
 		Result: fmt.Append(nil, "result ", c.number, "-", c.calls),
 	}
 }
@@ -213,7 +218,8 @@ func (c *client) settlement(k *key) store.Settlement {
 	}
 	var failure *store.Failure
 	if c.rand.IntN(2) == 0 {
-		failure = &store.Failure{Code: store.CodeError, Message: fmt.Sprint("failure ", c.number, "-", c.calls)}
+		failure = &store.Failure{Code: store.CodeError,
+			Message: fmt.Sprint("failure ", c.number, "-", c.calls)}
 	}
 	switch n := c.rand.IntN(100); { //nolint:mnd // percentages
 	case n < 15:
@@ -224,7 +230,8 @@ func (c *client) settlement(k *key) store.Settlement {
 	case n < 35:
 		s.Op, s.Failure = store.OpFail, failure
 	case n < 65:
-		s.Op, s.Failure, s.Delay, s.Refund = store.OpRelease, failure, max(0, c.ms(-30, 40)), c.rand.IntN(3) == 0
+		s.Op, s.Failure, s.Delay, s.Refund = store.OpRelease, failure, max(0,
+			c.ms(-30, 40)), c.rand.IntN(3) == 0
 	default:
 		s.Op, s.Lease = store.OpExtend, c.ms(1, 120)
 	}

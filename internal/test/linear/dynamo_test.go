@@ -42,8 +42,9 @@ func onDynamoDB(t *testing.T, url string, patience time.Duration) (cfg linear.Co
 		transport := &http.Transport{DialContext: n.dial}
 		t.Cleanup(transport.CloseIdleConnections)
 		client := dynamostore.NewClient(aws.Config{
-			Region: "us-east-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-			HTTPClient: &http.Client{Transport: transport, Timeout: patience},
+			Region: "us-east-1", BaseEndpoint: &url,
+			Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+			HTTPClient:  &http.Client{Transport: transport, Timeout: patience},
 		})
 		s, err := dynamostore.New(client, dynamostore.Config{Table: table, MaxClockSkew: skew})
 		if err != nil {
@@ -74,7 +75,8 @@ func effectsInDynamoDB(s *dynamostore.Store, client *dynamodb.Client, table stri
 			}})
 		},
 		Read: func(ctx context.Context, key string) (int, error) {
-			out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: item(key), ConsistentRead: aws.Bool(true)})
+			out, err := client.GetItem(ctx,
+				&dynamodb.GetItemInput{TableName: &table, Key: item(key), ConsistentRead: aws.Bool(true)})
 			if err != nil {
 				return 0, err
 			}

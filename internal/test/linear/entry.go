@@ -34,7 +34,8 @@ func ceil(ms int64) int64 {
 	return (ms + second - 1) / second * second
 }
 
-// entry is a state of the model: what is known of the entry of a key. The zero value means that there is none.
+// entry is a state of the model: what is known of the entry of a key. The zero value means that there is
+// none.
 type entry struct {
 	status                         store.Status
 	token                          span
@@ -64,12 +65,14 @@ func (e entry) until(skew time.Duration) span {
 	return e.lease.plus(skew)
 }
 
-// observe returns the entry with the exact values of an answer. ok is false if the answer shows another entry.
+// observe returns the entry with the exact values of an answer. ok is false if the answer shows another
+// entry.
 func (e entry) observe(got *store.Entry) (exact entry, ok bool) {
 	if e.absent() || got.Status == "" {
 		return e, e.absent() && got.Status == ""
 	}
-	if got.Status != e.status || got.Owner != e.owner || got.Source != e.source || got.Attempts != e.attempts || got.Fingerprint != e.print ||
+	if got.Status != e.status || got.Owner != e.owner || got.Source != e.source ||
+		got.Attempts != e.attempts || got.Fingerprint != e.print ||
 		string(got.Result) != e.result || textOf(got.Failure) != e.failure || got.Released() != e.released {
 		return e, false
 	}
@@ -77,7 +80,8 @@ func (e entry) observe(got *store.Entry) (exact entry, ok bool) {
 		known *span
 		seen  int64
 	}{
-		{&e.token, got.Token}, {&e.lease, got.LeaseUntil.UnixMilli()}, {&e.created, got.CreatedAt.UnixMilli()},
+		{&e.token, got.Token}, {&e.lease, got.LeaseUntil.UnixMilli()},
+		{&e.created, got.CreatedAt.UnixMilli()},
 		{&e.updated, got.UpdatedAt.UnixMilli()}, {&e.expiry, got.Expiry.UnixMilli()},
 	}
 	if e.released {
@@ -102,7 +106,8 @@ func textOf(f *store.Failure) string {
 	return f.Code + ": " + f.Message
 }
 
-// byToken returns the entry with the token, if it can have this token, and the entry with another one, if it can have another one.
+// byToken returns the entry with the token, if it can have this token, and the entry with another one, if it
+// can have another one.
 func (e entry) byToken(token int64) (same, other []entry) {
 	if e.token != exactly(token) {
 		other = []entry{e}

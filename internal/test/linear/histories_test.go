@@ -20,9 +20,10 @@ const (
 	skew    = 20 * time.Millisecond
 )
 
-// linearizable checks a store that concurrent clients use, with a share of all operations in percent. LINEAR_OPS is the number of operations on all
-// stores, LINEAR_SEED the first seed. open returns the clients of a new, empty
-// store. The operations are divided into rounds, because a silent connection stays open until the end of its proxy.
+// linearizable checks a store that concurrent clients use, with a share of all operations in percent.
+// LINEAR_OPS is the number of operations on all stores, LINEAR_SEED the first seed. open returns the clients
+// of a new, empty store. The operations are divided into rounds, because a silent connection stays open until
+// the end of its proxy.
 func linearizable(t *testing.T, share int, open func(t *testing.T) linear.Config) {
 	t.Helper()
 	const usual, round = 10_000, 20_000
@@ -44,7 +45,8 @@ func linearizable(t *testing.T, share int, open func(t *testing.T) linear.Config
 		})
 	}
 	t.Logf("%d operations on %d keys in %v: %d without an answer, %d that were sent again, %d undecided; answers: %v",
-		all.Ops, all.Keys, time.Since(begun).Round(time.Second), all.Lost, all.Again, all.Undecided, all.Answers)
+		all.Ops, all.Keys, time.Since(begun).Round(time.Second), all.Lost, all.Again, all.Undecided,
+		all.Answers)
 }
 
 func effectsInMemory(mem *memstore.Store) *linear.Effects {

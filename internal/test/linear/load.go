@@ -20,14 +20,17 @@ type Store interface {
 	store.Admin
 }
 
-// Client is a store as one of several processes uses it: over its own connections. A store.Ranger also gets completions that claim their keys.
+// Client is a store as one of several processes uses it: over its own connections. A store.Ranger also gets
+// completions that claim their keys.
 type Client struct {
 	Store Store
-	// Effects are the effects of the client's completions, nil for none. The store is then a store.Transactor.
+	// Effects are the effects of the client's completions, nil for none. The store is then a
+	// store.Transactor.
 	Effects *Effects
 	// Disturb injects a fault into the client's network. It is nil if there is none.
 	Disturb func(r *rand.Rand)
-	// Sent returns the number of connections on which the client has sent anything since the call before. It is nil if there are none.
+	// Sent returns the number of connections on which the client has sent anything since the call before. It
+	// is nil if there are none.
 	Sent func() int
 }
 
@@ -47,7 +50,8 @@ type Config struct {
 	Now     func() time.Time // the clock of the store
 	// Between is called by the clients before each call, for example to move a clock. It may be nil.
 	Between func(r *rand.Rand)
-	// Sweep deletes the entries whose expiry has passed. It is nil if the server does so by itself, or if nothing does.
+	// Sweep deletes the entries whose expiry has passed. It is nil if the server does so by itself, or if
+	// nothing does.
 	Sweep func(ctx context.Context) error
 	Ops   int // the number of operations to check
 	Seed  uint64
@@ -64,19 +68,23 @@ type Report struct {
 }
 
 const (
-	hotKeys    = 32 // keys that are in use at the same time
-	opsOfKey   = 40
-	lostOfKey  = 6 // a key with so many operations that may take effect late is not used any more: the time of a check doubles with each
+	hotKeys  = 32 // keys that are in use at the same time
+	opsOfKey = 40
+	// a key with so many operations that may take effect late is not used any more: the time of a check
+	// doubles with each
+	lostOfKey  = 6
 	faultEvery = 64
 	sweepEvery = 500
 )
 
-// Check makes random operations with all clients concurrently, and checks their answers. Its error is the first violation of the rules,
-// or that of a sweep. The seed determines what each client does; how their operations interleave depends on timing.
+// Check makes random operations with all clients concurrently, and checks their answers. Its error is the
+// first violation of the rules, or that of a sweep. The seed determines what each client does; how their
+// operations interleave depends on timing.
 func Check(ctx context.Context, cfg Config) (Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run{Config: cfg, cancel: cancel, ended: make(chan *key, hotKeys), report: Report{Answers: make(map[string]int)}}
+	r := &run{Config: cfg, cancel: cancel, ended: make(chan *key, hotKeys),
+		report: Report{Answers: make(map[string]int)}}
 	for i := range r.hot {
 		r.hot[i] = r.newKey()
 	}
@@ -207,5 +215,6 @@ func (r *Report) Add(more Report) {
 	for answer, n := range more.Answers {
 		r.Answers[answer] += n
 	}
-	r.Ops, r.Keys, r.Again, r.Lost, r.Undecided = r.Ops+more.Ops, r.Keys+more.Keys, r.Again+more.Again, r.Lost+more.Lost, r.Undecided+more.Undecided
+	r.Ops, r.Keys, r.Again, r.Lost, r.Undecided = r.Ops+more.Ops, r.Keys+more.Keys, r.Again+
+		more.Again, r.Lost+more.Lost, r.Undecided+more.Undecided
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/linear"
 )
 
-// patience is the time after which the clients give up a request and send it again. A busy machine should rarely take as long. Those of DynamoDB
-// Local wait longer, because it is slow.
+// patience is the time after which the clients give up a request and send it again. A busy machine should
+// rarely take as long. Those of DynamoDB Local wait longer, because it is slow.
 const (
 	patience     = time.Second
 	longPatience = 3 * time.Second
@@ -29,7 +29,8 @@ type network struct {
 	used  int // connections since then
 }
 
-// newNetwork starts a network between a client and the server, which a URL names, and returns the URL for the client.
+// newNetwork starts a network between a client and the server, which a URL names, and returns the URL for the
+// client.
 func newNetwork(t *testing.T, url string, patience time.Duration) (n *network, proxied string) {
 	t.Helper()
 	proxy, proxied := faultproxy.StartURL(t, url)
@@ -41,7 +42,8 @@ func (n *network) client(s linear.Store) linear.Client {
 	return linear.Client{Store: s, Disturb: n.disturb, Sent: n.sent}
 }
 
-// disturb cuts the connections before a request or after one, makes them silent, or delays a request: shorter than the client waits, or longer.
+// disturb cuts the connections before a request or after one, makes them silent, or delays a request: shorter
+// than the client waits, or longer.
 func (n *network) disturb(r *rand.Rand) {
 	faults := []func(){
 		func() { n.proxy.Existing(faultproxy.Reset) },

@@ -73,10 +73,12 @@ func (o *operation) String() string {
 	}
 	shown := ""
 	if e := o.entry; e != nil {
-		shown = fmt.Sprintf(" {%s %d %s attempts %d print %.4s lease %d retry %d updated %d expiry %d}", e.Status, e.Token, e.Owner, e.Attempts, e.Fingerprint,
+		shown = fmt.Sprintf(" {%s %d %s attempts %d print %.4s lease %d retry %d updated %d expiry %d}",
+			e.Status, e.Token, e.Owner, e.Attempts, e.Fingerprint,
 			e.LeaseUntil.UnixMilli(), e.RetryAt.UnixMilli(), e.UpdatedAt.UnixMilli(), e.Expiry.UnixMilli())
 	}
-	return fmt.Sprintf("%6d…%-6d %d…%d client %d %s -> %s%s, %d more", o.begun, o.ended, o.now.lo, o.now.hi, o.client, what, o.answer, shown, o.again)
+	return fmt.Sprintf("%6d…%-6d %d…%d client %d %s -> %s%s, %d more", o.begun, o.ended, o.now.lo, o.now.hi,
+		o.client, what, o.answer, shown, o.again)
 }
 
 // claimAnswer sets the answer to a claim.
@@ -95,12 +97,14 @@ func (o *operation) claimAnswer(r *store.ClaimResult) {
 		o.answer = gotStolen
 	default:
 		o.answer = map[store.ClaimState]kind{
-			store.Claimed: gotClaimed, store.ClaimLeaseOver: gotLeaseOver, store.ClaimCompleted: gotCompleted, store.ClaimFailed: gotFailed,
+			store.Claimed: gotClaimed, store.ClaimLeaseOver: gotLeaseOver, store.ClaimCompleted: gotCompleted,
+			store.ClaimFailed: gotFailed,
 		}[r.State]
 	}
 }
 
-// errorAnswer sets the answer of an operation that returns an error only. none is the answer if there is none.
+// errorAnswer sets the answer of an operation that returns an error only. none is the answer if there is
+// none.
 func (o *operation) errorAnswer(err error, none kind) {
 	var fenced *store.FencedError
 	var refused *store.ClaimRefusedError
@@ -156,7 +160,8 @@ func (o *operation) outcomes(e entry, skew time.Duration) []outcome {
 	return all
 }
 
-// step returns the entries that a key with the entry e may have after the operation with its answer. There are none if the answer is wrong.
+// step returns the entries that a key with the entry e may have after the operation with its answer. There
+// are none if the answer is wrong.
 func (o *operation) step(e entry, skew time.Duration) (after []entry) {
 	if o.answer == gotContended {
 		if o.overlapped {

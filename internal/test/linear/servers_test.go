@@ -55,7 +55,8 @@ func effectsInPostgreSQL(s pgStore, table string) *linear.Effects {
 	return &linear.Effects{
 		Transactor: s,
 		Count: func(ctx context.Context, e store.Effect, key string) error {
-			ctx, cancel := context.WithTimeout(context.WithValue(ctx, store.EffectKey{}, func() store.Effect { return e }), patience)
+			ctx, cancel := context.WithTimeout(
+				context.WithValue(ctx, store.EffectKey{}, func() store.Effect { return e }), patience)
 			defer cancel()
 			tx, err := pgstore.TxFrom(ctx)
 			if err == nil {
@@ -83,7 +84,8 @@ func postgres(t *testing.T, url string, n *network, table string) pgStore {
 	pool, err := pgstore.NewPool(url, func(c *pgxpool.Config) {
 		c.MaxConns = 3
 		if n != nil {
-			c.ConnConfig.DialFunc, c.ConnConfig.ConnectTimeout = n.dial, 4*patience // a busy machine takes long for a login
+			// a busy machine takes long for a login
+			c.ConnConfig.DialFunc, c.ConnConfig.ConnectTimeout = n.dial, 4*patience
 		}
 	})
 	if err != nil {
@@ -91,7 +93,8 @@ func postgres(t *testing.T, url string, n *network, table string) pgStore {
 	}
 	t.Cleanup(pool.Close)
 	if n != nil {
-		t.Cleanup(func() { n.proxy.Existing(faultproxy.Reset) }) // otherwise pgx takes 15 s to close a connection that does not answer
+		// otherwise pgx takes 15 s to close a connection that does not answer
+		t.Cleanup(func() { n.proxy.Existing(faultproxy.Reset) })
 	}
 	s, err := pgstore.New(pool, pgstore.Config{Table: table, MaxClockSkew: skew, RoundTripTimeout: patience})
 	if err != nil {
@@ -119,7 +122,8 @@ func onRedis(t *testing.T, kind redisserver.Kind, share int) {
 				t.Fatal(err)
 			}
 			testkit.CloseAtEnd(t, client)
-			s, err := redisstore.New(client, redisstore.Config{Prefix: fmt.Sprint("r", rounds), MaxClockSkew: skew})
+			s, err := redisstore.New(client,
+				redisstore.Config{Prefix: fmt.Sprint("r", rounds), MaxClockSkew: skew})
 			if err != nil {
 				t.Fatal(err)
 			}

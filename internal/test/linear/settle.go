@@ -39,7 +39,8 @@ func inserted(e entry, s *store.Settlement, now span) (all []outcome) {
 		}
 		return all
 	}
-	if same, _ := e.byToken(s.Token); e.owner == s.Owner && e.status == store.StatusCompleted && len(same) > 0 {
+	if same, _ := e.byToken(s.Token); e.owner == s.Owner && e.status == store.StatusCompleted &&
+		len(same) > 0 {
 		return []outcome{{gotInserted, same[0]}} // its reply was lost
 	}
 	return []outcome{{gotRefused, e}}
@@ -72,7 +73,8 @@ func written(e entry, s *store.Settlement, now span) []entry {
 	return []entry{e}
 }
 
-// extended returns the entries after an extension: the longer lease, or the entry as it was if its lease is longer.
+// extended returns the entries after an extension: the longer lease, or the entry as it was if its lease is
+// longer.
 func extended(e entry, s *store.Settlement, now span) (all []entry) {
 	lease := now.plus(s.Lease)
 	if lease.lo < e.lease.hi {

@@ -29,8 +29,9 @@ func main() {
 }
 `
 
-// A module that imports the library for a function on DynamoDB downloads no client of PostgreSQL, Redis, Kafka or Lambda: not for go
-// get, not for go build, and not for go mod tidy, which also reads the tests of imported packages.
+// A module that imports the library for a function on DynamoDB downloads no client of PostgreSQL, Redis,
+// Kafka or Lambda: not for go get, not for go build, and not for go mod tidy, which also reads the tests of
+// imported packages.
 func TestFunctionOnDynamoDBDownloadsNoOtherClient(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
@@ -40,14 +41,17 @@ func TestFunctionOnDynamoDBDownloadsNoOtherClient(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "main.go"), []byte(handler), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	environment := append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE="+downloads, "GOSUMDB=off",
-		"GOPROXY=file://"+filepath.ToSlash(filepath.Join(command(t, root, nil, "env", "GOMODCACHE"), "cache", "download")))
+	environment := append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE="+downloads,
+		"GOSUMDB=off",
+		"GOPROXY=file://"+filepath.ToSlash(
+			filepath.Join(command(t, root, nil, "env", "GOMODCACHE"), "cache", "download")))
 	for _, args := range [][]string{
 		{"mod", "init", "example.com/payments"},
 		{"mod", "edit", "-replace", "github.com/idemsk/idemsk=" + root},
 		{"get", "github.com/idemsk/idemsk/app/lambda", "github.com/idemsk/idemsk/lambda/msk"},
 		{"list", "-deps", "."},
-		{"mod", "tidy", "-e"}, // continues without the modules of tests, which may be missing from the local cache
+		// continues without the modules of tests, which may be missing from the local cache
+		{"mod", "tidy", "-e"},
 	} {
 		if out := command(t, folder, environment, args...); others.MatchString(out) {
 			t.Errorf("go %s:\n%s", strings.Join(args, " "), out)
@@ -67,24 +71,28 @@ func TestFunctionOnDynamoDBDownloadsNoOtherClient(t *testing.T) {
 // downloaded returns the files below a module cache. It fails if there are none.
 func downloaded(t *testing.T, cache string) (paths []string) {
 	t.Helper()
-	err := filepath.WalkDir(filepath.Join(cache, "cache", "download"), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			paths = append(paths, filepath.ToSlash(path))
-		}
-		return err
-	})
-	if err != nil || !strings.Contains(strings.Join(paths, "\n"), "github.com/aws/aws-sdk-go-v2/service/dynamodb/@v/") {
+	err := filepath.WalkDir(filepath.Join(cache, "cache", "download"),
+		func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				paths = append(paths, filepath.ToSlash(path))
+			}
+			return err
+		})
+	if err != nil || !strings.Contains(strings.Join(paths, "\n"),
+		"github.com/aws/aws-sdk-go-v2/service/dynamodb/@v/") {
 		t.Fatalf("%v; the client of DynamoDB is not among the downloads %q", err, paths)
 	}
 	return paths
 }
 
-// Each module resolves by its own go.mod, as for an importer, and not only in the workspace. All modules require the same version of
-// a common dependency. Otherwise the workspace would test the highest version only.
+// Each module resolves by its own go.mod, as for an importer, and not only in the workspace. All modules
+// require the same version of a common dependency. Otherwise the workspace would test the highest version
+// only.
 func TestEveryModuleIsCompleteAndRequiresTheSameVersions(t *testing.T) {
 	versions := make(map[string]string) // by module, with the module that requires it
 	for _, dir := range strings.Fields(command(t, ".", nil, "list", "-m", "-f", "{{.Dir}}")) {
-		command(t, dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly"), "list", "-deps", "-test", "-tags", "localstack,docs", "./...")
+		command(t, dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly"), "list", "-deps", "-test",
+			"-tags", "localstack,docs", "./...")
 		var mod struct {
 			Require []struct{ Path, Version string }
 		}

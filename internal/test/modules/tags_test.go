@@ -33,7 +33,8 @@ func TestMakeTestSetsEveryBuildTag(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "dist" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".."):
+		case d.IsDir() && (d.Name() == "dist" || d.Name() == "node_modules" ||
+			strings.HasPrefix(d.Name(), ".") && d.Name() != ".."):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
 			return nil

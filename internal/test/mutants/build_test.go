@@ -20,7 +20,8 @@ import (
 // variable selects a mutant in a test program by its number.
 const variable = "IDEMSK_MUTANT"
 
-// build builds the test programs of the packages with all mutants of a file in them. It returns the programs and the mutants that compile.
+// build builds the test programs of the packages with all mutants of a file in them. It returns the programs
+// and the mutants that compile.
 func build(t *testing.T, path string, pkgs []string, all map[int]mutant) []string {
 	t.Helper()
 	source, err := os.ReadFile(path)
@@ -30,8 +31,10 @@ func build(t *testing.T, path string, pkgs []string, all map[int]mutant) []strin
 	dir := t.TempDir()
 	for {
 		changed, numbers := withAll(string(source), all)
-		overlay := testkit.Overlay(t, map[string]string{path: changed, filepath.Join(filepath.Dir(path), "mutant.go"): variableOf(string(source))})
-		out, err := exec.Command("go", "build", "-gcflags=-e", "-overlay="+overlay, filepath.Dir(path)).CombinedOutput()
+		overlay := testkit.Overlay(t, map[string]string{path: changed,
+			filepath.Join(filepath.Dir(path), "mutant.go"): variableOf(string(source))})
+		out, err := exec.Command("go", "build", "-gcflags=-e", "-overlay="+overlay,
+			filepath.Dir(path)).CombinedOutput()
 		if err == nil {
 			return programs(t, dir, overlay, pkgs)
 		}
@@ -51,7 +54,8 @@ func programs(t *testing.T, dir, overlay string, pkgs []string, flags ...string)
 	bins := make([]string, len(pkgs))
 	for i, pkg := range pkgs {
 		bins[i] = filepath.Join(dir, "test"+strconv.Itoa(i))
-		cmd := exec.Command("go", slices.Concat([]string{"test", "-c", "-vet=off", "-overlay=" + overlay, "-o", bins[i]}, flags)...)
+		cmd := exec.Command("go", slices.Concat(
+			[]string{"test", "-c", "-vet=off", "-overlay=" + overlay, "-o", bins[i]}, flags)...)
 		cmd.Dir = filepath.Join("../../..", pkg)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -60,8 +64,8 @@ func programs(t *testing.T, dir, overlay string, pkgs []string, flags ...string)
 	return bins
 }
 
-// withAll returns the source with every mutant as a function of its own. The original function calls the one that is selected. numbers are the
-// mutants by their lines.
+// withAll returns the source with every mutant as a function of its own. The original function calls the one
+// that is selected. numbers are the mutants by their lines.
 func withAll(source string, all map[int]mutant) (changed string, numbers map[int]int) {
 	var b strings.Builder
 	rest, calls := 0, make(map[*ast.FuncDecl][]int)
@@ -122,10 +126,12 @@ func call(fn *ast.FuncDecl, n int) string {
 
 // variableOf returns the file with the variable mutant of a package.
 func variableOf(source string) string {
-	return fmt.Sprintf("%s\nimport (\"os\"; \"strconv\")\nvar mutant, _ = strconv.Atoi(os.Getenv(%q))\n", packageLine.FindString(source), variable)
+	return fmt.Sprintf("%s\nimport (\"os\"; \"strconv\")\nvar mutant, _ = strconv.Atoi(os.Getenv(%q))\n",
+		packageLine.FindString(source), variable)
 }
 
-// readsRawStrings returns a file with constants whose raw strings are read from the file that the variable names, and the file with the function that reads them.
+// readsRawStrings returns a file with constants whose raw strings are read from the file that the variable
+// names, and the file with the function that reads them.
 func readsRawStrings(source string) (changed, reader string) {
 	n := 0
 	changed = rawString.ReplaceAllStringFunc(source, func(string) string {

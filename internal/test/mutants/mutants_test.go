@@ -19,8 +19,9 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
-// target is a file to change, and the packages whose tests must detect each change. run selects the tests. If changes is set, the file is
-// changed as a text. If sql is set, only its raw strings are. plain means that the tests do not use package rapid, and so have no flags of it.
+// target is a file to change, and the packages whose tests must detect each change. run selects the tests. If
+// changes is set, the file is changed as a text. If sql is set, only its raw strings are. plain means that
+// the tests do not use package rapid, and so have no flags of it.
 type target struct {
 	file    string
 	pkgs    []string
@@ -42,8 +43,11 @@ var targets = []target{
 	{file: "idem/redisstore/lua/settle.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/prelude.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/delete.lua", pkgs: redis, run: conditions, changes: luaChanges},
-	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"}, run: "TestRules|TestAgreesWithMemory|TestForeign|TestPrune|TestList|TestTakeOver", changes: sqlChanges, sql: true},
-	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests, changes: sqlChanges, sql: true, plain: true},
+	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"},
+		run:     "TestRules|TestAgreesWithMemory|TestForeign|TestPrune|TestList|TestTakeOver",
+		changes: sqlChanges, sql: true},
+	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests,
+		changes: sqlChanges, sql: true, plain: true},
 	{file: "idem/batch/lane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 	{file: "idem/batch/streamlane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 	{file: "idem/claim.go", pkgs: scheduler, changes: holdAndWait, plain: true},
@@ -66,7 +70,8 @@ func TestNoMutantSurvives(t *testing.T) {
 	}
 }
 
-// folder returns a temporary folder for what tests that do not end leave. Other users can read it: PostgreSQL does not run as root.
+// folder returns a temporary folder for what tests that do not end leave. Other users can read it: PostgreSQL
+// does not run as root.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "mutants-") //nolint:usetesting // t.TempDir returns one that others can't read
@@ -115,8 +120,8 @@ func testTarget(t *testing.T, tg target) {
 	})
 }
 
-// testTexts tests the mutants of texts. All mutants of scripts and of statements have one program, which reads the texts from the file that the variable
-// names. Other mutants have a program each.
+// testTexts tests the mutants of texts. All mutants of scripts and of statements have one program, which
+// reads the texts from the file that the variable names. Other mutants have a program each.
 func testTexts(t *testing.T, tg target, path, source string) {
 	t.Helper()
 	all, names := []textMutant{{text: source}}, make(map[int]string)
@@ -138,7 +143,8 @@ func testTexts(t *testing.T, tg target, path, source string) {
 			"package %s\nimport \"os\"\nfunc init() { text, _ := os.ReadFile(os.Getenv(%q)); %sLua = string(text) }", filepath.Base(tg.pkgs[0]), variable, script)})
 	case tg.sql:
 		changed, reader := readsRawStrings(source)
-		bins = build(t, map[string]string{path: changed, filepath.Join(filepath.Dir(path), "mutant.go"): reader})
+		bins = build(t, map[string]string{path: changed,
+			filepath.Join(filepath.Dir(path), "mutant.go"): reader})
 		content = func(text string) ([]byte, error) { return json.Marshal(rawStrings(text)) }
 	}
 	testMutants(t, tg, names, func(t *testing.T, n int, limit time.Duration) (end, []byte) {
@@ -163,14 +169,16 @@ const (
 	hung                // a test did not end
 )
 
-// testLimit is the time that the tests of a file have without a change. Those of its mutants have several times the time that these took.
+// testLimit is the time that the tests of a file have without a change. Those of its mutants have several
+// times the time that these took.
 const (
 	testLimit   = 4 * time.Minute
 	limitFactor = 8
 )
 
 // testMutants tests that each mutant survives if and only if it has a reason.
-func testMutants(t *testing.T, tg target, names map[int]string, test func(t *testing.T, n int, limit time.Duration) (end, []byte)) {
+func testMutants(t *testing.T, tg target, names map[int]string,
+	test func(t *testing.T, n int, limit time.Duration) (end, []byte)) {
 	t.Helper()
 	began := time.Now()
 	if got, out := test(t, 0, testLimit); got != survived {

@@ -24,17 +24,20 @@ type edit struct {
 	by       string
 }
 
-// operators are the replacements of an operator. gremlins has most of them, but does not change the conditions of a switch, whose
-// coverage Go does not record, and removes no statement.
+// operators are the replacements of an operator. gremlins has most of them, but does not change the
+// conditions of a switch, whose coverage Go does not record, and removes no statement.
 var operators = map[token.Token][]token.Token{
-	token.EQL: {token.NEQ}, token.NEQ: {token.EQL}, token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
-	token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS}, token.LAND: {token.LOR}, token.LOR: {token.LAND},
+	token.EQL: {token.NEQ}, token.NEQ: {token.EQL}, token.LSS: {token.LEQ, token.GEQ},
+	token.LEQ: {token.LSS, token.GTR},
+	token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS}, token.LAND: {token.LOR},
+	token.LOR: {token.LAND},
 	token.ADD: {token.SUB}, token.SUB: {token.ADD}, token.MUL: {token.QUO}, token.QUO: {token.MUL},
 	token.INC: {token.DEC}, token.DEC: {token.INC},
 }
 
 // fragments are the replacements in literals, which are parts of conditions that a server evaluates.
-var fragments = strings.NewReplacer(" AND ", " OR ", "<=", "<", "_not_exists", "_exists", "IS MISSING", "IS NOT MISSING", " - ", " + ", `"-`, `"+`)
+var fragments = strings.NewReplacer(" AND ", " OR ", "<=", "<", "_not_exists", "_exists", "IS MISSING",
+	"IS NOT MISSING", " - ", " + ", `"-`, `"+`)
 
 // mutantsOf returns every mutant of the functions of a file.
 func mutantsOf(source string) ([]mutant, error) {
@@ -58,7 +61,8 @@ func mutantsOf(source string) ([]mutant, error) {
 				if seen[name]++; seen[name] > 1 {
 					name += " #" + strconv.Itoa(seen[name])
 				}
-				all = append(all, mutant{name, fn, source[fn.Name.End()-1:from] + e.by + source[to:fn.End()-1]})
+				all = append(all, mutant{name, fn,
+					source[fn.Name.End()-1:from] + e.by + source[to:fn.End()-1]})
 			}
 			return !isMessage(n)
 		})
@@ -157,7 +161,8 @@ func assignments(n *ast.AssignStmt, text func(ast.Node) string) []edit {
 				left, right = append(left, text(n.Lhs[k])), append(right, text(n.Rhs[k]))
 			}
 		}
-		edits = append(edits, edit{n.Pos(), n.End(), strings.Join(left, ", ") + " = " + strings.Join(right, ", ")})
+		edits = append(edits, edit{n.Pos(), n.End(),
+			strings.Join(left, ", ") + " = " + strings.Join(right, ", ")})
 	}
 	return edits
 }
@@ -246,9 +251,12 @@ func f(a, b int, seen []T) (bool, error) {
 		}
 	}
 	want := []string{
-		"case a < b && !ok(a): return true, nil => ", "&& => ||", "a < b && !ok(a) => a < b", "a < b && !ok(a) => !ok(a)", "< => <=", "< => >=", "! => ",
-		"true => false", "case ok(b): x.set(T{A: 1}) => ", "ok(b) => !ok(b)", "x.set(T{A: 1}) => ", "A: 1 => ", "1 => 2",
-		"c, d = a, max(0, b-1) => d = max(0, b-1)", "c, d = a, max(0, b-1) => c = a", "max(0, b-1) => 0", "max(0, b-1) => b-1", "0 => 1", "- => +", "1 => 2 #2",
+		"case a < b && !ok(a): return true, nil => ", "&& => ||", "a < b && !ok(a) => a < b",
+		"a < b && !ok(a) => !ok(a)", "< => <=", "< => >=", "! => ",
+		"true => false", "case ok(b): x.set(T{A: 1}) => ", "ok(b) => !ok(b)", "x.set(T{A: 1}) => ",
+		"A: 1 => ", "1 => 2",
+		"c, d = a, max(0, b-1) => d = max(0, b-1)", "c, d = a, max(0, b-1) => c = a", "max(0, b-1) => 0",
+		"max(0, b-1) => b-1", "0 => 1", "- => +", "1 => 2 #2",
 		"== => !=", "++ => --", "a++ => ", "false => true",
 	}
 	slices.Sort(names)

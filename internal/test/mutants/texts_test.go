@@ -15,7 +15,8 @@ type textMutant struct {
 	text string // of the changed file
 }
 
-// replacement is a change of the matches of an expression. The first group is replaced, or all if there is none.
+// replacement is a change of the matches of an expression. The first group is replaced, or all if there is
+// none.
 type replacement struct {
 	match *regexp.Regexp
 	by    string
@@ -25,8 +26,10 @@ func replace(match, by string) replacement { return replacement{regexp.MustCompi
 
 // luaChanges are changes of the operators of a script, of its constants, and of whole statements.
 var luaChanges = []replacement{
-	replace(` (==) `, "~="), replace(` (~=) `, "=="), replace(` (>=) `, ">"), replace(` (<) `, "<="), replace(` (>) `, ">="),
-	replace(` (and) `, "or"), replace(` (or) `, "and"), replace(`\bnot `, ""), replace(` (\+) `, "-"), replace(` (-) `, "+"),
+	replace(` (==) `, "~="), replace(` (~=) `, "=="), replace(` (>=) `, ">"), replace(` (<) `, "<="),
+	replace(` (>) `, ">="),
+	replace(` (and) `, "or"), replace(` (or) `, "and"), replace(`\bnot `, ""), replace(` (\+) `, "-"),
+	replace(` (-) `, "+"),
 	replace(`math\.(ceil)`, "floor"), replace(`, (-1)\)`, "1"), replace(`'(1)'`, "2"), replace(` (0)\)`, "1"),
 	replace(`^ *((?:redis\.call|expire|fail)\(.*\))$`, ""), replace(`^ *(if .* then .* end)`, ""),
 }
@@ -34,20 +37,27 @@ var luaChanges = []replacement{
 // sqlChanges are changes of the operators and conditions of a statement.
 var sqlChanges = []replacement{
 	replace(` (<=) `, "<"), replace(` (<>) `, "="), replace(` (AND) `, "OR"), replace(`\bNOT \(`, "("),
-	replace(` (<) `, "<="), replace(` (>) `, ">="), replace(` (>=) `, ">"), replace(`\b(NOT )(?:EXISTS|IN)\b`, ""),
-	replace(`IS (NULL)`, "NOT NULL"), replace(`IS (NOT NULL)`, "NULL"), replace(`[^\x60] (\+) [^\x60]`, "-"), replace(`[^\x60] (-) [^\x60]`, "+"),
-	replace(`(?:WHERE|WHEN|AND|\()[^=,]* (=) `, "<>"), replace(` AND [a-z_.]+ (?:=|<>|<=|<|>|IS) [^ )]+(?: NULL)?`, ""), replace(`^\s*(WHEN .*)$`, ""),
-	replace(`(FOR UPDATE OF t)`, ""), replace(`( SKIP LOCKED)`, ""), replace(`coalesce\(\$\d(, [a-z_.]+)\)`, ""), replace(` (1)\b`, "2"), replace(` (0) `, "1"),
+	replace(` (<) `, "<="), replace(` (>) `, ">="), replace(` (>=) `, ">"),
+	replace(`\b(NOT )(?:EXISTS|IN)\b`, ""),
+	replace(`IS (NULL)`, "NOT NULL"), replace(`IS (NOT NULL)`, "NULL"), replace(`[^\x60] (\+) [^\x60]`, "-"),
+	replace(`[^\x60] (-) [^\x60]`, "+"),
+	replace(`(?:WHERE|WHEN|AND|\()[^=,]* (=) `, "<>"),
+	replace(` AND [a-z_.]+ (?:=|<>|<=|<|>|IS) [^ )]+(?: NULL)?`, ""), replace(`^\s*(WHEN .*)$`, ""),
+	replace(`(FOR UPDATE OF t)`, ""), replace(`( SKIP LOCKED)`, ""),
+	replace(`coalesce\(\$\d(, [a-z_.]+)\)`, ""), replace(` (1)\b`, "2"), replace(` (0) `, "1"),
 }
 
-// holdAndWait are the drafts of the scheduler that docs/spec/batch.tla refuses: a lane that waits keeps its other claims (b_deadlock), one that
-// stops keeps them too, or the attempts of those that have not begun stay counted (b_headfails).
+// holdAndWait are the drafts of the scheduler that docs/spec/batch.tla refuses: a lane that waits keeps its
+// other claims (b_deadlock), one that stops keeps them too, or the attempts of those that have not begun stay
+// counted (b_headfails).
 var holdAndWait = []replacement{
-	replace(`^\s*(l\.releaseClaims\(\) // other owners must not wait .*)$`, ""), replace(`^\s*(defer l\.releaseClaims\(\))$`, ""),
+	replace(`^\s*(l\.releaseClaims\(\) // other owners must not wait .*)$`, ""),
+	replace(`^\s*(defer l\.releaseClaims\(\))$`, ""),
 	replace(`^\s*(l\.unclaim\(\))$`, ""), replace(`^\s*(set\.Refund = true)$`, ""),
 }
 
-// changes returns every mutant of a file. Of a file with SQL, only raw strings are changed. Comments of SQL are not.
+// changes returns every mutant of a file. Of a file with SQL, only raw strings are changed. Comments of SQL
+// are not.
 func changes(source string, of []replacement, isSQL bool) (all []textMutant) {
 	seen, offset, raw := make(map[string]int), 0, false
 	for line := range strings.Lines(source) {
@@ -66,7 +76,8 @@ func changes(source string, of []replacement, isSQL bool) (all []textMutant) {
 				if seen[name]++; seen[name] > 1 {
 					name += " #" + strconv.Itoa(seen[name])
 				}
-				all = append(all, textMutant{name, source[:offset+from+at[0]] + r.by + source[offset+from+at[1]:]})
+				all = append(all, textMutant{name,
+					source[:offset+from+at[0]] + r.by + source[offset+from+at[1]:]})
 			}
 		}
 		offset += len(line)
@@ -74,8 +85,8 @@ func changes(source string, of []replacement, isSQL bool) (all []textMutant) {
 	return all
 }
 
-// rawPart returns the part of a line that is in a raw string of Go: up to the last backquote, or from the first one. inside tells whether the line begins,
-// and then whether it ends, inside of a raw string.
+// rawPart returns the part of a line that is in a raw string of Go: up to the last backquote, or from the
+// first one. inside tells whether the line begins, and then whether it ends, inside of a raw string.
 func rawPart(line string, inside bool) (from, to int, after bool) {
 	quotes := strings.Count(line, "`")
 	if after = inside != (quotes%2 == 1); quotes == 0 && !inside {
@@ -99,15 +110,21 @@ func TestChangesOfTexts(t *testing.T) {
 		want         []string
 	}{
 		{"x.lua", lua, luaChanges, []string{
-			"if a == b and not c then return 1 end: == => ~=", "if a == b and not c then return 1 end: and => or",
-			"if a == b and not c then return 1 end: not => nothing", "if a == b and not c then return 1 end: if a == b and not c then return 1 end => nothing",
+			"if a == b and not c then return 1 end: == => ~=",
+			"if a == b and not c then return 1 end: and => or",
+			"if a == b and not c then return 1 end: not => nothing",
+			"if a == b and not c then return 1 end: if a == b and not c then return 1 end => nothing",
 			"redis.call('DEL', key): redis.call('DEL', key) => nothing",
 		}},
 		{"x.go", sql, sqlChanges, []string{
-			"const q = `SELECT 1 WHERE a = $1 AND b <= now: <= => <", "const q = `SELECT 1 WHERE a = $1 AND b <= now: AND => OR",
-			"const q = `SELECT 1 WHERE a = $1 AND b <= now: = => <>", "const q = `SELECT 1 WHERE a = $1 AND b <= now: AND b <= now => nothing",
+			"const q = `SELECT 1 WHERE a = $1 AND b <= now: <= => <",
+			"const q = `SELECT 1 WHERE a = $1 AND b <= now: AND => OR",
+			"const q = `SELECT 1 WHERE a = $1 AND b <= now: = => <>",
+			"const q = `SELECT 1 WHERE a = $1 AND b <= now: AND b <= now => nothing",
 			"const q = `SELECT 1 WHERE a = $1 AND b <= now: 1 => 2",
-			"WHEN status = 'x' THEN y: = => <>", "WHEN status = 'x' THEN y: WHEN status = 'x' THEN y => nothing", "`+ c + `x IS NULL: NULL => NOT NULL",
+			"WHEN status = 'x' THEN y: = => <>",
+			"WHEN status = 'x' THEN y: WHEN status = 'x' THEN y => nothing",
+			"`+ c + `x IS NULL: NULL => NOT NULL",
 		}},
 	} {
 		var names []string
@@ -117,7 +134,8 @@ func TestChangesOfTexts(t *testing.T) {
 			}
 		}
 		if !slices.Equal(names, tc.want) {
-			t.Errorf("%s: changes\n%s\nwant\n%s", tc.file, strings.Join(names, "\n"), strings.Join(tc.want, "\n"))
+			t.Errorf("%s: changes\n%s\nwant\n%s", tc.file, strings.Join(names, "\n"),
+				strings.Join(tc.want, "\n"))
 		}
 	}
 }

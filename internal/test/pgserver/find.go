@@ -29,7 +29,8 @@ func find(ctx context.Context) (binaries, error) {
 	var found []binaries
 	for _, dir := range candidates() {
 		b := binaries{dir: dir, env: libraryPath(dir)}
-		if b.version = serverproc.VersionOf(ctx, filepath.Join(dir, "postgres"), b.env, versionText); b.version >= OldestVersion {
+		if b.version = serverproc.VersionOf(ctx, filepath.Join(dir, "postgres"), b.env,
+			versionText); b.version >= OldestVersion {
 			found = append(found, b)
 		}
 	}
@@ -62,7 +63,8 @@ func glob(pattern string) []string {
 	return dirs
 }
 
-// libraryPath returns the environment variables with which the programs of a private installation find their libraries.
+// libraryPath returns the environment variables with which the programs of a private installation find their
+// libraries.
 func libraryPath(dir string) []string {
 	root, _, private := strings.Cut(dir, "/usr/lib/postgresql/")
 	if !private || root == "" {

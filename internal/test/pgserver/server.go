@@ -66,18 +66,21 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 }
 
 // Standby starts a server that follows this one and is read-only until it is promoted. If this server has
-// synchronous_standby_names = '*', each answered commit is on the standby. The standby has no standby of its own, so it waits
-// for none after its promotion.
+// synchronous_standby_names = '*', each answered commit is on the standby. The standby has no standby of its
+// own, so it waits for none after its promotion.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	standby, err := prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	err = standby.run(ctx, "pg_basebackup", "--pgdata", standby.data(), "--dbname", s.URL(), "--write-recovery-conf",
+	err = standby.run(ctx, "pg_basebackup", "--pgdata", standby.data(), "--dbname", s.URL(),
+		"--write-recovery-conf",
 		"--checkpoint=fast", "--wal-method=stream", "--no-sync")
 	if err == nil {
 		err = standby.configure(map[string]string{
-			"port": strconv.Itoa(standby.port), "synchronous_standby_names": "", "wal_retrieve_retry_interval": "50ms", // which promotion waits for
+			// which promotion waits for
+			"port": strconv.Itoa(standby.port), "synchronous_standby_names": "",
+			"wal_retrieve_retry_interval": "50ms",
 		})
 	}
 	if err == nil {
@@ -127,7 +130,8 @@ func (s *Server) initdb(ctx context.Context, cfg Config) error {
 	if err := give(pwfile, s.as); err != nil {
 		return fmt.Errorf("pgserver: %w", err)
 	}
-	err := s.run(ctx, "initdb", "--pgdata", s.data(), "--username", User, "--pwfile", pwfile, "--auth=scram-sha-256",
+	err := s.run(ctx, "initdb", "--pgdata", s.data(), "--username", User, "--pwfile", pwfile,
+		"--auth=scram-sha-256",
 		"--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
 	if err != nil {
 		return err
@@ -166,7 +170,8 @@ func (s *Server) run(ctx context.Context, program string, args ...string) error 
 func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin.dir, program), args...) //nolint:gosec // a program of this package
 	cmd.Dir = s.dir
-	cmd.SysProcAttr = serverproc.Group(syscall.SIGQUIT, s.as) // SIGQUIT is the immediate shutdown, which also ends the server's children
+	// SIGQUIT is the immediate shutdown, which also ends the server's children
+	cmd.SysProcAttr = serverproc.Group(syscall.SIGQUIT, s.as)
 	cmd.Env = serverproc.Environment(s.bin.env)
 	return cmd
 }
@@ -178,7 +183,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	}
 	cmd := s.command(context.WithoutCancel(ctx), "postgres", "-D", s.data())
 	process, err := serverproc.Start(ctx, cmd, serverproc.Config{
-		Ready:      regexp.MustCompile("database system is ready to accept"), // connections, or read-only connections
+		// connections, or read-only connections
+		Ready:      regexp.MustCompile("database system is ready to accept"),
 		StartLimit: startLimit, StopLimit: stopLimit, Crash: syscall.SIGQUIT,
 	})
 	if err != nil {
@@ -188,7 +194,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server in its fast shutdown mode: it closes its connections, rolls their transactions back, and writes all data to disk.
+// Stop ends the server in its fast shutdown mode: it closes its connections, rolls their transactions back,
+// and writes all data to disk.
 func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
 
 // Crash ends the server at once. At the next start it recovers from its log.
@@ -212,20 +219,23 @@ func (s *Server) URL() string { return s.URLOf(User, Password, Database) }
 // URLOf returns a connection string for another user or database.
 func (s *Server) URLOf(user, password, database string) string {
 	u := url.URL{
-		Scheme: "postgres", User: url.UserPassword(user, password), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)),
+		Scheme: "postgres", User: url.UserPassword(user, password),
+		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)),
 		Path: database, RawQuery: "sslmode=disable",
 	}
 	return u.String()
 }
 
-// FailoverURL returns a connection string for the superuser that selects the first of the servers that accepts writes.
+// FailoverURL returns a connection string for the superuser that selects the first of the servers that
+// accepts writes.
 func FailoverURL(servers ...*Server) string {
 	hosts := make([]string, len(servers))
 	for i, s := range servers {
 		hosts[i] = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
 	}
 	u := url.URL{
-		Scheme: "postgres", User: url.UserPassword(User, Password), Host: strings.Join(hosts, ","), Path: Database,
+		Scheme: "postgres", User: url.UserPassword(User, Password), Host: strings.Join(hosts, ","),
+		Path:     Database,
 		RawQuery: "sslmode=disable&target_session_attrs=read-write",
 	}
 	return u.String()

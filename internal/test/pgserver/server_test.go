@@ -119,7 +119,8 @@ func TestFailoverURLSelectsTheServerThatAcceptsWrites(t *testing.T) {
 }
 
 func TestStartErrorNamesTheCause(t *testing.T) {
-	_, err := pgserver.Start(t.Context(), pgserver.Config{Settings: map[string]string{"no_such_setting": "1"}})
+	_, err := pgserver.Start(t.Context(),
+		pgserver.Config{Settings: map[string]string{"no_such_setting": "1"}})
 	if err == nil || !strings.Contains(err.Error(), "no_such_setting") {
 		t.Errorf("%v; want the server's own words in it", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// serverUser returns the user that runs the server: nil for the caller, or another user if the caller is root, because PostgreSQL
-// refuses to run as root.
+// serverUser returns the user that runs the server: nil for the caller, or another user if the caller is
+// root, because PostgreSQL refuses to run as root.
 func serverUser() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil //nolint:nilnil // the caller itself

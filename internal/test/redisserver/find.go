@@ -20,7 +20,8 @@ const (
 	OldRedis Kind = "redis-6" // one that is too old
 )
 
-// program returns the file of a kind in a private installation and in the PATH, and the supported major versions.
+// program returns the file of a kind in a private installation and in the PATH, and the supported major
+// versions.
 func (k Kind) program() (private, public string, oldest, newest int) {
 	switch k {
 	case Redis:
@@ -45,7 +46,8 @@ func find(ctx context.Context, k Kind) (binary, error) {
 	var found []binary
 	if root, err := serverproc.Repository(); err == nil {
 		dir := filepath.Join(root, ".cache/servers", string(k))
-		found = append(found, binary{path: filepath.Join(dir, "usr/bin", private), env: serverproc.LibraryPath(dir)})
+		found = append(found, binary{path: filepath.Join(dir, "usr/bin", private),
+			env: serverproc.LibraryPath(dir)})
 	}
 	if path, err := exec.LookPath(public); err == nil {
 		found = append(found, binary{path: path})

@@ -24,8 +24,8 @@ import (
 // Password is the password of the user "default", who has all permissions.
 const Password = "a-password-for-tests"
 
-// startLimit bounds the time until a server accepts connections, stopLimit the time until it ends, and followLimit the time until a
-// replica or a cluster is synchronised.
+// startLimit bounds the time until a server accepts connections, stopLimit the time until it ends, and
+// followLimit the time until a replica or a cluster is synchronised.
 const (
 	startLimit  = 30 * time.Second
 	stopLimit   = 20 * time.Second
@@ -114,8 +114,8 @@ func (s *Server) Stop() error { return s.end(syscall.SIGTERM) }
 // Crash ends the server at once.
 func (s *Server) Crash() error { return s.end(syscall.SIGKILL) }
 
-// Pause stops the server's execution until Resume, like an overloaded or disconnected host. A paused server can be crashed, but not
-// stopped.
+// Pause stops the server's execution until Resume, like an overloaded or disconnected host. A paused server
+// can be crashed, but not stopped.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
 // Resume ends a Pause.
@@ -163,7 +163,8 @@ func (s *Server) Log() string { return s.process.Log() }
 
 // Do sends a command as the user with all permissions.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
-	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: Password, Protocol: 2, DisableIdentity: true})
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: Password, Protocol: 2,
+		DisableIdentity: true})
 	answer, err := client.Do(ctx, args...).Result()
 	if err != nil {
 		err = fmt.Errorf("redisserver: %v: %w", args[0], err)
@@ -185,7 +186,8 @@ func (s *Server) until(ctx context.Context, wanted func(answer string) bool, arg
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-			return fmt.Errorf("redisserver: waiting for %v: %w; last answer: %v %w; its log ends:\n%s", args, ctx.Err(), answer, err, s.Log())
+			return fmt.Errorf("redisserver: waiting for %v: %w; last answer: %v %w; its log ends:\n%s", args,
+				ctx.Err(), answer, err, s.Log())
 		}
 	}
 }

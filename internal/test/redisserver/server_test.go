@@ -33,7 +33,8 @@ func do(t *testing.T, s *redisserver.Server, args ...any) string {
 
 func TestServersOfEveryKind(t *testing.T) {
 	for kind, version := range map[redisserver.Kind]string{
-		redisserver.Redis: "redis_version:", redisserver.Valkey: "valkey_version:", redisserver.OldRedis: "redis_version:6.",
+		redisserver.Redis: "redis_version:", redisserver.Valkey: "valkey_version:",
+		redisserver.OldRedis: "redis_version:6.",
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := start(t, redisserver.Config{Kind: kind})
@@ -48,7 +49,8 @@ func TestServersOfEveryKind(t *testing.T) {
 }
 
 func TestServerCrashAndRestart(t *testing.T) {
-	s := start(t, redisserver.Config{Settings: map[string]string{"appendonly": "yes", "appendfsync": "always"}})
+	s := start(t, redisserver.Config{Settings: map[string]string{"appendonly": "yes",
+		"appendfsync": "always"}})
 	for name, end := range map[string]func() error{"stop": s.Stop, "crash": s.Crash} {
 		do(t, s, "SET", "a", name)
 		if err := end(); err != nil {
@@ -107,7 +109,8 @@ func TestClusterSharesTheSlots(t *testing.T) {
 }
 
 func TestStartErrorNamesTheCause(t *testing.T) {
-	_, err := redisserver.Start(t.Context(), redisserver.Config{Settings: map[string]string{"no-such-setting": "1"}})
+	_, err := redisserver.Start(t.Context(),
+		redisserver.Config{Settings: map[string]string{"no-such-setting": "1"}})
 	if err == nil || !strings.Contains(err.Error(), "no-such-setting") {
 		t.Errorf("%v; want the server's own words in it", err)
 	}

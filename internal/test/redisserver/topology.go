@@ -11,8 +11,8 @@ import (
 	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 )
 
-// Replica starts a server of the same kind and settings that replicates this one. It is read-only until it is promoted. Replica
-// returns when the replica has all data.
+// Replica starts a server of the same kind and settings that replicates this one. It is read-only until it is
+// promoted. Replica returns when the replica has all data.
 func (s *Server) Replica(ctx context.Context) (*Server, error) {
 	settings := maps.Clone(s.settings)
 	settings["replicaof"] = "127.0.0.1 " + strconv.Itoa(s.port)
@@ -26,9 +26,11 @@ func (s *Server) Replica(ctx context.Context) (*Server, error) {
 	return replica, nil
 }
 
-// InStep waits until a replica is connected to its primary and has the primary's data of the time of the call.
+// InStep waits until a replica is connected to its primary and has the primary's data of the time of the
+// call.
 func (s *Server) InStep(ctx context.Context) error {
-	return s.until(ctx, func(info string) bool { return strings.Contains(info, "master_link_status:up") }, "INFO", "replication")
+	return s.until(ctx, func(info string) bool { return strings.Contains(info, "master_link_status:up") },
+		"INFO", "replication")
 }
 
 // Promote makes a replica a primary.
@@ -65,7 +67,8 @@ func startNode(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redisserver: %w", err)
 	}
-	settings := map[string]string{"cluster-enabled": "yes", "cluster-port": strconv.Itoa(bus), "cluster-config-file": "nodes.conf"}
+	settings := map[string]string{"cluster-enabled": "yes", "cluster-port": strconv.Itoa(bus),
+		"cluster-config-file": "nodes.conf"}
 	maps.Copy(settings, cfg.Settings)
 	return Start(ctx, Config{Kind: cfg.Kind, Settings: settings})
 }
@@ -81,13 +84,15 @@ func (c *Cluster) join(ctx context.Context) error {
 			continue
 		}
 		first := c.Nodes[0]
-		if _, err := node.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", first.port, first.settings["cluster-port"]); err != nil {
+		if _, err := node.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", first.port,
+			first.settings["cluster-port"]); err != nil {
 			return err
 		}
 	}
 	for _, node := range c.Nodes {
 		err := node.until(ctx, func(info string) bool {
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(slots))
+			return strings.Contains(info, "cluster_state:ok") &&
+				strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(slots))
 		}, "CLUSTER", "INFO")
 		if err != nil {
 			return err

@@ -21,8 +21,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
-// BenchmarkStores runs the common benchmark on each store, one entry per call. Servers that can guarantee durability are configured
-// to do so.
+// BenchmarkStores runs the common benchmark on each store, one entry per call. Servers that can guarantee
+// durability are configured to do so.
 func BenchmarkStores(b *testing.B) {
 	for _, st := range []struct {
 		name string
@@ -31,7 +31,8 @@ func BenchmarkStores(b *testing.B) {
 		{"memory", func(*testing.B) store.Store { return memstore.New(memstore.Config{}) }},
 		{"Redis", func(b *testing.B) store.Store { return redis(b, redisserver.Redis, nil) }},
 		{"Redis, appendfsync always", func(b *testing.B) store.Store {
-			return redis(b, redisserver.Redis, map[string]string{"appendonly": "yes", "appendfsync": "always"})
+			return redis(b, redisserver.Redis,
+				map[string]string{"appendonly": "yes", "appendfsync": "always"})
 		}},
 		{"Valkey", func(b *testing.B) store.Store { return redis(b, redisserver.Valkey, nil) }},
 		{"PostgreSQL", onPostgres},
@@ -61,7 +62,8 @@ func redis(b *testing.B, kind redisserver.Kind, settings map[string]string) stor
 
 func postgres(b *testing.B) *pgxpool.Pool {
 	b.Helper()
-	server := testkit.Run(b, pgserver.Start, pgserver.Config{Settings: map[string]string{"fsync": "on", "shared_buffers": "256MB"}})
+	server := testkit.Run(b, pgserver.Start,
+		pgserver.Config{Settings: map[string]string{"fsync": "on", "shared_buffers": "256MB"}})
 	pool, err := pgstore.NewPool(server.URL())
 	check(b, err)
 	b.Cleanup(pool.Close)
@@ -79,7 +81,8 @@ func onPostgres(b *testing.B) store.Store {
 func dynamoDBLocal(b *testing.B) store.Store {
 	server := testkit.Run(b, serverproc.StartScript, serverproc.DynamoDBLocal)
 	client := dynamostore.NewClient(aws.Config{
-		Region: "us-east-1", BaseEndpoint: aws.String(server.Addr()), Credentials: credentials.NewStaticCredentialsProvider("idemskBench", "none", ""),
+		Region: "us-east-1", BaseEndpoint: aws.String(server.Addr()),
+		Credentials: credentials.NewStaticCredentialsProvider("idemskBench", "none", ""),
 	})
 	check(b, dynamostore.CreateTable(b.Context(), client, dynamostore.DefaultTable))
 	st, err := dynamostore.New(client, dynamostore.Config{})

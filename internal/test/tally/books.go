@@ -26,7 +26,8 @@ type Credit struct {
 // LedgerID is the account's ID in the ledger of the example function.
 func (c *Credit) LedgerID() string { return c.Account + "/" + c.Currency }
 
-// Books are the records of a second consumer. They contain each credit of each call, so that duplicates are visible.
+// Books are the records of a second consumer. They contain each credit of each call, so that duplicates are
+// visible.
 type Books struct {
 	mu      sync.Mutex
 	entries map[string][]Credit // by account, in the order in which they came
@@ -39,7 +40,8 @@ func NewBooks() *Books { return &Books{entries: make(map[string][]Credit)} }
 const manyAttempts = 1000
 
 // NewConsumer returns a consumer whose handler may fail often.
-func NewConsumer(t testing.TB, st store.Store, cfg idem.Config, key kafka.KeyFunc, handler msk.Handler) *msk.Consumer {
+func NewConsumer(t testing.TB, st store.Store, cfg idem.Config, key kafka.KeyFunc,
+	handler msk.Handler) *msk.Consumer {
 	t.Helper()
 	cfg.MaxAttempts = manyAttempts
 	engine, err := idem.New(st, cfg)
@@ -59,7 +61,8 @@ func NewConsumer(t testing.TB, st store.Store, cfg idem.Config, key kafka.KeyFun
 func (b *Books) Handler(faults *Faults) msk.Handler {
 	return msk.JSON(func(_ context.Context, c Credit, r msk.Record) (struct{}, error) {
 		if string(r.Key) != c.Account {
-			return struct{}{}, idem.Permanent(fmt.Errorf("payment %s of %s has the key %q", c.PaymentID, c.Account, r.Key))
+			return struct{}{}, idem.Permanent(
+				fmt.Errorf("payment %s of %s has the key %q", c.PaymentID, c.Account, r.Key))
 		}
 		if err := faults.Fail(c.PaymentID); err != nil {
 			return struct{}{}, err
@@ -71,7 +74,8 @@ func (b *Books) Handler(faults *Faults) msk.Handler {
 	})
 }
 
-// WantInOrder checks that the books have exactly the produced credits of each account, each once and in order.
+// WantInOrder checks that the books have exactly the produced credits of each account, each once and in
+// order.
 func (b *Books) WantInOrder(t testing.TB, made map[string][]Credit) {
 	t.Helper()
 	b.mu.Lock()
@@ -91,7 +95,8 @@ func wantEqual(t testing.TB, got, want map[string][]Credit) {
 				at++
 			}
 			t.Errorf("of %s the second consumer has counted %d events, want %d, each once: from number %d on they are %v, want %v", account,
-				len(has), len(credits), at, has[at:min(at+shown, len(has))], credits[at:min(at+shown, len(credits))])
+				len(has), len(credits), at, has[at:min(at+shown, len(has))],
+				credits[at:min(at+shown, len(credits))])
 		}
 	}
 	for account, credits := range got {

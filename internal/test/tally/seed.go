@@ -13,7 +13,8 @@ import (
 // seedVariable is the environment variable that gives a test its seed.
 const seedVariable = "IDEMSK_TEST_SEED"
 
-// Seed is the source of a test's random choices. It does not determine the scheduling of processes and goroutines.
+// Seed is the source of a test's random choices. It does not determine the scheduling of processes and
+// goroutines.
 type Seed uint64
 
 // NewSeed returns the seed of IDEMSK_TEST_SEED, or a random one, and logs it.
@@ -50,8 +51,8 @@ type Faults struct {
 	tries map[string]uint64 // by key
 }
 
-// Faults returns the faults of a handler. The failing attempts of a key depend on the seed, the handler's name and the key, but
-// not on concurrent work.
+// Faults returns the faults of a handler. The failing attempts of a key depend on the seed, the handler's
+// name and the key, but not on concurrent work.
 func (s Seed) Faults(name string) *Faults {
 	return &Faults{seed: s, name: name, tries: make(map[string]uint64)}
 }

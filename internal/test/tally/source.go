@@ -26,8 +26,8 @@ type Consumer interface {
 	Invoke(ctx context.Context, event []byte) ([]byte, error)
 }
 
-// Source delivers the records of a topic as the event source does: in order for each partition, and again until the consumer
-// succeeds. Sometimes it redelivers a successful batch.
+// Source delivers the records of a topic as the event source does: in order for each partition, and again
+// until the consumer succeeds. Sometimes it redelivers a successful batch.
 type Source struct {
 	testing.TB
 	client    *kgo.Client
@@ -43,11 +43,14 @@ type Source struct {
 }
 
 // NewSource returns a source at the start of a topic. It ends with the test. A batch has up to batch records.
-func NewSource(t testing.TB, seed Seed, brokers []string, topic string, batch int, consumer Consumer) *Source {
+func NewSource(t testing.TB, seed Seed, brokers []string, topic string, batch int,
+	consumer Consumer) *Source {
 	t.Helper()
 	return &Source{
-		TB: t, client: NewClient(t, brokers, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())),
-		topic: topic, batch: batch, consumer: consumer, random: seed.Rand("source of " + topic), positions: make(map[int32]int64),
+		TB: t, client: NewClient(t, brokers, kgo.ConsumeTopics(topic),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())),
+		topic: topic, batch: batch, consumer: consumer, random: seed.Rand("source of " + topic),
+		positions: make(map[int32]int64),
 	}
 }
 
@@ -72,8 +75,8 @@ func (s *Source) Follow(ctx context.Context) bool {
 	return s.Drain()
 }
 
-// Drain delivers the records up to the current end of the topic. It may run outside the test's goroutine, and returns false if
-// it failed.
+// Drain delivers the records up to the current end of the topic. It may run outside the test's goroutine, and
+// returns false if it failed.
 func (s *Source) Drain() bool {
 	ends, err := s.ends()
 	if err != nil {
@@ -85,7 +88,8 @@ func (s *Source) Drain() bool {
 		n, good := s.next(ctx)
 		cancel()
 		if good && n == 0 {
-			s.failf("no record of topic %s has come for %v: the source is at %v, and the topic ends at %v", s.topic, patience, s.positions, ends)
+			s.failf("no record of topic %s has come for %v: the source is at %v, and the topic ends at %v",
+				s.topic, patience, s.positions, ends)
 		}
 		if !good || n == 0 {
 			return false
@@ -254,8 +258,10 @@ func Event(records []*kgo.Record) ([]byte, error) {
 		}
 		id := fmt.Sprint(r.Topic, "-", r.Partition)
 		partitions[id] = append(partitions[id], map[string]any{
-			"topic": r.Topic, "partition": r.Partition, "offset": r.Offset, "timestamp": r.Timestamp.UnixMilli(), "timestampType": "CREATE_TIME",
-			"key": base64.StdEncoding.EncodeToString(r.Key), "value": base64.StdEncoding.EncodeToString(r.Value), "headers": headers,
+			"topic": r.Topic, "partition": r.Partition, "offset": r.Offset,
+			"timestamp": r.Timestamp.UnixMilli(), "timestampType": "CREATE_TIME",
+			"key":   base64.StdEncoding.EncodeToString(r.Key),
+			"value": base64.StdEncoding.EncodeToString(r.Value), "headers": headers,
 		})
 	}
 	return json.Marshal(map[string]any{"eventSource": "aws:kafka", "records": partitions})

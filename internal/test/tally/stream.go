@@ -19,8 +19,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/relay"
 )
 
-// Stream simulates the stream of a DynamoDB outbox and its event source. It delivers items to relays, those of an aggregate in
-// order. It redelivers a batch whose relay has died and, sometimes, an earlier batch.
+// Stream simulates the stream of a DynamoDB outbox and its event source. It delivers items to relays, those
+// of an aggregate in order. It redelivers a batch whose relay has died and, sometimes, an earlier batch.
 type Stream struct {
 	testing.TB
 	db      *dynamodb.Client
@@ -35,15 +35,17 @@ type Stream struct {
 }
 
 // NewStream returns the stream of an outbox to the topics of brokers. A batch has up to batch items.
-func NewStream(t testing.TB, seed Seed, db *dynamodb.Client, box *dynamooutbox.Outbox, brokers []string, batch int) *Stream {
-	return &Stream{TB: t, db: db, box: box, brokers: brokers, batch: batch, random: seed.Rand("stream"), seen: make(map[string]bool)}
+func NewStream(t testing.TB, seed Seed, db *dynamodb.Client, box *dynamooutbox.Outbox, brokers []string,
+	batch int) *Stream {
+	return &Stream{TB: t, db: db, box: box, brokers: brokers, batch: batch, random: seed.Rand("stream"),
+		seen: make(map[string]bool)}
 }
 
 // Items returns the number of delivered items.
 func (s *Stream) Items() int { return len(s.items) }
 
-// Relay delivers items until over is closed and all are delivered. It redelivers the last items, so that the topics have more
-// records than there are events.
+// Relay delivers items until over is closed and all are delivered. It redelivers the last items, so that the
+// topics have more records than there are events.
 func (s *Stream) Relay(over <-chan struct{}) {
 	s.Helper()
 	look := time.NewTicker(20 * time.Millisecond) // each poll reads the whole table
@@ -74,8 +76,9 @@ func (s *Stream) Relay(over <-chan struct{}) {
 	s.relay(s.items[max(0, len(s.items)-s.batch):], false)
 }
 
-// poll reads the new items of the table. The order of IDs is that of the commits if an account's payments are handled one after
-// another. No item is seen before an earlier one as long as the table fits a page of the scan, 1 MB.
+// poll reads the new items of the table. The order of IDs is that of the commits if an account's payments are
+// handled one after another. No item is seen before an earlier one as long as the table fits a page of the
+// scan, 1 MB.
 func (s *Stream) poll() {
 	s.Helper()
 	seen := len(s.items)
@@ -104,7 +107,8 @@ func (s *Stream) relay(items []dynamooutbox.Item, dies bool) bool {
 		s.Died++
 		sender = &dying{producer, s.random}
 	}
-	r, err := dynamooutbox.NewRelay(s.box, unparked{s.db}, sender, dynamooutbox.RelayConfig{Logger: slog.New(slog.DiscardHandler)})
+	r, err := dynamooutbox.NewRelay(s.box, unparked{s.db}, sender,
+		dynamooutbox.RelayConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -122,7 +126,8 @@ func (s *Stream) relay(items []dynamooutbox.Item, dies bool) bool {
 type unparked struct{ *dynamodb.Client }
 
 // BatchGetItem implements dynamooutbox.Client.
-func (unparked) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+func (unparked) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput,
+	...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	return &dynamodb.BatchGetItemOutput{}, nil
 }
 

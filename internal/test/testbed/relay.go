@@ -47,7 +47,8 @@ func relayForever(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := pgoutbox.NewRelay(box, pool, producer, pgoutbox.RelayConfig{Batch: SmallBatch, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	r, err := pgoutbox.NewRelay(box, pool, producer,
+		pgoutbox.RelayConfig{Batch: SmallBatch, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,8 @@ type Relay struct {
 func (s Servers) StartRelay(tb testing.TB, table string) *Relay {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), os.Args[0]) //nolint:gosec // this program, run again
-	cmd.Env = append(os.Environ(), tableEnv+"="+table, urlEnv+"="+s.Postgres.URL(), kafkaEnv+"="+s.Kafka.Addr())
+	cmd.Env = append(os.Environ(), tableEnv+"="+table, urlEnv+"="+s.Postgres.URL(),
+		kafkaEnv+"="+s.Kafka.Addr())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package testbed runs the tests of a package on a real PostgreSQL and a real Kafka, with relays in processes that can be
-// killed.
+// Package testbed runs the tests of a package on a real PostgreSQL and a real Kafka, with relays in processes
+// that can be killed.
 package testbed
 
 import (
@@ -22,8 +22,8 @@ type Servers struct {
 	Kafka    *serverproc.Script
 }
 
-// Main is a TestMain: it starts the servers, passes them on, runs the tests, checks for leaked goroutines and ends the servers.
-// In a process of StartRelay it is the relay instead.
+// Main is a TestMain: it starts the servers, passes them on, runs the tests, checks for leaked goroutines and
+// ends the servers. In a process of StartRelay it is the relay instead.
 func Main(m *testing.M, cfg pgserver.Config, use func(Servers)) {
 	if os.Getenv(tableEnv) != "" {
 		os.Exit(relayUntilKilled())

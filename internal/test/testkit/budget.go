@@ -22,8 +22,8 @@ const (
 	fuzzingFactor = 4 // how much slower code is that is instrumented to fuzz it
 )
 
-// Repeated returns a value of at most 1 MB: unit n times, or as often as it fits, between head and tail. So a fuzz test that changes a few bytes
-// changes a large value.
+// Repeated returns a value of at most 1 MB: unit n times, or as often as it fits, between head and tail. So a
+// fuzz test that changes a few bytes changes a large value.
 func Repeated(head, unit, tail []byte, n uint32) []byte {
 	times := 0
 	if len(unit) > 0 {
@@ -33,12 +33,14 @@ func Repeated(head, unit, tail []byte, n uint32) []byte {
 	return value[:min(len(value), budgetValue)]
 }
 
-// WithinBudget fails the test if prepare, which prepares a value of at most 1 MB, allocates more than 64 MB or takes longer than 100 ms.
+// WithinBudget fails the test if prepare, which prepares a value of at most 1 MB, allocates more than 64 MB
+// or takes longer than 100 ms.
 //
-// Memory is that of all allocations, also of those that are freed meanwhile, and time is that of the process on the CPUs, because other processes
-// use the machine too. So no other goroutine may work meanwhile. The garbage collector does not run: memory bounds its work. Where reference work
-// takes longer, so may prepare, and it has several attempts. Fuzzing makes the code slower, but not encoding/json, the reference. With the race
-// detector, which takes memory and time of its own, nothing is measured.
+// Memory is that of all allocations, also of those that are freed meanwhile, and time is that of the process
+// on the CPUs, because other processes use the machine too. So no other goroutine may work meanwhile. The
+// garbage collector does not run: memory bounds its work. Where reference work takes longer, so may prepare,
+// and it has several attempts. Fuzzing makes the code slower, but not encoding/json, the reference. With the
+// race detector, which takes memory and time of its own, nothing is measured.
 func WithinBudget(tb testing.TB, prepare func()) {
 	tb.Helper()
 	if race {
@@ -46,7 +48,8 @@ func WithinBudget(tb testing.TB, prepare func()) {
 		return
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(16 * budgetMemory)) // what takes far too much does not stop the machine
+	// what takes far too much does not stop the machine
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(16 * budgetMemory))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	took := timed(prepare)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Overlay writes the texts of changed files, by their absolute paths, and returns the file for the flag -overlay of the go command.
+// Overlay writes the texts of changed files, by their absolute paths, and returns the file for the flag
+// -overlay of the go command.
 func Overlay(tb testing.TB, texts map[string]string) string {
 	tb.Helper()
 	dir := tb.TempDir()

@@ -7,10 +7,12 @@ import (
 	"testing"
 )
 
-// longVariable is the environment variable that has the tests of kills and outages run at their full size (make test-long).
+// longVariable is the environment variable that has the tests of kills and outages run at their full size
+// (make test-long).
 const longVariable = "IDEMSK_TEST_LONG"
 
-// Size returns the size of a test, for example its number of records or kills: the usual one, or the full one if IDEMSK_TEST_LONG is set.
+// Size returns the size of a test, for example its number of records or kills: the usual one, or the full one
+// if IDEMSK_TEST_LONG is set.
 func Size(tb testing.TB, usual, full int) int {
 	tb.Helper()
 	if os.Getenv(longVariable) == "" {
@@ -20,7 +22,8 @@ func Size(tb testing.TB, usual, full int) int {
 	return full
 }
 
-// Number returns the whole number of an environment variable, at least least, and usual if the variable is not set.
+// Number returns the whole number of an environment variable, at least least, and usual if the variable is
+// not set.
 func Number(tb testing.TB, variable string, usual, least int) int {
 	tb.Helper()
 	text := os.Getenv(variable)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Run starts a server that runs as soon as it exists, for example with pgserver.Start, and closes it when the test ends.
+// Run starts a server that runs as soon as it exists, for example with pgserver.Start, and closes it when the
+// test ends.
 func Run[C any, S io.Closer](tb testing.TB, start func(context.Context, C) (S, error), cfg C) S {
 	tb.Helper()
 	server, err := start(tb.Context(), cfg)

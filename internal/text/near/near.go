@@ -1,7 +1,8 @@
 // Package near compares names that people write, to find the one that a misspelt name means.
 package near
 
-// Distance returns the Levenshtein distance: how many bytes must be inserted, removed or replaced to turn a into b.
+// Distance returns the Levenshtein distance: how many bytes must be inserted, removed or replaced to turn a
+// into b.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1) // the distances of a's first bytes to each prefix of b
 	for j := range row {

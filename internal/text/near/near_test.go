@@ -12,7 +12,8 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"", "", 0}, {"", "key", 3}, {"key", "", 3}, {"key", "key", 0}, {"key", "kex", 1}, {"key", "ky", 1}, {"key", "keys", 1}, {"lease", "laese", 2},
+		{"", "", 0}, {"", "key", 3}, {"key", "", 3}, {"key", "key", 0}, {"key", "kex", 1}, {"key", "ky", 1},
+		{"key", "keys", 1}, {"lease", "laese", 2},
 		{"kitten", "sitting", 3},
 	} {
 		if got := near.Distance(tc.a, tc.b); got != tc.want {

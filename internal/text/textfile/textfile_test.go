@@ -12,9 +12,11 @@ import (
 
 func TestTextsHaveNoByteOrderMark(t *testing.T) {
 	for text, want := range map[string]string{
-		"\ufeffa\n": "a\n", "a\ufeff": "a\ufeff", "\ufeff\ufeff": "\ufeff", "\ufeff": "", "": "", "a": "a", "\xef": "\xef", "\xef\xbba": "\xef\xbba",
+		"\ufeffa\n": "a\n", "a\ufeff": "a\ufeff", "\ufeff\ufeff": "\ufeff", "\ufeff": "", "": "", "a": "a",
+		"\xef": "\xef", "\xef\xbba": "\xef\xbba",
 	} {
-		for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
+		for _, r := range []io.Reader{strings.NewReader(text),
+			iotest.OneByteReader(strings.NewReader(text))} {
 			if got, err := io.ReadAll(textfile.New(r)); string(got) != want || err != nil {
 				t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 			}

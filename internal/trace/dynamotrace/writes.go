@@ -1,4 +1,5 @@
-// Package dynamotrace makes traces (internal/trace/keytrace) of what the in-process DynamoDB did to the keys of a table.
+// Package dynamotrace makes traces (internal/trace/keytrace) of what the in-process DynamoDB did to the keys
+// of a table.
 package dynamotrace
 
 import (
@@ -29,9 +30,10 @@ const OneMachine = 10 * time.Millisecond
 // maxWritten is the maximum number of keys whose writes are kept.
 const maxWritten = 100_000
 
-// Writes makes traces of what a table of dynamostore did, for processes whose calls can't be recorded, such as those of an application: each
-// write that was performed is a call that began and ended at that time, and whose answer is the item that it left. So the model must have
-// each change of an item, at a time at which it is allowed: but a request that was refused, and what an owner was told, are not in it.
+// Writes makes traces of what a table of dynamostore did, for processes whose calls can't be recorded, such
+// as those of an application: each write that was performed is a call that began and ended at that time, and
+// whose answer is the item that it left. So the model must have each change of an item, at a time at which it
+// is allowed: but a request that was refused, and what an owner was told, are not in it.
 type Writes struct {
 	table string
 	now   func() time.Time
@@ -52,7 +54,8 @@ type written struct {
 // NewWrites returns a Writes without traces, for a table and its clock.
 func NewWrites(table string, now func() time.Time) *Writes {
 	began := now()
-	return &Writes{table: table, now: now, began: began, clock: keytrace.Clock(began), keys: make(map[string]*written)}
+	return &Writes{table: table, now: now, began: began, clock: keytrace.Clock(began),
+		keys: make(map[string]*written)}
 }
 
 // Observe adds a write. It is a dynamofake.Config.Observe.
@@ -109,7 +112,8 @@ func (s *Writes) event(w *dynamofake.Write, now int64) *keytrace.Event {
 	return e
 }
 
-// operation returns the call that made an entry from another, and its answer; "" if the model does not have it.
+// operation returns the call that made an entry from another, and its answer; "" if the model does not have
+// it.
 func operation(before, after *store.Entry) (op, answer string) {
 	same := before.Status == store.StatusStarted && before.Owner == after.Owner && before.Token == after.Token
 	switch {
@@ -119,7 +123,8 @@ func operation(before, after *store.Entry) (op, answer string) {
 		return "complete", "ok"
 	case after.Status == store.StatusCompleted:
 		return "insert", "ok"
-	case before.Status == "" && (after.Status == store.StatusFailed || after.Released()): // a settlement that also claims its key
+	case before.Status == "" && (after.Status == store.StatusFailed || after.Released()):
+		// a settlement that also claims its key
 		return "", ""
 	case after.Status == store.StatusFailed:
 		return "fail", "ok"
@@ -151,10 +156,12 @@ func entry(attribute func(path ...string) string) (e store.Entry) {
 	return e
 }
 
-// ErrRanges means that keys were claimed by partition: the trace of a key does not have what the lease of its range says of it.
+// ErrRanges means that keys were claimed by partition: the trace of a key does not have what the lease of its
+// range says of it.
 var ErrRanges = errors.New("there are claims by partition, of which there are no traces of writes")
 
-// Save writes the traces of the keys with the most writes, up to keytrace.MaxOfProcesses, and returns their number.
+// Save writes the traces of the keys with the most writes, up to keytrace.MaxOfProcesses, and returns their
+// number.
 func (s *Writes) Save(to keytrace.Config) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,16 +13,17 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// DirVariable is the environment variable that names a folder for traces. If it is set, the tests write there what they observe of each
-// key: a file for each key of a store, and in it one event in a line.
+// DirVariable is the environment variable that names a folder for traces. If it is set, the tests write there
+// what they observe of each key: a file for each key of a store, and in it one event in a line.
 const DirVariable = "IDEMSK_TRACE_DIR"
 
-// MaxOfProcesses is the maximum number of traces of a test or a run with processes: TLC checks a few of these a second.
+// MaxOfProcesses is the maximum number of traces of a test or a run with processes: TLC checks a few of these
+// a second.
 const MaxOfProcesses = 150
 
-// Event is a line of a trace: the beginning of a call, with the answer that it got, or the end of a call. Times are in milliseconds
-// since the trace began. Tokens are milliseconds since an hour before. Owners and fingerprints are
-// numbers, 0 for none.
+// Event is a line of a trace: the beginning of a call, with the answer that it got, or the end of a call.
+// Times are in milliseconds since the trace began. Tokens are milliseconds since an hour before. Owners and
+// fingerprints are numbers, 0 for none.
 type Event struct {
 	Begin     bool   `json:"begin"`
 	ID        int    `json:"id"` // of the call
@@ -42,8 +43,8 @@ type Event struct {
 	State
 }
 
-// State is an entry as a state of the model (docs/spec/idem.tla). That its lease or its retention is over is no part of it,
-// because entries have times instead.
+// State is an entry as a state of the model (docs/spec/idem.tla). That its lease or its retention is over is
+// no part of it, because entries have times instead.
 type State struct {
 	Status   string `json:"gotSt"` // A: there is none; S, C, F
 	Token    int64  `json:"gotVer"`
@@ -82,7 +83,8 @@ func (c Clock) State(e *store.Entry) State {
 		until = e.RetryAt
 	}
 	return State{
-		Status: string(e.Status[0]), Token: c.Token(e.Token), Owner: Number(e.Owner), Attempts: e.Attempts, Print: Number(e.Fingerprint.String()),
+		Status: string(e.Status[0]), Token: c.Token(e.Token), Owner: Number(e.Owner), Attempts: e.Attempts,
+		Print:    Number(e.Fingerprint.String()),
 		Released: e.Released(), Until: c.At(until), Expiry: c.At(e.Expiry),
 	}
 }
@@ -102,7 +104,8 @@ type Config struct {
 	Dir   string // the folder of their files
 	Name  string // the beginning of the files' names, of the test or the run
 	Began time.Time
-	// Skew is the MaxClockSkew of the store, and Tolerance the maximum difference between its clock and that of the trace.
+	// Skew is the MaxClockSkew of the store, and Tolerance the maximum difference between its clock and that
+	// of the trace.
 	Skew, Tolerance time.Duration
 }
 

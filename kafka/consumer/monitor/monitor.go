@@ -1,4 +1,5 @@
-// Package monitor shows the state of a consumer over HTTP: its health for an orchestrator, and its metrics for Prometheus.
+// Package monitor shows the state of a consumer over HTTP: its health for an orchestrator, and its metrics
+// for Prometheus.
 package monitor
 
 import (
@@ -12,7 +13,8 @@ import (
 
 // Handler serves
 //   - /livez: status 200, or 503 if the process should be started again (see [consumer.Consumer.Live]);
-//   - /readyz: status 200, or 503 if the process is not a member of the group (see [consumer.Consumer.Ready]);
+//   - /readyz: status 200, or 503 if the process is not a member of the group (see
+//     [consumer.Consumer.Ready]);
 //   - /metrics: what the gatherer has, in the formats of Prometheus. Register a [Collector] there.
 func Handler(c *consumer.Consumer, metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()

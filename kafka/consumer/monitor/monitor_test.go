@@ -30,17 +30,21 @@ func TestEveryCounterOfAFunctionIsShown(t *testing.T) {
 	if err := json.Unmarshal(line.Bytes(), &values); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := []string{"_aws", "FunctionName", "RecordAge", "InProgressAge", "StoreLatency"} // gauges and a histogram
-	elsewhere = append(elsewhere, "BatchSize", "Reported")                                      // there are no batches; Records counts the tries
+	// gauges and a histogram
+	elsewhere := []string{"_aws", "FunctionName", "RecordAge", "InProgressAge", "StoreLatency"}
+	// there are no batches; Records counts the tries
+	elsewhere = append(elsewhere, "BatchSize", "Reported")
 	for name := range values {
-		if !slices.Contains(elsewhere, name) && !slices.ContainsFunc(counts(), func(c count) bool { return c.name == name }) {
+		if !slices.Contains(elsewhere, name) &&
+			!slices.ContainsFunc(counts(), func(c count) bool { return c.name == name }) {
 			t.Errorf("%s is not shown", name)
 		}
 	}
 }
 
 func TestNamesAreInTheSpellingOfPrometheus(t *testing.T) {
-	for name, want := range map[string]string{"Executed": "executed", "DeadLettered": "dead_lettered", "StoreDown": "store_down"} {
+	for name, want := range map[string]string{"Executed": "executed", "DeadLettered": "dead_lettered",
+		"StoreDown": "store_down"} {
 		if got := snake(name); got != want {
 			t.Errorf("%s is %s; want %s", name, got, want)
 		}
@@ -64,7 +68,8 @@ func TestBeforeRun(t *testing.T) {
 		status int
 		body   string
 	}{
-		"/livez": {http.StatusOK, "ok"}, "/readyz": {http.StatusServiceUnavailable, "not a member of the group"},
+		"/livez":   {http.StatusOK, "ok"},
+		"/readyz":  {http.StatusServiceUnavailable, "not a member of the group"},
 		"/metrics": {http.StatusOK, "idemsk_dead_lettered_total 0"}, "/": {http.StatusNotFound, ""},
 	} {
 		w := get(Handler(c, registry), path)
@@ -88,7 +93,8 @@ func TestOutcomesCountWhatTheObserverIsTold(t *testing.T) {
 	registry.MustRegister(o)
 	task := &idem.Task{Key: "ledger#payments#a", Source: "payments-0@7"}
 	for range 3 {
-		e := (&idem.Outcome{Kind: idem.Executed, ClaimTook: 5 * time.Millisecond, SettleTook: time.Millisecond}).End(task)
+		e := (&idem.Outcome{Kind: idem.Executed, ClaimTook: 5 * time.Millisecond,
+			SettleTook: time.Millisecond}).End(task)
 		e.Age = time.Minute
 		o.Observe(t.Context(), e)
 	}
@@ -96,7 +102,8 @@ func TestOutcomesCountWhatTheObserverIsTold(t *testing.T) {
 	for _, age := range []string{"60", "0"} {
 		w := get(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), "/metrics")
 		for _, want := range []string{
-			"idemsk_records_total 3", "idemsk_executed_total 3", "idemsk_retried_total 0", "idemsk_store_latency_seconds_count 6",
+			"idemsk_records_total 3", "idemsk_executed_total 3", "idemsk_retried_total 0",
+			"idemsk_store_latency_seconds_count 6",
 			"idemsk_record_age_seconds " + age,
 		} {
 			if !strings.Contains(w.Body.String(), want+"\n") {

@@ -12,8 +12,9 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Outcomes counts what happens to records. It is an idem.Observer, for idem.Config, and a prometheus.Collector. Its counters are the metrics
-// of a Lambda function (msk.EMF) in the spelling of Prometheus: DeadLettered is idemsk_dead_lettered_total. It is safe for concurrent use.
+// Outcomes counts what happens to records. It is an idem.Observer, for idem.Config, and a
+// prometheus.Collector. Its counters are the metrics of a Lambda function (msk.EMF) in the spelling of
+// Prometheus: DeadLettered is idemsk_dead_lettered_total. It is safe for concurrent use.
 type Outcomes struct {
 	latency prometheus.Histogram
 
@@ -52,22 +53,35 @@ func counts() []count {
 		{"Records", "Tries of records.", func(r *kafka.Report) int { return r.Records }},
 		{"Executed", "Records that were executed.", func(r *kafka.Report) int { return r.Executed }},
 		{"Replayed", "Records whose result was replayed.", func(r *kafka.Report) int { return r.Replayed }},
-		{"ReplayedFailed", "Records whose key had failed before.", func(r *kafka.Report) int { return r.ReplayedFailed }},
-		{"Duplicates", "Records that shared the outcome of another one in progress.", func(r *kafka.Report) int { return r.Duplicates }},
-		{"InFlight", "Tries that found the key in flight elsewhere.", func(r *kafka.Report) int { return r.InFlight }},
-		{"Stolen", "Claims taken from an owner whose lease was over.", func(r *kafka.Report) int { return r.Stolen }},
+		{"ReplayedFailed", "Records whose key had failed before.",
+			func(r *kafka.Report) int { return r.ReplayedFailed }},
+		{"Duplicates", "Records that shared the outcome of another one in progress.",
+			func(r *kafka.Report) int { return r.Duplicates }},
+		{"InFlight", "Tries that found the key in flight elsewhere.",
+			func(r *kafka.Report) int { return r.InFlight }},
+		{"Stolen", "Claims taken from an owner whose lease was over.",
+			func(r *kafka.Report) int { return r.Stolen }},
 		{"Fenced", "Claims lost while the handler ran.", func(r *kafka.Report) int { return r.Fenced }},
 		{"Retried", "Tries that failed and are repeated.", func(r *kafka.Report) int { return r.Retried }},
-		{"DeadLettered", "Records sent to the dead letters.", func(r *kafka.Report) int { return r.DeadLettered }},
-		{"CompletionFailed", "Completions that could not be stored.", func(r *kafka.Report) int { return r.CompletionFailed }},
-		{"FailedOpen", "Records executed without protection, because the store was down.", func(r *kafka.Report) int { return r.FailedOpen }},
-		{"Unprotected", "Records executed without protection, as configured.", func(r *kafka.Report) int { return r.Unprotected }},
+		{"DeadLettered", "Records sent to the dead letters.",
+			func(r *kafka.Report) int { return r.DeadLettered }},
+		{"CompletionFailed", "Completions that could not be stored.",
+			func(r *kafka.Report) int { return r.CompletionFailed }},
+		{"FailedOpen", "Records executed without protection, because the store was down.",
+			func(r *kafka.Report) int { return r.FailedOpen }},
+		{"Unprotected", "Records executed without protection, as configured.",
+			func(r *kafka.Report) int { return r.Unprotected }},
 		{"NotStarted", "Tries that were not started.", func(r *kafka.Report) int { return r.NotStarted }},
-		{"StoreDown", "Tries that failed because the store was down.", func(r *kafka.Report) int { return r.StoreDown }},
-		{"Overruns", "Handlers that did not return in time.", func(r *kafka.Report) int { return r.Overruns }},
-		{"Blocked", "Tries that ended in an outcome that an operator must resolve.", func(r *kafka.Report) int { return r.Blocked }},
-		{"KeysInTwoPartitions", "Tries whose key a record of another partition had claimed last.", func(r *kafka.Report) int { return r.KeysInTwoPartitions }},
-		{"HandlerDown", "Tries that failed or were not started during an outage of what the handler needs.", func(r *kafka.Report) int { return r.HandlerDown }},
+		{"StoreDown", "Tries that failed because the store was down.",
+			func(r *kafka.Report) int { return r.StoreDown }},
+		{"Overruns", "Handlers that did not return in time.",
+			func(r *kafka.Report) int { return r.Overruns }},
+		{"Blocked", "Tries that ended in an outcome that an operator must resolve.",
+			func(r *kafka.Report) int { return r.Blocked }},
+		{"KeysInTwoPartitions", "Tries whose key a record of another partition had claimed last.",
+			func(r *kafka.Report) int { return r.KeysInTwoPartitions }},
+		{"HandlerDown", "Tries that failed or were not started during an outage of what the handler needs.",
+			func(r *kafka.Report) int { return r.HandlerDown }},
 	}
 }
 
@@ -85,8 +99,10 @@ func (o *Outcomes) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(m.of(&r)))
 	}
 	o.latency.Collect(to)
-	gauge(to, "record_age_seconds", "Age of the oldest record since the last collection.", r.RecordAge.Seconds(), nil)
-	gauge(to, "in_progress_age_seconds", "Greatest time since the first claim of a key that was not settled, since the last collection.",
+	gauge(to, "record_age_seconds", "Age of the oldest record since the last collection.",
+		r.RecordAge.Seconds(), nil)
+	gauge(to, "in_progress_age_seconds",
+		"Greatest time since the first claim of a key that was not settled, since the last collection.",
 		r.InProgressAge.Seconds(), nil)
 }
 

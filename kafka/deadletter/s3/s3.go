@@ -1,9 +1,10 @@
-// Package s3 stores the values of large dead letters in an S3 bucket, so that letters that are too large for a queue or a topic do
-// not depend on the retention of the source topic. It wraps any kafka.DeadLetters:
+// Package s3 stores the values of large dead letters in an S3 bucket, so that letters that are too large for
+// a queue or a topic do not depend on the retention of the source topic. It wraps any kafka.DeadLetters:
 //
 //	letters, err := s3.New(queue, s3.NewFromConfig(cfg), s3.Config{Bucket: "payments-dead-letters"})
 //
-// The bucket keeps an object until a lifecycle rule of the bucket deletes it. idemsk redrive reads it and does not delete it.
+// The bucket keeps an object until a lifecycle rule of the bucket deletes it. idemsk redrive reads it and
+// does not delete it.
 package s3
 
 import (
@@ -24,7 +25,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// DefaultMaxValue is the default of Config.MaxValue: in JSON the value takes a third more, and fits a message of SQS with key and headers.
+// DefaultMaxValue is the default of Config.MaxValue: in JSON the value takes a third more, and fits a message
+// of SQS with key and headers.
 const DefaultMaxValue = 128 << 10
 
 // MaxPrefix is the maximum length in bytes of Config.Prefix. S3 allows names of 1,024 bytes.
@@ -32,18 +34,21 @@ const MaxPrefix = 512
 
 // Putter is the part of *s3.Client that stores values.
 type Putter interface {
-	PutObject(ctx context.Context, in *s3.PutObjectInput, optFns ...func(*s3.Options)) (*s3.PutObjectOutput, error)
+	PutObject(ctx context.Context, in *s3.PutObjectInput, optFns ...func(*s3.Options)) (*s3.PutObjectOutput,
+		error)
 }
 
 // Getter is the part of *s3.Client that reads values.
 type Getter interface {
-	GetObject(ctx context.Context, in *s3.GetObjectInput, optFns ...func(*s3.Options)) (*s3.GetObjectOutput, error)
+	GetObject(ctx context.Context, in *s3.GetObjectInput, optFns ...func(*s3.Options)) (*s3.GetObjectOutput,
+		error)
 }
 
 // Config configures a Spill.
 type Config struct {
-	// Bucket is the name of the bucket, and Prefix that of its objects, such as "ledger/". The rest of an object's name is
-	// DeadLetter.ID, so a letter that is sent again overwrites its object with the same value.
+	// Bucket is the name of the bucket, and Prefix that of its objects, such as "ledger/". The rest of an
+	// object's name is DeadLetter.ID, so a letter that is sent again overwrites its object with the same
+	// value.
 	Bucket, Prefix string
 	// MaxValue is the size in bytes of the largest value that stays in its letter (default DefaultMaxValue).
 	MaxValue int
@@ -61,36 +66,42 @@ var _ kafka.DeadLetters = (*Spill)(nil)
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// ValidBucket reports whether a name can be that of a bucket: 3 to 63 lower-case letters, digits, '.' and '-'.
+// ValidBucket reports whether a name can be that of a bucket: 3 to 63 lower-case letters, digits, '.' and
+// '-'.
 func ValidBucket(name string) bool { return bucketName.MatchString(name) }
 
-// New returns a destination that sends letters to next. It sends no request. It returns idem.ErrInvalidConfig (wrapped), which names the
-// invalid field.
+// New returns a destination that sends letters to next. It sends no request. It returns idem.ErrInvalidConfig
+// (wrapped), which names the invalid field.
 func New(next kafka.DeadLetters, client Putter, cfg Config) (*Spill, error) {
 	cfg.MaxValue = cmp.Or(cfg.MaxValue, DefaultMaxValue)
 	switch {
 	case next == nil || client == nil:
 		return nil, fmt.Errorf("s3: %w: want dead letters and a client of S3", idem.ErrInvalidConfig)
 	case !ValidBucket(cfg.Bucket):
-		return nil, fmt.Errorf("s3: %w: Bucket is %q: want 3 to 63 lower-case letters, digits, '.' and '-'", idem.ErrInvalidConfig, cfg.Bucket)
+		return nil, fmt.Errorf("s3: %w: Bucket is %q: want 3 to 63 lower-case letters, digits, '.' and '-'",
+			idem.ErrInvalidConfig, cfg.Bucket)
 	case len(cfg.Prefix) > MaxPrefix:
-		return nil, fmt.Errorf("s3: %w: Prefix has %d bytes: want at most %d", idem.ErrInvalidConfig, len(cfg.Prefix), MaxPrefix)
+		return nil, fmt.Errorf("s3: %w: Prefix has %d bytes: want at most %d", idem.ErrInvalidConfig,
+			len(cfg.Prefix), MaxPrefix)
 	case cfg.MaxValue < 0:
-		return nil, fmt.Errorf("s3: %w: MaxValue is %d: want 0, for %d, or more", idem.ErrInvalidConfig, cfg.MaxValue, DefaultMaxValue)
+		return nil, fmt.Errorf("s3: %w: MaxValue is %d: want 0, for %d, or more", idem.ErrInvalidConfig,
+			cfg.MaxValue, DefaultMaxValue)
 	}
 	return &Spill{next: next, client: client, cfg: cfg}, nil
 }
 
 const scheme = "s3://"
 
-// Send implements kafka.DeadLetters. It stores a large value before it sends the letter, which names the object.
+// Send implements kafka.DeadLetters. It stores a large value before it sends the letter, which names the
+// object.
 func (s *Spill) Send(ctx context.Context, l kafka.DeadLetter) error {
 	if len(l.Value) > s.cfg.MaxValue {
 		key := s.cfg.Prefix + l.ID()
 		in := &s3.PutObjectInput{Bucket: &s.cfg.Bucket, Key: &key, Body: bytes.NewReader(l.Value)}
 		if _, err := s.client.PutObject(ctx, in); err != nil {
 			return fmt.Errorf("s3: storing the value of the dead letter of %s (%d bytes) in %s%s/%s: %w%s",
-				l.Source(), len(l.Value), scheme, s.cfg.Bucket, key, err, hint(err, "s3:PutObject", "kms:GenerateDataKey"))
+				l.Source(), len(l.Value), scheme, s.cfg.Bucket, key, err,
+				hint(err, "s3:PutObject", "kms:GenerateDataKey"))
 		}
 		l.ValueObject, l.ValueOmitted, l.Value = scheme+s.cfg.Bucket+"/"+key, len(l.Value), nil
 	}
@@ -101,7 +112,8 @@ func (s *Spill) Send(ctx context.Context, l kafka.DeadLetter) error {
 func Fill(ctx context.Context, client Getter, l *kafka.DeadLetter) error {
 	bucket, key, ok := strings.Cut(strings.TrimPrefix(l.ValueObject, scheme), "/")
 	if !ok || !strings.HasPrefix(l.ValueObject, scheme) || !ValidBucket(bucket) || key == "" {
-		return fmt.Errorf("s3: the dead letter of %s names the object %.300q: want s3://BUCKET/KEY", l.Source(), l.ValueObject)
+		return fmt.Errorf("s3: the dead letter of %s names the object %.300q: want s3://BUCKET/KEY",
+			l.Source(), l.ValueObject)
 	}
 	value, err := read(ctx, client, bucket, key, l.ValueOmitted)
 	if err != nil {
@@ -137,7 +149,8 @@ func hint(err error, action, keyAction string) string {
 	case errors.As(err, &api) && api.ErrorCode() == "NoSuchBucket":
 		return " (there is no such bucket)"
 	case errors.As(err, &api) && api.ErrorCode() == "AccessDenied":
-		return " (the role needs " + action + " on the objects of the bucket, and " + keyAction + " on its key, if it has one)"
+		return " (the role needs " + action + " on the objects of the bucket, and " + keyAction +
+			" on its key, if it has one)"
 	}
 	return ""
 }

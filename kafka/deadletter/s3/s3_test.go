@@ -42,8 +42,10 @@ func (s *sent) Send(_ context.Context, l kafka.DeadLetter) error {
 
 func letter(size int) kafka.DeadLetter {
 	return kafka.DeadLetter{
-		Topic: "payments", Partition: 3, Offset: 17, Key: []byte("acc-1"), Value: bytes.Repeat([]byte("v"), size), Token: 7,
-		Error: store.Failure{Code: store.CodePermanent, Message: "no", At: time.UnixMilli(1767225600002).UTC()},
+		Topic: "payments", Partition: 3, Offset: 17, Key: []byte("acc-1"),
+		Value: bytes.Repeat([]byte("v"), size), Token: 7,
+		Error: store.Failure{Code: store.CodePermanent, Message: "no",
+			At: time.UnixMilli(1767225600002).UTC()},
 	}
 }
 
@@ -100,15 +102,18 @@ func TestSmallValueStaysInTheLetter(t *testing.T) {
 
 // A letter whose value can't be stored is not sent without it: the record is delivered again.
 func TestErrorsNameTheObjectAndTheRemedy(t *testing.T) {
-	for fault, says := range map[string]string{"AccessDenied": "s3:PutObject", "NoSuchBucket": "no such bucket", "SlowDown": "the fake refuses"} {
+	for fault, says := range map[string]string{"AccessDenied": "s3:PutObject",
+		"NoSuchBucket": "no such bucket", "SlowDown": "the fake refuses"} {
 		var next sent
 		large := letter(1 << 20)
-		err := newSpill(t, &next, start(t, &s3test.Server{Fault: fault}), s3.Config{}).Send(t.Context(), large)
+		err := newSpill(t, &next, start(t, &s3test.Server{Fault: fault}), s3.Config{}).Send(t.Context(),
+			large)
 		if err == nil || len(next.letters) > 0 {
 			t.Errorf("%s: %v; %d letters were sent", fault, err, len(next.letters))
 			continue
 		}
-		for _, want := range []string{says, "payments-3@17", "s3://" + bucket + "/" + large.ID(), "1048576 bytes"} {
+		for _, want := range []string{says, "payments-3@17", "s3://" + bucket + "/" + large.ID(),
+			"1048576 bytes"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%q does not contain %q", err, want)
 			}
@@ -135,7 +140,8 @@ func TestFillErrors(t *testing.T) {
 		l := letter(0)
 		l.Value, l.ValueObject, l.ValueOmitted = nil, tc.object, tc.size
 		err := s3.Fill(t.Context(), c, &l)
-		if err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "payments-3@17") || l.Value != nil {
+		if err == nil || !strings.Contains(err.Error(), tc.says) ||
+			!strings.Contains(err.Error(), "payments-3@17") || l.Value != nil {
 			t.Errorf("%s: %v; want %q", name, err, tc.says)
 		}
 	}
@@ -155,7 +161,8 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 		"MaxValue is -1":    {&sent{}, c, s3.Config{Bucket: bucket, MaxValue: -1}},
 		"Prefix has 513":    {&sent{}, c, s3.Config{Bucket: bucket, Prefix: strings.Repeat("p", 513)}},
 	} {
-		if _, err := s3.New(tc.next, tc.client, tc.cfg); !errors.Is(err, idem.ErrInvalidConfig) || !strings.Contains(err.Error(), want) {
+		if _, err := s3.New(tc.next, tc.client, tc.cfg); !errors.Is(err, idem.ErrInvalidConfig) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
 	}

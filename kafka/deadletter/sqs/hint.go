@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// hint returns the remedy for an error of SQS. Until the error is fixed, records whose letters can't be sent block their
-// partitions.
+// hint returns the remedy for an error of SQS. Until the error is fixed, records whose letters can't be sent
+// block their partitions.
 func hint(err error) string {
 	var api interface { // implemented by every error response of the service
 		error

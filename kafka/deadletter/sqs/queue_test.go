@@ -28,7 +28,8 @@ func letter() kafka.DeadLetter {
 		Topic: "payments", Partition: 3, Offset: 17, Key: []byte("k"), Value: []byte(`{"amount":1250}`),
 		Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}},
 		IdempotencyKey: "payments#a", Token: 1767225600001, Attempts: 5,
-		Error: store.Failure{Code: store.CodeExhausted, Message: "boom", At: time.UnixMilli(1767225600002).UTC()},
+		Error: store.Failure{Code: store.CodeExhausted, Message: "boom",
+			At: time.UnixMilli(1767225600002).UTC()},
 	}
 }
 
@@ -77,8 +78,12 @@ func TestFIFOQueueKeepsTheLettersOfAllFailures(t *testing.T) {
 		letterOf(func(l *kafka.DeadLetter) { l.Offset++ }),
 		letterOf(func(l *kafka.DeadLetter) { l.Function = "audit" }),
 		letterOf(func(l *kafka.DeadLetter) { l.Cluster = "arn:aws:kafka:eu-central-1:123456789012:cluster/other/1" }),
-		letterOf(func(l *kafka.DeadLetter) { l.Token, l.Error.At = 0, l.Error.At.Add(time.Nanosecond) }), // failed again
-		letterOf(func(l *kafka.DeadLetter) { l.Topic, l.Partition = strings.Repeat("t", 249), math.MaxInt32 }),
+		// failed again
+		letterOf(func(l *kafka.DeadLetter) { l.Token, l.Error.At = 0, l.Error.At.Add(time.Nanosecond) }),
+		letterOf(func(l *kafka.DeadLetter) {
+			l.Topic, l.Partition = strings.Repeat("t", 249),
+				math.MaxInt32
+		}),
 	}
 	for _, l := range append(letters, letter(), tokenless) { // the last two are copies
 		if err := q.Send(t.Context(), l); err != nil {
@@ -108,7 +113,8 @@ func TestFIFOQueueDropsALetterSentAgainAfterALostReply(t *testing.T) {
 			client, url := awstest.NewQueue(t, "letters.fifo")
 			client = awssqs.New(client.Options(), func(o *awssqs.Options) { o.HTTPClient = lossy })
 			lossy.armed.Store(true)
-			if err := newQueue(t, client, sqs.Config{URL: url}).Send(t.Context(), letterOf(func(l *kafka.DeadLetter) { l.Token = token })); err != nil {
+			if err := newQueue(t, client, sqs.Config{URL: url}).Send(t.Context(),
+				letterOf(func(l *kafka.DeadLetter) { l.Token = token })); err != nil {
 				t.Fatal(err)
 			}
 			if lossy.armed.Load() {
@@ -127,8 +133,10 @@ func TestFIFOQueueGroupsByPartitionAndFunction(t *testing.T) {
 	q := newQueue(t, fake.start(t), sqs.Config{URL: fifoURL})
 	for _, l := range []kafka.DeadLetter{
 		letter(), letterOf(func(l *kafka.DeadLetter) { l.Offset++ }),
-		letterOf(func(l *kafka.DeadLetter) { l.Partition++ }), letterOf(func(l *kafka.DeadLetter) { l.Function = "audit" }),
-		letterOf(func(l *kafka.DeadLetter) { l.Cluster = "other" }), letterOf(func(l *kafka.DeadLetter) { l.Topic = strings.Repeat("t", 249) }),
+		letterOf(func(l *kafka.DeadLetter) { l.Partition++ }),
+		letterOf(func(l *kafka.DeadLetter) { l.Function = "audit" }),
+		letterOf(func(l *kafka.DeadLetter) { l.Cluster = "other" }),
+		letterOf(func(l *kafka.DeadLetter) { l.Topic = strings.Repeat("t", 249) }),
 	} {
 		if err := q.Send(t.Context(), l); err != nil {
 			t.Fatal(err)
@@ -138,10 +146,12 @@ func TestFIFOQueueGroupsByPartitionAndFunction(t *testing.T) {
 	for _, m := range fake.messages {
 		groups[m.MessageGroupID]++
 		if len(m.MessageGroupID) > 128 || len(m.MessageDeduplicationID) > 128 {
-			t.Errorf("group %q or ID %q is longer than SQS allows", m.MessageGroupID, m.MessageDeduplicationID)
+			t.Errorf("group %q or ID %q is longer than SQS allows", m.MessageGroupID,
+				m.MessageDeduplicationID)
 		}
 	}
-	if first := fake.messages[0].MessageGroupID; groups[first] != 2 || len(groups) != 5 || !strings.HasPrefix(first, "payments-3-") {
+	if first := fake.messages[0].MessageGroupID; groups[first] != 2 || len(groups) != 5 ||
+		!strings.HasPrefix(first, "payments-3-") {
 		t.Errorf("groups %v; want one for the first two, others for the rest", groups)
 	}
 }
@@ -162,35 +172,41 @@ func TestSendOmitsALargeValue(t *testing.T) {
 			fake.messages = nil
 			l := letter()
 			l.Value = make([]byte, tc.value)
-			if err := newQueue(t, client, sqs.Config{URL: queueURL, MaxBytes: tc.max}).Send(t.Context(), l); err != nil {
+			if err := newQueue(t, client, sqs.Config{URL: queueURL, MaxBytes: tc.max}).Send(t.Context(),
+				l); err != nil {
 				t.Fatal(err)
 			}
 			m := fake.messages[0]
 			if limit := cmp.Or(tc.max, sqs.DefaultMaxBytes); len(m.MessageBody) > limit {
 				t.Errorf("%d bytes were sent; the limit is %d", len(m.MessageBody), limit)
 			}
-			if got := parsed(t, m); (got.ValueOmitted == tc.value) != tc.omitted || (got.Value == nil) != tc.omitted {
+			if got := parsed(t, m); (got.ValueOmitted == tc.value) != tc.omitted ||
+				(got.Value == nil) != tc.omitted {
 				t.Errorf("ValueOmitted is %d, and %d bytes were sent", got.ValueOmitted, len(got.Value))
 			}
 		})
 	}
 }
 
-// The largest letter, with the longest key and reason, all of characters that JSON escapes, fits the smallest message. No
-// producer can write a record whose dead letter can't be sent.
+// The largest letter, with the longest key and reason, all of characters that JSON escapes, fits the smallest
+// message. No producer can write a record whose dead letter can't be sent.
 func TestLargestLetterFitsTheSmallestMessage(t *testing.T) {
 	var fake fakeSQS
 	q := newQueue(t, fake.start(t), sqs.Config{URL: queueURL, MaxBytes: sqs.SmallestMaxBytes})
 	l := letter()
-	l.Topic, l.TimestampType, l.Function = strings.Repeat("t", 249), strings.Repeat("T", 64), strings.Repeat("f", 170)
-	l.Cluster = strings.Repeat(strings.Repeat("b", 300)+",", 10) // https://docs.aws.amazon.com/lambda/latest/api/API_SelfManagedEventSource.html
-	l.IdempotencyKey, l.Error.Message = strings.Repeat("\x01", store.MaxKeyBytes), strings.Repeat("<", store.MaxFailureMessage)
+	l.Topic, l.TimestampType, l.Function = strings.Repeat("t", 249), strings.Repeat("T",
+		64), strings.Repeat("f", 170)
+	// https://docs.aws.amazon.com/lambda/latest/api/API_SelfManagedEventSource.html
+	l.Cluster = strings.Repeat(strings.Repeat("b", 300)+",", 10)
+	l.IdempotencyKey, l.Error.Message = strings.Repeat("\x01", store.MaxKeyBytes), strings.Repeat("<",
+		store.MaxFailureMessage)
 	l.Value, l.Key, l.Undecoded = make([]byte, 1<<20), make([]byte, 1<<20), make([]byte, 1<<20)
 	l.Headers = []kafka.DeadHeader{{Key: "h", Value: make([]byte, 1<<20)}}
 	if err := q.Send(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
-	if got := parsed(t, fake.messages[0]); got.IdempotencyKey != l.IdempotencyKey || got.ValueOmitted != 1<<20 {
+	if got := parsed(t, fake.messages[0]); got.IdempotencyKey != l.IdempotencyKey ||
+		got.ValueOmitted != 1<<20 {
 		t.Errorf("the parsed letter is %+v", got)
 	}
 }
@@ -207,7 +223,8 @@ func TestErrorsNameTheRecordAndTheQueue(t *testing.T) {
 			return err
 		},
 		"not SQS": func(t *testing.T) error {
-			return newQueue(t, (&fakeSQS{noID: true}).start(t), sqs.Config{URL: queueURL}).Send(t.Context(), letter())
+			return newQueue(t, (&fakeSQS{noID: true}).start(t), sqs.Config{URL: queueURL}).Send(t.Context(),
+				letter())
 		},
 		"too late": func(t *testing.T) error {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -266,12 +283,14 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 		cfg    sqs.Config
 		want   string
 	}{
-		"no client":       {nil, sqs.Config{URL: queueURL}, "the client is nil"},
-		"no URL":          {mute{}, sqs.Config{}, `URL is ""`},
-		"an ARN":          {mute{}, sqs.Config{URL: "arn:aws:sqs:eu-central-1:123456789012:q"}, "URL is \"arn:"},
-		"a name":          {mute{}, sqs.Config{URL: "payments-dlq"}, "want a queue's URL"},
-		"another scheme":  {mute{}, sqs.Config{URL: "ftp://host/q"}, "want a queue's URL"},
-		"too few bytes":   {mute{}, sqs.Config{URL: queueURL, MaxBytes: 20<<10 - 1}, "MaxBytes is 20479: want 20480 to 1048576"},
+		"no client": {nil, sqs.Config{URL: queueURL}, "the client is nil"},
+		"no URL":    {mute{}, sqs.Config{}, `URL is ""`},
+		"an ARN": {mute{}, sqs.Config{URL: "arn:aws:sqs:eu-central-1:123456789012:q"},
+			"URL is \"arn:"},
+		"a name":         {mute{}, sqs.Config{URL: "payments-dlq"}, "want a queue's URL"},
+		"another scheme": {mute{}, sqs.Config{URL: "ftp://host/q"}, "want a queue's URL"},
+		"too few bytes": {mute{}, sqs.Config{URL: queueURL, MaxBytes: 20<<10 - 1},
+			"MaxBytes is 20479: want 20480 to 1048576"},
 		"too many bytes":  {mute{}, sqs.Config{URL: queueURL, MaxBytes: 1<<20 + 1}, "MaxBytes is 1048577"},
 		"a negative size": {mute{}, sqs.Config{URL: queueURL, MaxBytes: -1}, "MaxBytes is -1"},
 	} {

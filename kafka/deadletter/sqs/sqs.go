@@ -17,13 +17,14 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// DefaultMaxBytes is the default of Config.MaxBytes: 256 KiB, which every queue accepts. SQS accepts up to 1 MiB, depending on
-// the queue's MaximumMessageSize.
+// DefaultMaxBytes is the default of Config.MaxBytes: 256 KiB, which every queue accepts. SQS accepts up to 1
+// MiB, depending on the queue's MaximumMessageSize.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 const DefaultMaxBytes = 256 << 10
 
-// The bounds of Config.MaxBytes. The lower bound holds the largest letter without its record: the longest key and reason, each
-// byte escaped as six bytes in JSON, and as many bootstrap servers as an event source may have. The upper bound is that of SQS.
+// The bounds of Config.MaxBytes. The lower bound holds the largest letter without its record: the longest key
+// and reason, each byte escaped as six bytes in JSON, and as many bootstrap servers as an event source may
+// have. The upper bound is that of SQS.
 const (
 	SmallestMaxBytes = 20 << 10
 	LargestMaxBytes  = 1 << 20
@@ -31,17 +32,18 @@ const (
 
 // Client is the part of *sqs.Client that a Queue uses.
 type Client interface {
-	SendMessage(ctx context.Context, in *sqs.SendMessageInput, optFns ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
+	SendMessage(ctx context.Context, in *sqs.SendMessageInput,
+		optFns ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
 }
 
 // Config configures a Queue.
 type Config struct {
-	// URL is the queue's URL. If it ends in ".fifo", the queue is a FIFO queue: the letters of one partition and function form
-	// a message group, and SQS drops the second copy of a letter that is sent again within five minutes, for example after a
-	// lost reply.
+	// URL is the queue's URL. If it ends in ".fifo", the queue is a FIFO queue: the letters of one partition
+	// and function form a message group, and SQS drops the second copy of a letter that is sent again within
+	// five minutes, for example after a lost reply.
 	URL string
-	// MaxBytes is the maximum size of a message (default DefaultMaxBytes, 20 KiB to 1 MiB, not more than the queue's
-	// MaximumMessageSize). The value of a larger letter is omitted; it is still in Kafka.
+	// MaxBytes is the maximum size of a message (default DefaultMaxBytes, 20 KiB to 1 MiB, not more than the
+	// queue's MaximumMessageSize). The value of a larger letter is omitted; it is still in Kafka.
 	MaxBytes int
 }
 
@@ -55,7 +57,8 @@ type Queue struct {
 
 var _ kafka.DeadLetters = (*Queue)(nil)
 
-// New returns a queue. It sends no request. It returns idem.ErrInvalidConfig (wrapped), which names the invalid field.
+// New returns a queue. It sends no request. It returns idem.ErrInvalidConfig (wrapped), which names the
+// invalid field.
 func New(client Client, cfg Config) (*Queue, error) {
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = DefaultMaxBytes
@@ -63,14 +66,17 @@ func New(client Client, cfg Config) (*Queue, error) {
 	if client == nil {
 		return nil, fmt.Errorf("sqs: %w: the client is nil", idem.ErrInvalidConfig)
 	}
-	if u, err := url.Parse(cfg.URL); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+	if u, err := url.Parse(cfg.URL); err != nil || u.Host == "" ||
+		(u.Scheme != "https" && u.Scheme != "http") {
 		return nil, fmt.Errorf("sqs: %w: URL is %q: want a queue's URL, like https://sqs.eu-central-1.amazonaws.com/123456789012/NAME",
 			idem.ErrInvalidConfig, cfg.URL)
 	}
 	if cfg.MaxBytes < SmallestMaxBytes || cfg.MaxBytes > LargestMaxBytes {
-		return nil, fmt.Errorf("sqs: %w: MaxBytes is %d: want %d to %d", idem.ErrInvalidConfig, cfg.MaxBytes, SmallestMaxBytes, LargestMaxBytes)
+		return nil, fmt.Errorf("sqs: %w: MaxBytes is %d: want %d to %d", idem.ErrInvalidConfig, cfg.MaxBytes,
+			SmallestMaxBytes, LargestMaxBytes)
 	}
-	return &Queue{client: client, url: cfg.URL, limit: cfg.MaxBytes, fifo: strings.HasSuffix(cfg.URL, ".fifo")}, nil
+	return &Queue{client: client, url: cfg.URL, limit: cfg.MaxBytes,
+		fifo: strings.HasSuffix(cfg.URL, ".fifo")}, nil
 }
 
 // Send implements kafka.DeadLetters.
@@ -87,7 +93,8 @@ func (q *Queue) Send(ctx context.Context, l kafka.DeadLetter) error {
 	}
 	out, err := q.client.SendMessage(ctx, in)
 	if err != nil {
-		return fmt.Errorf("sqs: sending the dead letter of %s (%d bytes) to %s: %w%s", l.Source(), len(body), q.url, err, hint(err))
+		return fmt.Errorf("sqs: sending the dead letter of %s (%d bytes) to %s: %w%s", l.Source(), len(body),
+			q.url, err, hint(err))
 	}
 	if out.MessageId == nil {
 		return fmt.Errorf("sqs: sending the dead letter of %s to %s: %w", l.Source(), q.url, errNoID)
@@ -97,8 +104,8 @@ func (q *Queue) Send(ctx context.Context, l kafka.DeadLetter) error {
 
 var errNoID = errors.New("the answer has no message ID: the endpoint is not SQS")
 
-// groupOf returns the message group of a letter: its partition, function and cluster, so that letters of other functions and
-// clusters do not wait for it. A group may contain all characters of topic names.
+// groupOf returns the message group of a letter: its partition, function and cluster, so that letters of
+// other functions and clusters do not wait for it. A group may contain all characters of topic names.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 func groupOf(l *kafka.DeadLetter) string {
 	const longest, digits = 128, 16

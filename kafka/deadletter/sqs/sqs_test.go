@@ -50,7 +50,8 @@ func (f *fakeSQS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.messages = append(f.messages, m)
 		sum := md5.Sum([]byte(m.MessageBody)) // the SDK checks it
-		fmt.Fprintf(w, `{"MessageId":"id-%d","MD5OfMessageBody":%q}`, len(f.messages), hex.EncodeToString(sum[:]))
+		fmt.Fprintf(w, `{"MessageId":"id-%d","MD5OfMessageBody":%q}`, len(f.messages),
+			hex.EncodeToString(sum[:]))
 	}
 }
 
@@ -67,8 +68,10 @@ func (f *fakeSQS) start(t *testing.T) *awssqs.Client {
 	client := server.Client()
 	t.Cleanup(client.CloseIdleConnections)
 	return awssqs.New(awssqs.Options{
-		Region: "eu-central-1", BaseEndpoint: &server.URL, HTTPClient: awsclient.New(client, 0), RetryMaxAttempts: 1,
-		Credentials: aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("test", "test", "")),
+		Region: "eu-central-1", BaseEndpoint: &server.URL, HTTPClient: awsclient.New(client, 0),
+		RetryMaxAttempts: 1,
+		Credentials: aws.NewCredentialsCache(
+			credentials.NewStaticCredentialsProvider("test", "test", "")),
 	})
 }
 
@@ -90,7 +93,8 @@ func newQueue(t *testing.T, client sqs.Client, cfg sqs.Config) *sqs.Queue {
 type mute struct{}
 
 // SendMessage implements sqs.Client.
-func (mute) SendMessage(context.Context, *awssqs.SendMessageInput, ...func(*awssqs.Options)) (*awssqs.SendMessageOutput, error) {
+func (mute) SendMessage(context.Context, *awssqs.SendMessageInput,
+	...func(*awssqs.Options)) (*awssqs.SendMessageOutput, error) {
 	panic("called")
 }
 
@@ -103,7 +107,8 @@ type losingReply struct {
 // Do implements the SDK's HTTPClient.
 func (l *losingReply) Do(r *http.Request) (*http.Response, error) {
 	resp, err := l.next.RoundTrip(r)
-	if err != nil || r.Header.Get("X-Amz-Target") != "AmazonSQS.SendMessage" || !l.armed.CompareAndSwap(true, false) {
+	if err != nil || r.Header.Get("X-Amz-Target") != "AmazonSQS.SendMessage" ||
+		!l.armed.CompareAndSwap(true, false) {
 		return resp, err
 	}
 	return nil, errors.Join(errors.New("test: the reply was lost"), resp.Body.Close())
@@ -113,7 +118,8 @@ func (l *losingReply) Do(r *http.Request) (*http.Response, error) {
 func drain(t *testing.T, client *awssqs.Client, url string) (letters []kafka.DeadLetter) {
 	t.Helper()
 	for {
-		out, err := client.ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})
+		out, err := client.ReceiveMessage(t.Context(),
+			&awssqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +128,8 @@ func drain(t *testing.T, client *awssqs.Client, url string) (letters []kafka.Dea
 		}
 		for _, m := range out.Messages {
 			letters = append(letters, parsed(t, message{MessageBody: *m.Body}))
-			if _, err := client.DeleteMessage(t.Context(), &awssqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle}); err != nil {
+			if _, err := client.DeleteMessage(t.Context(),
+				&awssqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle}); err != nil {
 				t.Fatal(err)
 			}
 		}

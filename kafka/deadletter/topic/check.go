@@ -19,8 +19,8 @@ var errCompacted = errors.New("the topic is compacted: of the letters of one Kaf
 // cleanupPolicy is the topic setting for what happens to old records.
 const cleanupPolicy = "cleanup.policy"
 
-// check returns an error if the topic does not exist or is compacted. It asks the brokers until they have said that it is not. A
-// client that may not read the topic's settings trusts them.
+// check returns an error if the topic does not exist or is compacted. It asks the brokers until they have
+// said that it is not. A client that may not read the topic's settings trusts them.
 func (t *Topic) check(ctx context.Context) error {
 	t.mu.Lock()
 	kept := t.kept
@@ -30,7 +30,8 @@ func (t *Topic) check(ctx context.Context) error {
 	}
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	topic := kmsg.NewDescribeConfigsRequestResource()
-	topic.ResourceType, topic.ResourceName, topic.ConfigNames = kmsg.ConfigResourceTypeTopic, t.name, []string{cleanupPolicy}
+	topic.ResourceType, topic.ResourceName, topic.ConfigNames = kmsg.ConfigResourceTypeTopic, t.name,
+		[]string{cleanupPolicy}
 	req.Resources = append(req.Resources, topic)
 	resp, err := req.RequestWith(ctx, t.client)
 	if err != nil {
@@ -48,7 +49,8 @@ func (t *Topic) check(ctx context.Context) error {
 }
 
 func judge(topic *kmsg.DescribeConfigsResponseResource) error {
-	if err := kerr.ErrorForCode(topic.ErrorCode); err != nil && !errors.Is(err, kerr.TopicAuthorizationFailed) {
+	if err := kerr.ErrorForCode(topic.ErrorCode); err != nil &&
+		!errors.Is(err, kerr.TopicAuthorizationFailed) {
 		return fmt.Errorf("reading its %s: %w", cleanupPolicy, err)
 	}
 	for _, c := range topic.Configs {
@@ -59,8 +61,8 @@ func judge(topic *kmsg.DescribeConfigsResponseResource) error {
 	return nil
 }
 
-// hint returns the remedy for an error of Kafka. Until the error is fixed, records whose letters can't be sent block their
-// partitions.
+// hint returns the remedy for an error of Kafka. Until the error is fixed, records whose letters can't be
+// sent block their partitions.
 func hint(err error) string {
 	var network net.Error
 	switch {
@@ -75,7 +77,8 @@ func hint(err error) string {
 		return " (the brokers refuse the credentials)"
 	case errors.Is(err, kerr.InvalidRecord):
 		return " (a compacted topic refuses letters without a key: set cleanup.policy=delete)"
-	case errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.EOF), errors.As(err, &network):
+	case errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, io.EOF), errors.As(err, &network):
 		return " (no acknowledgement: can the brokers be reached from here, with the right TLS and SASL, " +
 			"and does the topic have as many in-sync replicas as min.insync.replicas wants?)"
 	}

@@ -37,12 +37,18 @@ func ExampleNew() {
 
 // A consumer of the topic reads the failure from the headers. The record's own headers come first.
 func ExampleParse() {
-	header := func(name, value string) kgo.RecordHeader { return kgo.RecordHeader{Key: name, Value: []byte(value)} }
-	l, err := topic.Parse(&kgo.Record{Topic: "payments-dead-letters", Value: []byte("-5 EUR"), Headers: []kgo.RecordHeader{
-		header("idempotency-key", "p-1"),
-		header("idemsk-dead-letter", "1"), header("idemsk-source-topic", "payments"), header("idemsk-source-offset", "42"),
-		header("idemsk-error-code", "permanent"), header("idemsk-error-message", "the amount is negative"),
-	}})
+	header := func(name, value string) kgo.RecordHeader {
+		return kgo.RecordHeader{Key: name,
+			Value: []byte(value)}
+	}
+	l, err := topic.Parse(&kgo.Record{Topic: "payments-dead-letters", Value: []byte("-5 EUR"),
+		Headers: []kgo.RecordHeader{
+			header("idempotency-key", "p-1"),
+			header("idemsk-dead-letter", "1"), header("idemsk-source-topic", "payments"),
+			header("idemsk-source-offset", "42"),
+			header("idemsk-error-code", "permanent"),
+			header("idemsk-error-message", "the amount is negative"),
+		}})
 	if err != nil {
 		panic(err)
 	}

@@ -23,14 +23,16 @@ const (
 // undecodedHeader says that the value is the record as it arrived.
 const undecodedHeader = "idemsk-undecoded"
 
-// fact is a field of a letter as the text of a header. Without the header, or if the text is empty, the field has its zero value.
+// fact is a field of a letter as the text of a header. Without the header, or if the text is empty, the field
+// has its zero value.
 type fact struct {
 	name  string
 	text  func(l *kafka.DeadLetter) string
 	parse func(l *kafka.DeadLetter, s string) error
 }
 
-// facts returns the fields in the order of their headers. Headers may be added, but none is removed or changed.
+// facts returns the fields in the order of their headers. Headers may be added, but none is removed or
+// changed.
 func facts() []fact {
 	return []fact{
 		text("idemsk-source-topic", func(l *kafka.DeadLetter) *string { return &l.Topic }),
@@ -131,7 +133,8 @@ func parseOmitted(l *kafka.DeadLetter, s string) error {
 	return nil
 }
 
-// record returns the Kafka record of a letter, without its topic. An undecoded record takes the place of the value.
+// record returns the Kafka record of a letter, without its topic. An undecoded record takes the place of the
+// value.
 func record(l *kafka.DeadLetter) *kgo.Record {
 	r := &kgo.Record{Key: l.Key, Value: l.Value}
 	if len(l.Undecoded) > 0 {

@@ -20,7 +20,8 @@ func letter() kafka.DeadLetter {
 		Key: []byte("acc-1"), Value: []byte("\x00\xff"),
 		Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("a")}, {Key: "null"}},
 		IdempotencyKey: "ledger#payments#a", Token: 1767225600001, Attempts: 5,
-		Error:    store.Failure{Code: store.CodeExhausted, Message: "<boom>", At: time.Unix(1767225600, 2_000_001).UTC()},
+		Error: store.Failure{Code: store.CodeExhausted, Message: "<boom>",
+			At: time.Unix(1767225600, 2_000_001).UTC()},
 		Function: "ledger", Cluster: "arn:aws:kafka:c",
 	}
 }
@@ -56,7 +57,8 @@ idemsk-error-time: 2026-01-01T00:00:00.002000001Z
 	raw := letter()
 	raw.Undecoded, raw.Key, raw.Headers = []byte(`{"value":17}`), nil, nil
 	reduced := letter()
-	reduced.Value, reduced.ValueOmitted, reduced.Headers, reduced.Omitted = nil, 2, nil, []string{"headers", "key"}
+	reduced.Value, reduced.ValueOmitted, reduced.Headers, reduced.Omitted = nil, 2, nil, []string{"headers",
+		"key"}
 	reduced.ValueObject = "s3://b/k"
 	for name, tc := range map[string]struct {
 		letter  kafka.DeadLetter
@@ -67,7 +69,8 @@ idemsk-error-time: 2026-01-01T00:00:00.002000001Z
 		"little": {little, "idemsk-dead-letter: 1\nidemsk-source-topic: t\nidemsk-source-partition: 0\nidemsk-source-offset: 0\n" +
 			"idemsk-error-code: error\n", ""},
 		"undecodable": {raw, facts + "idemsk-undecoded: true\n", `{"value":17}`},
-		"reduced":     {reduced, facts + "idemsk-value-omitted: 2\nidemsk-value-object: s3://b/k\nidemsk-omitted: headers,key\n", ""},
+		"reduced": {reduced, facts +
+			"idemsk-value-omitted: 2\nidemsk-value-object: s3://b/k\nidemsk-omitted: headers,key\n", ""},
 	} {
 		r := record(&tc.letter)
 		if got := format(r); got != tc.headers || string(r.Value) != tc.value {
@@ -84,13 +87,19 @@ func anyLetter() *rapid.Generator[kafka.DeadLetter] {
 		l.Topic = rapid.StringN(1, 9, -1).Draw(t, "topic")
 		l.Partition, l.Offset = rapid.Int32Min(0).Draw(t, "partition"), rapid.Int64Min(0).Draw(t, "offset")
 		l.Timestamp, l.Token = rapid.Int64().Draw(t, "timestamp"), rapid.Int64Min(0).Draw(t, "token")
-		l.Key, l.Value, l.Attempts = bytes.Draw(t, "key"), bytes.Draw(t, "value"), rapid.IntMin(0).Draw(t, "attempts")
-		l.Cluster, l.Function, l.IdempotencyKey = rapid.String().Draw(t, "cluster"), rapid.SampledFrom([]string{"", "0", "ledger"}).Draw(t, "function"), rapid.String().Draw(t, "key as stored")
-		l.Error.Code, l.Error.Message = rapid.StringN(1, 9, -1).Draw(t, "code"), rapid.String().Draw(t, "message")
+		l.Key, l.Value, l.Attempts = bytes.Draw(t, "key"), bytes.Draw(t, "value"), rapid.IntMin(0).Draw(t,
+			"attempts")
+		l.Cluster, l.Function, l.IdempotencyKey = rapid.String().Draw(t,
+			"cluster"), rapid.SampledFrom([]string{"", "0", "ledger"}).Draw(t, "function"),
+			rapid.String().Draw(t, "key as stored")
+		l.Error.Code, l.Error.Message = rapid.StringN(1, 9, -1).Draw(t, "code"), rapid.String().Draw(t,
+			"message")
 		l.Headers = nil
-		names := rapid.OneOf(rapid.SampledFrom([]string{marker, "idemsk-token", undecodedHeader, kafka.RedriveHeader}), rapid.String())
+		names := rapid.OneOf(rapid.SampledFrom(
+			[]string{marker, "idemsk-token", undecodedHeader, kafka.RedriveHeader}), rapid.String())
 		for range rapid.IntRange(0, 3).Draw(t, "headers") {
-			l.Headers = append(l.Headers, kafka.DeadHeader{Key: names.Draw(t, "name"), Value: bytes.Draw(t, "header")})
+			l.Headers = append(l.Headers,
+				kafka.DeadHeader{Key: names.Draw(t, "name"), Value: bytes.Draw(t, "header")})
 		}
 		if rapid.Bool().Draw(t, "undecoded") {
 			l.Value, l.Undecoded = nil, rapid.SliceOfN(rapid.Byte(), 1, 8).Draw(t, "raw")
@@ -143,23 +152,32 @@ func TestParseRefusesOtherRecords(t *testing.T) {
 		change func(r *kgo.Record)
 		says   string
 	}{
-		"no headers":           {func(r *kgo.Record) { r.Headers = nil }, "no header idemsk-dead-letter"},
-		"a later form":         {func(r *kgo.Record) { set(r, marker, "2") }, `"2": this version reads 1 only`},
-		"no topic":             {func(r *kgo.Record) { set(r, "idemsk-source-topic", "") }, "names no topic"},
-		"no error":             {func(r *kgo.Record) { set(r, "idemsk-error-code", "") }, "or no error"},
-		"a large partition":    {func(r *kgo.Record) { set(r, "idemsk-source-partition", "2147483648") }, "idemsk-source-partition"},
-		"a negative offset":    {func(r *kgo.Record) { set(r, "idemsk-source-offset", "-2") }, "negative"},
-		"a token that is text": {func(r *kgo.Record) { set(r, "idemsk-token", "many") }, `idemsk-token is "many"`},
-		"no time":              {func(r *kgo.Record) { set(r, "idemsk-error-time", "now") }, "idemsk-error-time"},
-		"a year too late":      {func(r *kgo.Record) { set(r, "idemsk-error-time", "9999-12-31T23:59:59-23:59") }, "10000"},
-		"undecoded, no value":  {func(r *kgo.Record) { add(r, undecodedHeader, "true"); r.Value = nil }, undecodedHeader},
-		"a header twice":       {func(r *kgo.Record) { add(r, "idemsk-token", "1") }, "twice"},
+		"no headers": {func(r *kgo.Record) { r.Headers = nil }, "no header idemsk-dead-letter"},
+		"a later form": {func(r *kgo.Record) { set(r, marker, "2") },
+			`"2": this version reads 1 only`},
+		"no topic": {func(r *kgo.Record) { set(r, "idemsk-source-topic", "") }, "names no topic"},
+		"no error": {func(r *kgo.Record) { set(r, "idemsk-error-code", "") }, "or no error"},
+		"a large partition": {func(r *kgo.Record) { set(r, "idemsk-source-partition", "2147483648") },
+			"idemsk-source-partition"},
+		"a negative offset": {func(r *kgo.Record) { set(r, "idemsk-source-offset", "-2") }, "negative"},
+		"a token that is text": {func(r *kgo.Record) { set(r, "idemsk-token", "many") },
+			`idemsk-token is "many"`},
+		"no time": {func(r *kgo.Record) { set(r, "idemsk-error-time", "now") },
+			"idemsk-error-time"},
+		"a year too late": {func(r *kgo.Record) {
+			set(r, "idemsk-error-time",
+				"9999-12-31T23:59:59-23:59")
+		}, "10000"},
+		"undecoded, no value": {func(r *kgo.Record) { add(r, undecodedHeader, "true"); r.Value = nil },
+			undecodedHeader},
+		"a header twice": {func(r *kgo.Record) { add(r, "idemsk-token", "1") }, "twice"},
 	} {
 		l := letter()
 		r := record(&l)
 		tc.change(r)
 		_, err := Parse(r)
-		if err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "not a dead letter of idemsk") {
+		if err == nil || !strings.Contains(err.Error(), tc.says) ||
+			!strings.Contains(err.Error(), "not a dead letter of idemsk") {
 			t.Errorf("%s: %v; want %q", name, err, tc.says)
 		}
 	}
@@ -187,12 +205,15 @@ func add(r *kgo.Record, name, value string) {
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 }
 
-// A producer that may write to the topic can write any record. What is read as a letter is written and read the same again.
+// A producer that may write to the topic can write any record. What is read as a letter is written and read
+// the same again.
 func FuzzParse(f *testing.F) {
 	l := letter()
 	f.Add([]byte("k"), []byte("v"), format(record(&l)))
-	f.Add([]byte(nil), []byte("v"), marker+": 1\nidemsk-source-topic: t\nidemsk-error-code: c\nidemsk-undecoded: true\nidemsk-omitted: ,,")
-	f.Add([]byte("k"), []byte("v"), marker+": 1\nidemsk-source-topic: t\nidemsk-error-code: c\nidemsk-omitted: ")
+	f.Add([]byte(nil), []byte("v"), marker+
+		": 1\nidemsk-source-topic: t\nidemsk-error-code: c\nidemsk-undecoded: true\nidemsk-omitted: ,,")
+	f.Add([]byte("k"), []byte("v"), marker+
+		": 1\nidemsk-source-topic: t\nidemsk-error-code: c\nidemsk-omitted: ")
 	f.Fuzz(func(t *testing.T, key, value []byte, headers string) {
 		r := &kgo.Record{Key: key, Value: value}
 		for line := range strings.Lines(headers) {

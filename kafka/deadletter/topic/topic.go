@@ -2,10 +2,10 @@
 //
 // # The record of a dead letter
 //
-// It has the key, the value and the headers of the record that failed, byte for byte; null stays null. So every consumer can
-// read it as it reads the source topic. After the record's own headers come those of idemsk. The first is idemsk-dead-letter,
-// with the version of the form. The others are in this order, as text, and are missing if they are empty or zero, except
-// partition and offset:
+// It has the key, the value and the headers of the record that failed, byte for byte; null stays null. So
+// every consumer can read it as it reads the source topic. After the record's own headers come those of
+// idemsk. The first is idemsk-dead-letter, with the version of the form. The others are in this order, as
+// text, and are missing if they are empty or zero, except partition and offset:
 //
 //	idemsk-dead-letter            1
 //	idemsk-source-topic           the place of the record
@@ -26,15 +26,16 @@
 //	idemsk-value-object           the object in S3 with the omitted value (package kafka/deadletter/s3)
 //	idemsk-omitted                what else was omitted: headers, undecoded, key
 //
-// A record may already have headers with these names, for example if it is itself a dead letter. They stay. The last
-// idemsk-dead-letter counts: what is before it belongs to the record, what is after it is of this letter. Consumers that
-// look a header up by its name take the last one, as Headers.lastHeader of Kafka's Java client does.
+// A record may already have headers with these names, for example if it is itself a dead letter. They stay.
+// The last idemsk-dead-letter counts: what is before it belongs to the record, what is after it is of this
+// letter. Consumers that look a header up by its name take the last one, as Headers.lastHeader of Kafka's
+// Java client does.
 //
 // # The topic
 //
-// It must exist. Its cleanup.policy must be delete: compaction would remove the letters of a Kafka key but the last. Its
-// retention is how long an operator may take. Letters with the same Kafka key are in one partition, in the order in which they
-// were sent.
+// It must exist. Its cleanup.policy must be delete: compaction would remove the letters of a Kafka key but
+// the last. Its retention is how long an operator may take. Letters with the same Kafka key are in one
+// partition, in the order in which they were sent.
 package topic
 
 import (
@@ -63,11 +64,11 @@ const MinTimeout = time.Second
 type Config struct {
 	// Topic is the name of the topic.
 	Topic string
-	// Options are options of the Kafka client: kgo.SeedBrokers and, if necessary, TLS and SASL. The producer is always
-	// idempotent and waits for all in-sync replicas; options can't change this.
+	// Options are options of the Kafka client: kgo.SeedBrokers and, if necessary, TLS and SASL. The producer
+	// is always idempotent and waits for all in-sync replicas; options can't change this.
 	Options []kgo.Opt
-	// Timeout is the maximum duration of Send (default DefaultTimeout, at least MinTimeout). A connection that is silent for
-	// half of it is replaced, and the letter is sent again.
+	// Timeout is the maximum duration of Send (default DefaultTimeout, at least MinTimeout). A connection
+	// that is silent for half of it is replaced, and the letter is sent again.
 	Timeout time.Duration
 }
 
@@ -93,27 +94,33 @@ const (
 	maxBuffered = 1 << 30
 	// metadataMinAge is the minimum pause between metadata requests for a missing topic.
 	metadataMinAge = 250 * time.Millisecond
-	// attemptShare is the part of the timeout that a broker has for its replicas, and the network for a response.
+	// attemptShare is the part of the timeout that a broker has for its replicas, and the network for a
+	// response.
 	attemptShare = 4
 	// wholeBatch is more than the number of concurrent callers.
 	wholeBatch = 1 << 30
 )
 
-// New returns a topic. It does not connect. The caller must close the topic. It returns idem.ErrInvalidConfig (wrapped), which
-// names the invalid field.
+// New returns a topic. It does not connect. The caller must close the topic. It returns idem.ErrInvalidConfig
+// (wrapped), which names the invalid field.
 func New(cfg Config) (*Topic, error) {
 	if !kafka.ValidTopic(cfg.Topic) {
-		return nil, fmt.Errorf("topic: %w: Topic is %q: want %s", idem.ErrInvalidConfig, cfg.Topic, kafka.TopicNameRule)
+		return nil, fmt.Errorf("topic: %w: Topic is %q: want %s", idem.ErrInvalidConfig, cfg.Topic,
+			kafka.TopicNameRule)
 	}
 	if cfg.Timeout != 0 && cfg.Timeout < MinTimeout {
-		return nil, fmt.Errorf("topic: %w: Timeout is %v: want 0, for %v, or at least %v", idem.ErrInvalidConfig, cfg.Timeout, DefaultTimeout, MinTimeout)
+		return nil, fmt.Errorf("topic: %w: Timeout is %v: want 0, for %v, or at least %v",
+			idem.ErrInvalidConfig, cfg.Timeout, DefaultTimeout, MinTimeout)
 	}
-	t := &Topic{name: cfg.Topic, timeout: cmp.Or(cfg.Timeout, DefaultTimeout), batches: semaphore.NewWeighted(wholeBatch)}
+	t := &Topic{name: cfg.Topic, timeout: cmp.Or(cfg.Timeout, DefaultTimeout),
+		batches: semaphore.NewWeighted(wholeBatch)}
 	options := append([]kgo.Opt{kgo.ClientID("idemsk-dead-letters")}, cfg.Options...)
 	client, err := kgo.NewClient(append(options,
-		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(maxBatchBytes), kgo.MaxBufferedRecords(maxBuffered),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(maxBatchBytes),
+		kgo.MaxBufferedRecords(maxBuffered),
 		kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(metadataMinAge),
-		kgo.ProduceRequestTimeout(t.timeout/attemptShare), kgo.RequestTimeoutOverhead(t.timeout/attemptShare), kgo.RecordDeliveryTimeout(t.timeout),
+		kgo.ProduceRequestTimeout(t.timeout/attemptShare), kgo.RequestTimeoutOverhead(t.timeout/attemptShare),
+		kgo.RecordDeliveryTimeout(t.timeout),
 		kgo.AllowIdempotentProduceCancellation())...) // a letter may be sent twice, and Send must end
 	if err != nil {
 		return nil, fmt.Errorf("topic: %w: %w", idem.ErrInvalidConfig, err)
@@ -137,8 +144,9 @@ func (t *Topic) Close() {
 
 var errClosed = errors.New("the topic is closed")
 
-// Send implements kafka.DeadLetters. If it returns nil, all in-sync replicas of the topic have the letter. It returns when ctx
-// ends, or after Config.Timeout; the letter may have been written then, and will be sent again.
+// Send implements kafka.DeadLetters. If it returns nil, all in-sync replicas of the topic have the letter. It
+// returns when ctx ends, or after Config.Timeout; the letter may have been written then, and will be sent
+// again.
 func (t *Topic) Send(ctx context.Context, l kafka.DeadLetter) error {
 	done, err := t.start(ctx, l)
 	if err == nil {
@@ -149,7 +157,8 @@ func (t *Topic) Send(ctx context.Context, l kafka.DeadLetter) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("topic: sending the dead letter of %s to the topic %s: %w%s", l.Source(), t.name, err, hint(err))
+		return fmt.Errorf("topic: sending the dead letter of %s to the topic %s: %w%s", l.Source(), t.name,
+			err, hint(err))
 	}
 	return nil
 }
@@ -180,7 +189,8 @@ func (t *Topic) send(ctx context.Context, l kafka.DeadLetter) error {
 	}
 	err := t.produce(ctx, &l, 1)
 	for fits := true; tooLarge(err) && fits; l, fits = l.Reduce() {
-		err = t.produce(ctx, &l, wholeBatch) // with other letters, the batch may have been too large and not this letter
+		// with other letters, the batch may have been too large and not this letter
+		err = t.produce(ctx, &l, wholeBatch)
 	}
 	if tooLarge(err) {
 		return fmt.Errorf("%w, even with all optional fields omitted: raise the topic's max.message.bytes: %w", kafka.ErrDeadLetterTooLarge, err)

@@ -16,13 +16,16 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		"no topic":           {Config{}, `Topic is ""`},
-		"two dots":           {Config{Topic: ".."}, `Topic is ".."`},
-		"a space":            {Config{Topic: "dead letters"}, "letters, digits"},
-		"a short timeout":    {Config{Topic: "letters", Timeout: time.Millisecond}, "Timeout is 1ms: want 0, for 10s, or at least 1s"},
+		"no topic": {Config{}, `Topic is ""`},
+		"two dots": {Config{Topic: ".."}, `Topic is ".."`},
+		"a space":  {Config{Topic: "dead letters"}, "letters, digits"},
+		"a short timeout": {Config{Topic: "letters", Timeout: time.Millisecond},
+			"Timeout is 1ms: want 0, for 10s, or at least 1s"},
 		"a negative timeout": {Config{Topic: "letters", Timeout: -1}, "Timeout is -1ns"},
-		"not idempotent":     {Config{Topic: "letters", Options: []kgo.Opt{kgo.DisableIdempotentWrite()}}, "kgo.DisableIdempotentWrite"},
-		"transactional":      {Config{Topic: "letters", Options: []kgo.Opt{kgo.TransactionalID("x")}}, "transactional"},
+		"not idempotent": {Config{Topic: "letters", Options: []kgo.Opt{kgo.DisableIdempotentWrite()}},
+			"kgo.DisableIdempotentWrite"},
+		"transactional": {Config{Topic: "letters", Options: []kgo.Opt{kgo.TransactionalID("x")}},
+			"transactional"},
 	} {
 		topic, err := New(tc.cfg)
 		if err == nil {
@@ -40,7 +43,8 @@ func TestClosedTopicRefusesLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	topic.Close()
-	if err := topic.Send(t.Context(), letter()); !errors.Is(err, errClosed) || !strings.Contains(err.Error(), "payments-3@17") {
+	if err := topic.Send(t.Context(), letter()); !errors.Is(err, errClosed) ||
+		!strings.Contains(err.Error(), "payments-3@17") {
 		t.Errorf("error %v", err)
 	}
 }

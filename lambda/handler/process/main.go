@@ -1,5 +1,5 @@
-// The example function's handler as a long-running consumer process, with all stores and the bucket for large dead
-// letters.
+// The example function's handler as a long-running consumer process, with all stores and the bucket for large
+// dead letters.
 package main
 
 import (

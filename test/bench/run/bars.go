@@ -50,15 +50,21 @@ func number(v float64, unit string) string { return fmt.Sprintf("%.4g%s", v, uni
 func (rep *report) bars() []bar {
 	at := func(peerName string) *result { return rep.result(fiveMS, peerName) }
 	times := func(what string, ours *result, theirs string, limit float64) bar {
-		return bar{what: what, figure: ours.Fresh.PerSecond / at(theirs).Fresh.PerSecond, limit: limit, unit: " times"}
+		return bar{what: what, figure: ours.Fresh.PerSecond / at(theirs).Fresh.PerSecond, limit: limit,
+			unit: " times"}
 	}
 	byPartition, inPython, inTypeScript := at(claimedByPartition), at(layeredPython), at(layeredTypeScript)
-	batched, fewKeys, plainPath, loop, floor := at(batchedByKey), at(batchedFewKeys), at(plain), at(goAtOnce), at(theFloor)
+	batched, fewKeys, plainPath, loop, floor := at(batchedByKey), at(batchedFewKeys), at(plain), at(goAtOnce),
+		at(theFloor)
 	return []bar{
-		{what: "requests per fresh record, batched", figure: batched.Fresh.Requests, limit: 0.09, atMost: true},
-		{what: "requests per duplicate, batched", figure: batched.again().Requests, limit: 0.06, atMost: true},
-		{what: "requests per fresh record, batching off", figure: plainPath.Fresh.Requests, limit: 2, atMost: true},
-		{what: "requests per duplicate, batching off", figure: plainPath.again().Requests, limit: 1, atMost: true},
+		{what: "requests per fresh record, batched", figure: batched.Fresh.Requests, limit: 0.09,
+			atMost: true},
+		{what: "requests per duplicate, batched", figure: batched.again().Requests, limit: 0.06,
+			atMost: true},
+		{what: "requests per fresh record, batching off", figure: plainPath.Fresh.Requests, limit: 2,
+			atMost: true},
+		{what: "requests per duplicate, batching off", figure: plainPath.again().Requests, limit: 1,
+			atMost: true},
 		times("records/s, 32 Kafka keys, over "+pythonAsync, fewKeys, pythonAsync, 30),
 		times("records/s, 32 Kafka keys, over "+typeScript, fewKeys, typeScript, 20),
 		times("records/s, 32 Kafka keys, over "+goAtOnce, fewKeys, goAtOnce, 7),
@@ -66,22 +72,33 @@ func (rep *report) bars() []bar {
 		times("records/s, 1,000 Kafka keys, 32 at once, over "+typeScript, batched, typeScript, 20),
 		times("records/s, 1,000 Kafka keys, 32 at once, over "+goAtOnce, batched, goAtOnce, 7),
 		times("records/s, partition order, over "+goByPartition, at(batchedByPartition), goByPartition, 20),
-		times("records/s, claims by partition, commit window of 512, over claims by key in partition order", at(claimedAtOnce), batchedByPartition, 1.3),
-		{what: "write units per fresh record, claims by partition", figure: byPartition.Fresh.WriteUnits, limit: 1.02, atMost: true},
-		{what: "read units per fresh record, claims by partition", figure: byPartition.Fresh.ReadUnits, limit: 1, atMost: true},
-		{what: "requests per fresh record, claims by partition", figure: byPartition.Fresh.Requests, limit: 0.06, atMost: true},
-		{what: "requests per fresh record, consumer process", figure: at(consumerProcess).Fresh.Requests, limit: 0.09, atMost: true},
+		times("records/s, claims by partition, commit window of 512, over claims by key in partition order",
+			at(claimedAtOnce), batchedByPartition, 1.3),
+		{what: "write units per fresh record, claims by partition", figure: byPartition.Fresh.WriteUnits,
+			limit: 1.02, atMost: true},
+		{what: "read units per fresh record, claims by partition", figure: byPartition.Fresh.ReadUnits,
+			limit: 1, atMost: true},
+		{what: "requests per fresh record, claims by partition", figure: byPartition.Fresh.Requests,
+			limit: 0.06, atMost: true},
+		{what: "requests per fresh record, consumer process", figure: at(consumerProcess).Fresh.Requests,
+			limit: 0.09, atMost: true},
 		times("records/s, consumer process, over "+pollLoop, at(consumerProcess), pollLoop, 7),
 		times("records/s, Python behind the layer, over "+pythonAsync, inPython, pythonAsync, 20),
 		times("records/s, TypeScript behind the layer, over "+typeScript, inTypeScript, typeScript, 10),
-		{what: "requests per fresh record, behind the layer", figure: max(inPython.Fresh.Requests, inTypeScript.Fresh.Requests), limit: 0.09, atMost: true},
-		{what: "requests per duplicate, behind the layer", figure: max(inPython.again().Requests, inTypeScript.again().Requests), limit: 0.06, atMost: true},
-		{what: "CPU per record over " + goAtOnce, figure: batched.Fresh.CPU / loop.Fresh.CPU, limit: 0.2, atMost: true, unit: " times"},
-		{what: "wall time over the floor", figure: floor.Fresh.PerSecond / batched.Fresh.PerSecond, limit: 1.15, atMost: true, unit: " times"},
-		{what: "CPU over the floor", figure: batched.Fresh.CPU / floor.Fresh.CPU, limit: 1.3, atMost: true, unit: " times"},
+		{what: "requests per fresh record, behind the layer",
+			figure: max(inPython.Fresh.Requests, inTypeScript.Fresh.Requests), limit: 0.09, atMost: true},
+		{what: "requests per duplicate, behind the layer",
+			figure: max(inPython.again().Requests, inTypeScript.again().Requests), limit: 0.06, atMost: true},
+		{what: "CPU per record over " + goAtOnce, figure: batched.Fresh.CPU / loop.Fresh.CPU, limit: 0.2,
+			atMost: true, unit: " times"},
+		{what: "wall time over the floor", figure: floor.Fresh.PerSecond / batched.Fresh.PerSecond,
+			limit: 1.15, atMost: true, unit: " times"},
+		{what: "CPU over the floor", figure: batched.Fresh.CPU / floor.Fresh.CPU, limit: 1.3, atMost: true,
+			unit: " times"},
 		{
-			what: "cold start over " + goAtOnce, figure: rep.coldStart(batchedByKey) / rep.coldStart(goAtOnce),
-			limit: 1.2, atMost: true, unit: " times",
+			what:   "cold start over " + goAtOnce,
+			figure: rep.coldStart(batchedByKey) / rep.coldStart(goAtOnce),
+			limit:  1.2, atMost: true, unit: " times",
 		},
 	}
 }
@@ -89,7 +106,8 @@ func (rep *report) bars() []bar {
 // unmeasured are the figures of what was not measured.
 func unmeasured() figures {
 	nan := math.NaN()
-	return figures{PerSecond: nan, CPU: nan, Requests: nan, WriteUnits: nan, ReadUnits: nan, ServerBusy: nan, Spread: nan}
+	return figures{PerSecond: nan, CPU: nan, Requests: nan, WriteUnits: nan, ReadUnits: nan, ServerBusy: nan,
+		Spread: nan}
 }
 
 // result returns what a peer did in a series.

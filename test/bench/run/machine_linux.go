@@ -25,7 +25,8 @@ type machine struct {
 }
 
 func describeMachine(ctx context.Context) machine {
-	m := machine{CPU: "unknown", Cores: runtime.NumCPU(), Go: runtime.Version(), Date: time.Now().UTC().Format(time.DateOnly)}
+	m := machine{CPU: "unknown", Cores: runtime.NumCPU(), Go: runtime.Version(),
+		Date: time.Now().UTC().Format(time.DateOnly)}
 	m.Kernel = output(ctx, "uname", "-sr")
 	m.Python, m.Node = output(ctx, "python3", "-V"), "Node.js "+output(ctx, "node", "-v")
 	info, _ := os.ReadFile("/proc/cpuinfo") // without it, the processor stays unknown
@@ -55,8 +56,8 @@ func loadAverage() string {
 	return "unknown"
 }
 
-// watchOthers returns a function that says how many cores were busy since with anything but this process, its children that
-// have ended, and the servers given.
+// watchOthers returns a function that says how many cores were busy since with anything but this process, its
+// children that have ended, and the servers given.
 func watchOthers(servers ...*process) (func() (float64, error), error) {
 	from := time.Now()
 	before, err := othersTime(servers)

@@ -1,5 +1,5 @@
-// Program run is the benchmark of make bench-peers: it measures idemsk and other libraries with the same events
-// and the same DynamoDB, prints the figures and the required limits, and writes them into docs.
+// Program run is the benchmark of make bench-peers: it measures idemsk and other libraries with the same
+// events and the same DynamoDB, prints the figures and the required limits, and writes them into docs.
 package main
 
 import (
@@ -45,16 +45,20 @@ type runner struct {
 func main() {
 	var o options
 	flag.StringVar(&o.programs, "programs", "", "the folder of the Go programs")
-	flag.StringVar(&o.cache, "cache", "", "the folder of the installed peers, and of what is written by the way")
+	flag.StringVar(&o.cache, "cache", "",
+		"the folder of the installed peers, and of what is written by the way")
 	flag.StringVar(&o.sources, "sources", "test/bench/peers", "the folder of the peers' sources")
-	flag.StringVar(&o.runtimes, "runtimes", ".cache/runtimes", "the folder of the runtime interface clients that scripts/runtimes.sh installs")
+	flag.StringVar(&o.runtimes, "runtimes", ".cache/runtimes",
+		"the folder of the runtime interface clients that scripts/runtimes.sh installs")
 	flag.StringVar(&o.docs, "docs", "docs", "the folder of performance.md and its plots")
-	flag.StringVar(&o.dynamoDBLocal, "dynamodb-local", "localstack/localstack.sh", "what starts a DynamoDB Local; empty for none")
+	flag.StringVar(&o.dynamoDBLocal, "dynamodb-local", "localstack/localstack.sh",
+		"what starts a DynamoDB Local; empty for none")
 	flag.IntVar(&o.repetitions, "repetitions", 21, "deliveries of each kind to a fast peer")
 	flag.IntVar(&o.slow, "slow-repetitions", 3, "the same for a peer that takes many seconds")
 	flag.IntVar(&o.coldStarts, "cold-starts", 31, "cold starts of each peer")
 	flag.StringVar(&o.from, "from", "", "a file of results to be written into docs again, instead of measuring")
-	flag.StringVar(&o.only, "series", "", "the one series to be measured, such as '5 ms'; the figures are then only printed")
+	flag.StringVar(&o.only, "series", "",
+		"the one series to be measured, such as '5 ms'; the figures are then only printed")
 	peers := flag.String("peers", "", "a regular expression for the names of the peers to be measured; the figures are then only printed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -122,7 +126,8 @@ func (o *options) check() error {
 		for _, p := range r.peers() {
 			all = append(all, p.name)
 		}
-		return fmt.Errorf("no peer's name matches -peers %q: there are '%s'", o.peers, strings.Join(all, "', '"))
+		return fmt.Errorf("no peer's name matches -peers %q: there are '%s'", o.peers,
+			strings.Join(all, "', '"))
 	}
 	return nil
 }
@@ -137,9 +142,11 @@ func measureAll(ctx context.Context, o options, rep *report) error {
 	if len(available) < 2 {
 		return errors.New("the benchmark needs two cores, one for the server and one for the peer: give it a second one")
 	}
-	r := &runner{options: o, serverCore: available[0], peerCore: available[len(available)-1], written: make(map[string]bool)}
+	r := &runner{options: o, serverCore: available[0], peerCore: available[len(available)-1],
+		written: make(map[string]bool)}
 	rep.Machine = describeMachine(ctx)
-	rep.Options = fmt.Sprintf("%d repetitions (%d of slow peers), %d cold starts", o.repetitions, o.slow, o.coldStarts)
+	rep.Options = fmt.Sprintf("%d repetitions (%d of slow peers), %d cold starts", o.repetitions, o.slow,
+		o.coldStarts)
 	return onCore(r.serverCore, func() error { return r.all(ctx, rep) })
 }
 

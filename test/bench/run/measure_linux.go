@@ -24,7 +24,8 @@ type used struct {
 	writeUnits, readUnits float64 // of DynamoDB's on-demand capacity
 }
 
-// figures are what several deliveries come to: medians, but for requests and units, which are the most of any.
+// figures are what several deliveries come to: medians, but for requests and units, which are the most of
+// any.
 type figures struct {
 	PerSecond  float64 `json:"recordsPerSecond"`
 	CPU        float64 `json:"cpuMicrosecondsPerRecord"`
@@ -53,9 +54,10 @@ type contestant struct {
 	fresh, again []sample
 }
 
-// contest lets each peer process a warm-up event, then fresh ones in turn with the others, so that whatever else the machine
-// does meets all of them, and then the same ones again.
-func (r *runner) contest(ctx context.Context, s *server, peers []peer, repetitions func(*peer) int) ([]result, error) {
+// contest lets each peer process a warm-up event, then fresh ones in turn with the others, so that whatever
+// else the machine does meets all of them, and then the same ones again.
+func (r *runner) contest(ctx context.Context, s *server, peers []peer, repetitions func(*peer) int) ([]result,
+	error) {
 	contestants := make([]contestant, len(peers))
 	defer func() {
 		for i := range contestants {
@@ -93,7 +95,8 @@ func (r *runner) contest(ctx context.Context, s *server, peers []peer, repetitio
 }
 
 // round gives a turn to each contestant that takes one.
-func (r *runner) round(ctx context.Context, s *server, contestants []contestant, taking func(*contestant) bool, repeated bool) error {
+func (r *runner) round(ctx context.Context, s *server, contestants []contestant,
+	taking func(*contestant) bool, repeated bool) error {
 	for i := range contestants {
 		if c := &contestants[i]; taking(c) {
 			if err := r.turn(ctx, s, c, repeated); err != nil {
@@ -159,14 +162,17 @@ func (c *contestant) finish(ctx context.Context, s *server) (res *result, err er
 // start starts a peer on the last core.
 func (r *runner) start(ctx context.Context, s *server, p *peer, table string) (*process, error) {
 	env := slices.Concat([]string{
-		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_EC2_METADATA_DISABLED=true",
-		"AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench", "BENCH_TABLE=" + table, "IDEMSK_TABLE=" + table, "IDEMSK_NAMESPACE=bench",
+		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region,
+		"AWS_EC2_METADATA_DISABLED=true",
+		"AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench", "BENCH_TABLE=" + table,
+		"IDEMSK_TABLE=" + table, "IDEMSK_NAMESPACE=bench",
 	}, p.env)
 	return start(ctx, p.name, r.peerCore, r.options.cache, env, p.command)
 }
 
 // deliver hands a peer an event, and takes what the delivery costs.
-func (r *runner) deliver(ctx context.Context, s *server, child *process, p *peer, name string, handled int) (one sample, err error) {
+func (r *runner) deliver(ctx context.Context, s *server, child *process, p *peer, name string,
+	handled int) (one sample, err error) {
 	if err := ctx.Err(); err != nil {
 		return one, err
 	}
@@ -225,7 +231,8 @@ func (r *runner) event(name string, n, accounts int) (string, error) {
 	return file, os.WriteFile(file, event.New(name, n, accounts), 0o600)
 }
 
-// coldStart returns how long it takes from the start of a peer's process to its answer to an event of one record.
+// coldStart returns how long it takes from the start of a peer's process to its answer to an event of one
+// record.
 func (r *runner) coldStart(ctx context.Context, s *server, p *peer) (took time.Duration, err error) {
 	file, err := r.event("cold", 1, 1)
 	if err != nil {
@@ -258,7 +265,8 @@ func summary(samples []sample, n int) figures {
 	for _, one := range samples {
 		walls, cpus = append(walls, one.wall), append(cpus, one.cpu)
 		busy = append(busy, float64(one.serverCPU)/float64(one.wall))
-		most = used{max(most.requests, one.requests), max(most.writeUnits, one.writeUnits), max(most.readUnits, one.readUnits)}
+		most = used{max(most.requests, one.requests), max(most.writeUnits, one.writeUnits),
+			max(most.readUnits, one.readUnits)}
 	}
 	middle := median(walls)
 	return figures{

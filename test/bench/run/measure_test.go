@@ -14,7 +14,8 @@ func TestSummaryTakesMediansAndTheMostRequests(t *testing.T) {
 		{wall: 50 * ms, cpu: 30 * ms, serverCPU: 50 * ms, used: used{90, 2000, 1000}},
 		{wall: 900 * ms, cpu: 20 * ms, serverCPU: 90 * ms, used: used{85, 1000, 0}},
 	}, records)
-	if want := (figures{PerSecond: 10000, CPU: 20, Requests: 0.09, WriteUnits: 2.5, ReadUnits: 1, ServerBusy: 0.5, Spread: 8.5}); got != want {
+	if want := (figures{PerSecond: 10000, CPU: 20, Requests: 0.09, WriteUnits: 2.5, ReadUnits: 1,
+		ServerBusy: 0.5, Spread: 8.5}); got != want {
 		t.Errorf("summary: %+v; want %+v", got, want)
 	}
 }

@@ -50,21 +50,23 @@ const (
 // eventRecords returns how many records an event of the peer has.
 func (p *peer) eventRecords() int { return cmp.Or(p.records, records) }
 
-// consumerRecords is how many records an event of a consumer process has. A consumer handles a stream of records, so its event is longer
-// than that of a function.
+// consumerRecords is how many records an event of a consumer process has. A consumer handles a stream of
+// records, so its event is longer than that of a function.
 const consumerRecords = 5 * records
 
 func (r *runner) peers() []peer {
 	// The collector's settings of lambda.StartFunc in a function of 512 MB. The floor has them too.
 	tuned := []string{"GOGC=400", "GOMEMLIMIT=409MiB"}
 	ours := func(name string, env ...string) peer {
-		return peer{name: name, command: []string{r.program("idemsk")}, env: append(env, tuned...), key: ourKey, batched: true}
+		return peer{name: name, command: []string{r.program("idemsk")}, env: append(env, tuned...),
+			key: ourKey, batched: true}
 	}
 	loop := func(name string, env ...string) peer {
 		return peer{name: name, command: []string{r.program("goloop")}, env: env, key: theirKey}
 	}
 	python := func(name string, slow bool, env ...string) peer {
-		command := []string{filepath.Join(r.options.cache, "python", "bin", "python"), filepath.Join(r.options.sources, "python", "peer.py")}
+		command := []string{filepath.Join(r.options.cache, "python", "bin", "python"),
+			filepath.Join(r.options.sources, "python", "peer.py")}
 		return peer{name: name, command: command, env: env, key: theirKey, slow: slow}
 	}
 	layered := func(name string, env []string, runtime ...string) peer {
@@ -82,20 +84,31 @@ func (r *runner) peers() []peer {
 	partitions := loop(goByPartition, "BENCH_ORDER=partition", "BENCH_CONCURRENCY=3")
 	partitions.slow = true
 	return []peer{
-		ours(batchedByKey, byKey), fewKeys, ours(batchedByPartition, byPartition), ours(claimedByPartition, byPartition, "IDEMSK_CLAIM=partition"),
-		ours(claimedAtOnce, byPartition, "IDEMSK_CLAIM=partition", "IDEMSK_COMMIT_WINDOW=512"), withoutBatches,
-		{name: theFloor, command: []string{r.program("floor")}, env: tuned, key: ourKey, batched: true, noRepeat: true},
+		ours(batchedByKey, byKey), fewKeys, ours(batchedByPartition, byPartition),
+		ours(claimedByPartition, byPartition, "IDEMSK_CLAIM=partition"),
+		ours(claimedAtOnce, byPartition, "IDEMSK_CLAIM=partition", "IDEMSK_COMMIT_WINDOW=512"),
+		withoutBatches,
+		{name: theFloor, command: []string{r.program("floor")}, env: tuned, key: ourKey, batched: true,
+			noRepeat: true},
 		loop(goAtOnce, at32), partitions, oneByOne,
-		python("Powertools Python, batch", true, "BENCH_MODE=batch"), python(pythonAsync, false, "BENCH_MODE=async", at32),
+		python("Powertools Python, batch", true, "BENCH_MODE=batch"),
+		python(pythonAsync, false, "BENCH_MODE=async", at32),
 		{
-			name: typeScript, command: []string{"node", filepath.Join(r.options.cache, "typescript", "peer.mjs")},
-			env: []string{"AWS_SDK_JS_SUPPRESS_MAINTENANCE_MODE_MESSAGE=1", "NODE_NO_WARNINGS=1"}, key: theirKey,
+			name: typeScript, command: []string{"node",
+				filepath.Join(r.options.cache, "typescript", "peer.mjs")},
+			env: []string{"AWS_SDK_JS_SUPPRESS_MAINTENANCE_MODE_MESSAGE=1", "NODE_NO_WARNINGS=1"},
+			key: theirKey,
 		},
-		{name: consumerProcess, command: []string{r.program("consumer")}, key: ourKey, records: consumerRecords, consumer: true},
-		{name: pollLoop, command: []string{r.program("pollloop")}, key: theirKey, records: consumerRecords, consumer: true, slow: true},
-		layered(layeredPython, []string{"PYTHONPATH=" + filepath.Join(r.options.sources, "python"), "PYTHONDONTWRITEBYTECODE=1"},
-			filepath.Join(r.options.runtimes, "python", "bin", "python"), "-m", "awslambdaric", "function.lambda_handler"),
-		layered(layeredTypeScript, nil, "node", filepath.Join(r.options.runtimes, "node", "node_modules", "aws-lambda-ric", "bin", "index.mjs"),
+		{name: consumerProcess, command: []string{r.program("consumer")}, key: ourKey,
+			records: consumerRecords, consumer: true},
+		{name: pollLoop, command: []string{r.program("pollloop")}, key: theirKey, records: consumerRecords,
+			consumer: true, slow: true},
+		layered(layeredPython, []string{"PYTHONPATH=" + filepath.Join(r.options.sources, "python"),
+			"PYTHONDONTWRITEBYTECODE=1"},
+			filepath.Join(r.options.runtimes, "python", "bin", "python"), "-m", "awslambdaric",
+			"function.lambda_handler"),
+		layered(layeredTypeScript, nil, "node",
+			filepath.Join(r.options.runtimes, "node", "node_modules", "aws-lambda-ric", "bin", "index.mjs"),
 			filepath.Join(r.options.sources, "typescript", "function.handler")),
 	}
 }

@@ -19,7 +19,8 @@ func script(t *testing.T, text string) *process {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	p, err := start(ctx, "a peer: 1", available[len(available)-1], t.TempDir(), []string{"A=b"}, []string{"sh", "-c", text})
+	p, err := start(ctx, "a peer: 1", available[len(available)-1], t.TempDir(), []string{"A=b"},
+		[]string{"sh", "-c", text})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,8 @@ func TestAPeerIsPinnedAndHasItsEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	available, _ := cores()
-	if list := strings.Fields(line); len(list) != 2 || list[1] != strings.TrimSpace(list[1]) || strings.ContainsAny(list[1], ",-") {
+	if list := strings.Fields(line); len(list) != 2 || list[1] != strings.TrimSpace(list[1]) ||
+		strings.ContainsAny(list[1], ",-") {
 		t.Errorf("the peer may run on %q; want one core of %v", line, available)
 	}
 	if a, err := p.line(); err != nil || a != "b" {
@@ -89,7 +91,8 @@ func TestAPeerThatBreaksIsNamed(t *testing.T) {
 		}
 	}
 	p := script(t, `echo boom >&2; exit 3`)
-	if _, err := p.line(); err == nil || !strings.Contains(err.Error(), p.log) || !strings.HasSuffix(p.log, "/a-peer--1.log") {
+	if _, err := p.line(); err == nil || !strings.Contains(err.Error(), p.log) ||
+		!strings.HasSuffix(p.log, "/a-peer--1.log") {
 		t.Errorf("error %v; want one that names the log %s", err, p.log)
 	}
 	if err := p.end(); err == nil {

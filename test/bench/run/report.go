@@ -54,7 +54,8 @@ func between(page, figures string) (string, error) {
 func (rep *report) markdown() string {
 	var b strings.Builder
 	m := rep.Machine
-	fmt.Fprintf(&b, "Taken on %s: %d cores of %s, %s, %s, %s, %s, %s.\n\n", m.Date, m.Cores, m.CPU, m.Kernel, m.Go, m.Python, m.Node, rep.Options)
+	fmt.Fprintf(&b, "Taken on %s: %d cores of %s, %s, %s, %s, %s, %s.\n\n", m.Date, m.Cores, m.CPU, m.Kernel,
+		m.Go, m.Python, m.Node, rep.Options)
 	if rep.disturbed() {
 		b.WriteString("**The machine was busy with other things during this run: its figures are not reliable.**\n\n")
 	}
@@ -88,7 +89,8 @@ func (rep *report) writePrices(b *strings.Builder) {
 			r := &rep.Series[i].Results[n]
 			fmt.Fprintf(b, "| %s |", r.Peer)
 			for _, f := range []figures{r.Fresh, r.again()} {
-				fmt.Fprintf(b, " %s | %s | %s |", cell("%.3f", f.WriteUnits), cell("%.3f", f.ReadUnits), cell("$%.2f", f.WriteUnits*writePrice+f.ReadUnits*readPrice))
+				fmt.Fprintf(b, " %s | %s | %s |", cell("%.3f", f.WriteUnits), cell("%.3f", f.ReadUnits),
+					cell("$%.2f", f.WriteUnits*writePrice+f.ReadUnits*readPrice))
 			}
 			b.WriteByte('\n')
 		}
@@ -124,11 +126,14 @@ func (rep *report) writeSeries(b *strings.Builder, s *series) {
 		if !counted {
 			requests = [2]float64{math.NaN(), math.NaN()}
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s | %d MB | %s |\n", r.Peer, thousands(r.Fresh.PerSecond), thousands(again.PerSecond),
-			cell("%.3f", requests[0]), cell("%.3f", requests[1]), cell("%.0f", r.Fresh.CPU), cell("%.0f", again.CPU),
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s | %d MB | %s |\n", r.Peer,
+			thousands(r.Fresh.PerSecond), thousands(again.PerSecond),
+			cell("%.3f", requests[0]), cell("%.3f", requests[1]), cell("%.0f", r.Fresh.CPU),
+			cell("%.0f", again.CPU),
 			cell("%.0f%%", 100*r.Fresh.Spread), r.PeakMemory>>20, cell("%.0f ms", rep.coldStart(r.Peer)))
 	}
-	fmt.Fprintf(b, "\nLoad average before it: %s. Other processes kept %.2f cores busy during it", s.Load, s.Others)
+	fmt.Fprintf(b, "\nLoad average before it: %s. Other processes kept %.2f cores busy during it", s.Load,
+		s.Others)
 	if s.disturbed() {
 		b.WriteString(", which is too much")
 	}
@@ -150,7 +155,8 @@ func (rep *report) writeStub(b *strings.Builder) {
 	if !math.IsNaN(single) && !math.IsNaN(batch) {
 		fmt.Fprintf(b, "The stub itself takes %.0f µs of its core for a plain request and %.0f µs for a batch of 25 statements: at most %s and %s a second. "+
 			"In the series above its core was busy at most %.0f%% of the time with 5 ms, and %.0f%% with 0 ms.",
-			single, batch, thousands(1e6/single), thousands(1e6/batch), 100*rep.busiest(fiveMS), 100*rep.busiest(noLatency))
+			single, batch, thousands(1e6/single), thousands(1e6/batch), 100*rep.busiest(fiveMS),
+			100*rep.busiest(noLatency))
 	}
 	if alone := rep.result(fiveMS, goOneByOne).Fresh; !math.IsNaN(alone.PerSecond) {
 		fmt.Fprintf(b, " A sequential client observes %.1f ms per request for a latency of 5 ms, including its own overhead.", 1e3/(alone.PerSecond*alone.Requests))

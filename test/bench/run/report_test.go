@@ -15,7 +15,8 @@ func TestMarkdownHoldsTheFigures(t *testing.T) {
 	rep := aRun()
 	rep.Series[1].Others = 0.5
 	rep.Agreement = &agreement{Tables: 9, Items: 18000}
-	rep.Series = append(rep.Series, series{Name: localTable, Results: []result{{Peer: plain, Fresh: figures{PerSecond: 500, CPU: 210}}}})
+	rep.Series = append(rep.Series, series{Name: localTable,
+		Results: []result{{Peer: plain, Fresh: figures{PerSecond: 500, CPU: 210}}}})
 	got := rep.markdown()
 	for _, want := range []string{
 		"Taken on 2026-01-01: 2 cores of A <Processor>",
@@ -50,7 +51,8 @@ func TestMarkdownHoldsTheFigures(t *testing.T) {
 }
 
 func TestAReportOfPartOfTheComparisonSaysNothingOfTheRest(t *testing.T) {
-	rep := &report{Series: []series{{Name: fiveMS, Results: []result{{Peer: theFloor, Fresh: figures{PerSecond: 24000}}}}}}
+	rep := &report{Series: []series{{Name: fiveMS,
+		Results: []result{{Peer: theFloor, Fresh: figures{PerSecond: 24000}}}}}}
 	if got := rep.markdown(); strings.Contains(got, "NaN") || !strings.Contains(got, "24,000") {
 		t.Errorf("report:\n%s", got)
 	}
@@ -105,7 +107,8 @@ func TestResultsOutliveJSON(t *testing.T) {
 }
 
 func TestThousands(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 999.4: "999", 999.5: "1,000", 12034: "12,034", 1234567: "1,234,567"} {
+	for v, want := range map[float64]string{0: "0", 999.4: "999", 999.5: "1,000", 12034: "12,034",
+		1234567: "1,234,567"} {
 		if got := thousands(v); got != want {
 			t.Errorf("thousands(%v) = %s; want %s", v, got, want)
 		}

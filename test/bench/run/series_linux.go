@@ -53,7 +53,8 @@ func (r *runner) series(ctx context.Context, plan seriesPlan) (series, error) {
 	}
 	measured := series{Name: plan.name, Load: loadAverage()}
 	fmt.Fprintf(os.Stderr, "%s: load average %s\n", plan.name, measured.Load)
-	peers := slices.DeleteFunc(r.chosen(), func(p peer) bool { return plan.batchedOnly && !p.batched || p.consumer && plan.name != fiveMS })
+	peers := slices.DeleteFunc(r.chosen(),
+		func(p peer) bool { return plan.batchedOnly && !p.batched || p.consumer && plan.name != fiveMS })
 	if measured.Results, err = r.contest(ctx, s, peers, r.repetitions); err != nil {
 		return series{}, fmt.Errorf("series %s: %w", plan.name, err)
 	}

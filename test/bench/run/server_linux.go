@@ -31,7 +31,8 @@ type server struct {
 type latency struct{ plain, batch time.Duration }
 
 func (r *runner) stub(ctx context.Context, l latency) (*server, error) {
-	return r.serve(ctx, "stub", true, []string{r.program("stub"), "-latency", l.plain.String(), "-batch-latency", l.batch.String()})
+	return r.serve(ctx, "stub", true, []string{r.program("stub"), "-latency", l.plain.String(),
+		"-batch-latency", l.batch.String()})
 }
 
 func (r *runner) dynamoDBLocal(ctx context.Context) (*server, error) {
@@ -52,7 +53,8 @@ func (r *runner) serve(ctx context.Context, name string, counts bool, command []
 		if url, ok := strings.CutPrefix(line, "listening "); ok {
 			s := &server{process: p, url: strings.TrimSpace(url), counts: counts}
 			s.db = dynamodb.New(dynamodb.Options{
-				Region: region, BaseEndpoint: &s.url, Credentials: credentials.NewStaticCredentialsProvider("bench", "bench", ""),
+				Region: region, BaseEndpoint: &s.url,
+				Credentials: credentials.NewStaticCredentialsProvider("bench", "bench", ""),
 			})
 			return s, nil
 		}
@@ -64,10 +66,11 @@ func (s *server) table(ctx context.Context, key string) (string, error) {
 	s.tables++
 	name := fmt.Sprintf("bench-%d", s.tables)
 	_, err := s.db.CreateTable(ctx, &dynamodb.CreateTableInput{
-		TableName:            &name,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key, AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: &key, KeyType: types.KeyTypeHash}},
-		BillingMode:          types.BillingModePayPerRequest,
+		TableName: &name,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key,
+			AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:   []types.KeySchemaElement{{AttributeName: &key, KeyType: types.KeyTypeHash}},
+		BillingMode: types.BillingModePayPerRequest,
 	})
 	if err != nil {
 		return "", fmt.Errorf("creating a table: %w", err)
@@ -120,7 +123,8 @@ func (s *server) usage(ctx context.Context, method string, into any) error {
 // statuses returns the status of each item of a table, by its key.
 func (s *server) statuses(ctx context.Context, table, key string) (map[string]string, error) {
 	found := make(map[string]string)
-	pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	pages := dynamodb.NewScanPaginator(s.db,
+		&dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

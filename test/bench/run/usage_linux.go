@@ -13,7 +13,8 @@ import (
 	"unsafe"
 )
 
-// cpu returns the CPU time that the process and its descendants have taken so far, all threads together, to the nanosecond.
+// cpu returns the CPU time that the process and its descendants have taken so far, all threads together, to
+// the nanosecond.
 func (p *process) cpu() (sum time.Duration, err error) {
 	return overFamily(p, func(pid int) (time.Duration, error) {
 		const schedClock = 2 // see clock_getcpuclockid in glibc
@@ -27,7 +28,8 @@ func (p *process) cpu() (sum time.Duration, err error) {
 	})
 }
 
-// peakMemory returns the most memory that was resident, in bytes, as the sum of the process and its descendants.
+// peakMemory returns the most memory that was resident, in bytes, as the sum of the process and its
+// descendants.
 func (p *process) peakMemory() (int64, error) {
 	return overFamily(p, func(pid int) (int64, error) {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

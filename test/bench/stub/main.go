@@ -1,4 +1,5 @@
-// Program stub is DynamoDB for the benchmark: internal/fake/dynamofake with a fixed latency for each request, counted.
+// Program stub is DynamoDB for the benchmark: internal/fake/dynamofake with a fixed latency for each request,
+// counted.
 //
 // It prints "listening URL" when it takes requests. GET /usage answers what it was asked for since the last
 // DELETE /usage, as JSON. It ends on SIGTERM or SIGINT.

@@ -28,10 +28,13 @@ func newProxiedCluster(t *testing.T) (c *kfake.Cluster, proxy *faultproxy.Proxy)
 	return c, proxy
 }
 
-// The connections to Kafka fail. Events sent meanwhile are unconfirmed, or sent over new connections. Later events arrive.
+// The connections to Kafka fail. Events sent meanwhile are unconfirmed, or sent over new connections. Later
+// events arrive.
 func TestProducerContinuesOverNewConnections(t *testing.T) {
-	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
-		for of, topic := range map[string]string{"a topic that it knows": one, "a topic that it asks for": many} {
+	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset,
+		"silent": faultproxy.Silent} {
+		for of, topic := range map[string]string{"a topic that it knows": one,
+			"a topic that it asks for": many} {
 			t.Run(name+", "+of, func(t *testing.T) {
 				t.Parallel()
 				c, proxy := newProxiedCluster(t)
@@ -76,7 +79,8 @@ func TestProducerOfASilentClusterCanBeClosed(t *testing.T) {
 	proxy.Existing(faultproxy.Silent)
 	begun := time.Now()
 	for n := range 2 {
-		if err := p.Send(t.Context(), []outbox.Event{event(one, "k", n, 10)})[0]; !errors.Is(err, relay.ErrUnavailable) {
+		if err := p.Send(t.Context(), []outbox.Event{event(one, "k", n, 10)})[0]; !errors.Is(err,
+			relay.ErrUnavailable) {
 			t.Errorf("%v, want ErrUnavailable", err)
 		}
 	}

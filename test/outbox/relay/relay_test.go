@@ -36,7 +36,8 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	loopback := kfake.ListenFn(func(_, _ string) (net.Listener, error) {
 		return new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	})
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, one), kfake.SeedTopics(4, many), loopback}, opts...)...)
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, one),
+		kfake.SeedTopics(4, many), loopback}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,8 @@ func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 
 func newProducer(t *testing.T, c *kfake.Cluster, timeout time.Duration, options ...kgo.Opt) *relay.Producer {
 	t.Helper()
-	p, err := relay.New(relay.Config{Options: append(options, kgo.SeedBrokers(c.ListenAddrs()...)), Timeout: timeout})
+	p, err := relay.New(relay.Config{Options: append(options, kgo.SeedBrokers(c.ListenAddrs()...)),
+		Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +88,8 @@ func newSmallCluster(t *testing.T) *kfake.Cluster {
 
 // event returns an event whose ID contains n.
 func event(topic, key string, n, size int) outbox.Event {
-	e := outbox.Event{ID: fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), Topic: topic, Value: make([]byte, size)}
+	e := outbox.Event{ID: fmt.Sprintf("019a7c54-0000-7000-8000-%012d", n), Topic: topic,
+		Value: make([]byte, size)}
 	if key != "" {
 		e.Key = []byte(key)
 	}
@@ -94,7 +97,8 @@ func event(topic, key string, n, size int) outbox.Event {
 	return e
 }
 
-// read returns the IDs of n records' events, which are in their first headers, in the order of each partition.
+// read returns the IDs of n records' events, which are in their first headers, in the order of each
+// partition.
 func read(t *testing.T, c *kfake.Cluster, n int, topics ...string) (ids []string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topics...))
@@ -143,7 +147,8 @@ func TestEventsArriveInOrder(t *testing.T) {
 	}
 }
 
-// An event that is too large is rejected wherever it is. No other event is rejected, and none of its key overtakes it.
+// An event that is too large is rejected wherever it is. No other event is rejected, and none of its key
+// overtakes it.
 func TestTooLargeEventDelaysOnlyItsKey(t *testing.T) {
 	c := newSmallCluster(t)
 	p := newProducer(t, c, 0)
@@ -173,11 +178,13 @@ func TestTooLargeEventDelaysOnlyItsKey(t *testing.T) {
 			switch {
 			case e.Key != nil && behind[of]:
 				if !errors.Is(err, relay.ErrHeldBack) {
-					t.Fatalf("round %d: event %d is behind a rejected one, and the answer is %v", round, i, err)
+					t.Fatalf("round %d: event %d is behind a rejected one, and the answer is %v", round, i,
+						err)
 				}
 			case len(e.Value) > 2000:
 				if !errors.Is(err, relay.ErrRejected) || !errors.Is(err, kerr.MessageTooLarge) {
-					t.Fatalf("round %d: event %d has %d bytes, and the answer is %v", round, i, len(e.Value), err)
+					t.Fatalf("round %d: event %d has %d bytes, and the answer is %v", round, i, len(e.Value),
+						err)
 				}
 				behind[of] = true
 			case err != nil:
@@ -194,7 +201,8 @@ func TestTooLargeEventDelaysOnlyItsKey(t *testing.T) {
 	}
 }
 
-// The client may learn the partitions of a topic while events are waiting, and could then send some before others.
+// The client may learn the partitions of a topic while events are waiting, and could then send some before
+// others.
 func TestFirstEventsOfATopicKeepTheirOrder(t *testing.T) {
 	c := newSmallCluster(t)
 	var events []outbox.Event
@@ -225,7 +233,8 @@ func TestTooLargeEventIsFoundByBisection(t *testing.T) {
 		resp.SetVersion(req.GetVersion())
 		for _, asked := range req.(*kmsg.DescribeConfigsRequest).Resources {
 			r := kmsg.NewDescribeConfigsResponseResource()
-			r.ResourceType, r.ResourceName, r.ErrorCode = asked.ResourceType, asked.ResourceName, kerr.TopicAuthorizationFailed.Code
+			r.ResourceType, r.ResourceName, r.ErrorCode = asked.ResourceType, asked.ResourceName,
+				kerr.TopicAuthorizationFailed.Code
 			resp.Resources = append(resp.Resources, r)
 		}
 		return resp, nil, true
@@ -236,7 +245,8 @@ func TestTooLargeEventIsFoundByBisection(t *testing.T) {
 	}
 	events[17], events[90] = event(one, "17", 17, 3000), event(one, "90", 90, 3000)
 	for i, err := range newProducer(t, c, 0).Send(t.Context(), events) {
-		if tooLarge := i == 17 || i == 90; errors.Is(err, relay.ErrRejected) != tooLarge || err == nil == tooLarge {
+		if tooLarge := i == 17 || i == 90; errors.Is(err, relay.ErrRejected) != tooLarge ||
+			err == nil == tooLarge {
 			t.Errorf("event %d: %v", i, err)
 		}
 	}
@@ -250,7 +260,8 @@ func TestEventsWithAnEmptyKeyAreInOrder(t *testing.T) {
 	c := newCluster(t)
 	first, second, none := event("missing", "", 0, 1), event("missing", "", 1, 1), event("missing", "", 2, 1)
 	first.Key, second.Key = []byte{}, []byte{}
-	errs := newProducer(t, c, 0, kgo.MetadataMinAge(metadataAge)).Send(t.Context(), []outbox.Event{first, second, none})
+	errs := newProducer(t, c, 0, kgo.MetadataMinAge(metadataAge)).Send(t.Context(),
+		[]outbox.Event{first, second, none})
 	for i, want := range []error{relay.ErrRejected, relay.ErrHeldBack, relay.ErrRejected} {
 		if !errors.Is(errs[i], want) {
 			t.Errorf("event %d: %v, want %v", i, errs[i], want)
@@ -265,7 +276,8 @@ func TestMissingTopicDelaysNoOther(t *testing.T) {
 		t.Fatal(errs)
 	}
 	began := time.Now()
-	errs := p.Send(t.Context(), []outbox.Event{event("missing", "a", 1, 1), event("missing", "a", 2, 1), event("missing", "", 3, 1), event(one, "a", 4, 1)})
+	errs := p.Send(t.Context(), []outbox.Event{event("missing", "a", 1, 1), event("missing", "a", 2, 1),
+		event("missing", "", 3, 1), event(one, "a", 4, 1)})
 	for i, want := range []error{relay.ErrRejected, relay.ErrHeldBack, relay.ErrRejected, nil} {
 		if !errors.Is(errs[i], want) {
 			t.Errorf("event %d: %v, want %v", i, errs[i], want)
@@ -279,7 +291,8 @@ func TestMissingTopicDelaysNoOther(t *testing.T) {
 	}
 }
 
-// metadataAge is the minimum time after which the client considers a topic missing, far above the time of some requests.
+// metadataAge is the minimum time after which the client considers a topic missing, far above the time of
+// some requests.
 const metadataAge = 5 * time.Second
 
 // A topic is deleted while the producer runs.
@@ -303,7 +316,8 @@ func TestDeletedTopicIsRejected(t *testing.T) {
 	}
 	for n := range 2 {
 		began := time.Now()
-		if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 2, 1), event(many, "a", 3, 1)}); !errors.Is(errs[0], relay.ErrRejected) || errs[1] != nil {
+		if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 2, 1),
+			event(many, "a", 3, 1)}); !errors.Is(errs[0], relay.ErrRejected) || errs[1] != nil {
 			t.Errorf("%v", errs)
 		}
 		if took := time.Since(began); n > 0 && took > metadataAge {
@@ -342,7 +356,8 @@ func TestSilentKafkaIsUnavailable(t *testing.T) {
 	}
 	began := time.Now()
 	for i, err := range p.Send(t.Context(), events) {
-		if !errors.Is(err, relay.ErrUnavailable) && !errors.Is(err, relay.ErrHeldBack) || i == 0 && !errors.Is(err, relay.ErrUnavailable) {
+		if !errors.Is(err, relay.ErrUnavailable) && !errors.Is(err, relay.ErrHeldBack) || i == 0 &&
+			!errors.Is(err, relay.ErrUnavailable) {
 			t.Fatalf("event %d: %v", i, err)
 		}
 	}
@@ -365,7 +380,8 @@ func TestNoKafkaIsUnavailable(t *testing.T) {
 	if err := p.Ping(t.Context()); !errors.Is(err, relay.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
-	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 1, 1)}); !errors.Is(errs[0], relay.ErrUnavailable) {
+	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 1, 1)}); !errors.Is(errs[0],
+		relay.ErrUnavailable) {
 		t.Errorf("%v", errs)
 	}
 }
@@ -378,11 +394,13 @@ func TestNothingIsSentAfterTheContextEndedOrCloseWasCalled(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if errs := p.Send(ended, []outbox.Event{event(one, "a", 2, 1), event(one, "", 3, 1)}); !errors.Is(errs[0], relay.ErrUnavailable) || !errors.Is(errs[1], relay.ErrUnavailable) {
+	if errs := p.Send(ended, []outbox.Event{event(one, "a", 2, 1), event(one, "", 3, 1)}); !errors.Is(errs[0],
+		relay.ErrUnavailable) || !errors.Is(errs[1], relay.ErrUnavailable) {
 		t.Errorf("%v", errs)
 	}
 	p.Close()
-	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 4, 1)}); !errors.Is(errs[0], relay.ErrUnavailable) {
+	if errs := p.Send(t.Context(), []outbox.Event{event(one, "a", 4, 1)}); !errors.Is(errs[0],
+		relay.ErrUnavailable) {
 		t.Errorf("%v", errs)
 	}
 	if got := read(t, c, 1, one); len(got) != 1 {
@@ -396,7 +414,8 @@ func TestConcurrentSends(t *testing.T) {
 	var group sync.WaitGroup
 	for g := range 8 {
 		group.Go(func() {
-			for i, err := range p.Send(t.Context(), []outbox.Event{event(many, fmt.Sprint(g), 2*g, 10), event(many, fmt.Sprint(g), 2*g+1, 10)}) {
+			for i, err := range p.Send(t.Context(),
+				[]outbox.Event{event(many, fmt.Sprint(g), 2*g, 10), event(many, fmt.Sprint(g), 2*g+1, 10)}) {
 				if err != nil {
 					t.Errorf("event %d: %v", i, err)
 				}
@@ -408,7 +427,8 @@ func TestConcurrentSends(t *testing.T) {
 }
 
 func TestConfigurationsAreChecked(t *testing.T) {
-	for _, cfg := range []relay.Config{{Timeout: -1}, {Options: []kgo.Opt{kgo.SeedBrokers()}}, {Options: []kgo.Opt{kgo.DisableIdempotentWrite()}}, {Options: []kgo.Opt{kgo.TransactionalID("a")}}} {
+	for _, cfg := range []relay.Config{{Timeout: -1}, {Options: []kgo.Opt{kgo.SeedBrokers()}},
+		{Options: []kgo.Opt{kgo.DisableIdempotentWrite()}}, {Options: []kgo.Opt{kgo.TransactionalID("a")}}} {
 		if _, err := relay.New(cfg); !errors.Is(err, relay.ErrInvalidConfig) {
 			t.Errorf("%+v: %v", cfg, err)
 		}

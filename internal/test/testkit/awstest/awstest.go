@@ -1,4 +1,5 @@
-// Package awstest connects tests to AWS services on this machine, LocalStack or fakes, and makes what the tests need there.
+// Package awstest connects tests to AWS services on this machine, LocalStack or fakes, and makes what the
+// tests need there.
 package awstest
 
 import (
@@ -32,28 +33,31 @@ func LocalStack(tb testing.TB) string {
 	return endpoint
 }
 
-// Config returns the SDK's configuration for the services at an endpoint. Connections are closed when the test ends. No reply is lost
-// by the client itself (see awsclient), so that a message is received once.
+// Config returns the SDK's configuration for the services at an endpoint. Connections are closed when the
+// test ends. No reply is lost by the client itself (see awsclient), so that a message is received once.
 func Config(tb testing.TB, endpoint string) aws.Config {
 	tb.Helper()
 	transport := &http.Transport{}
 	tb.Cleanup(transport.CloseIdleConnections)
 	return aws.Config{
-		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient: awsclient.New(&http.Client{Transport: transport}, 0),
+		Region: "us-east-1", BaseEndpoint: &endpoint,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient:  awsclient.New(&http.Client{Transport: transport}, 0),
 	}
 }
 
 // Name returns a unique name for a table, a queue or a function. LocalStack has those of all tests.
 func Name(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:8]) }
 
-// CreateTable creates a table with a partition key that is a string, and no sort key. It is deleted when the test ends.
+// CreateTable creates a table with a partition key that is a string, and no sort key. It is deleted when the
+// test ends.
 func CreateTable(tb testing.TB, db *dynamodb.Client, table, key string) {
 	tb.Helper()
 	_, err := db.CreateTable(tb.Context(), &dynamodb.CreateTableInput{
 		TableName: &table, BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key, AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: &key, KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key,
+			AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema: []types.KeySchemaElement{{AttributeName: &key, KeyType: types.KeyTypeHash}},
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -80,7 +84,8 @@ func AtEnd(tb testing.TB, remove func(ctx context.Context) error) {
 	})
 }
 
-// NewQueue creates a queue in an in-process SQS, and returns its URL. A name that ends in .fifo makes a FIFO queue.
+// NewQueue creates a queue in an in-process SQS, and returns its URL. A name that ends in .fifo makes a FIFO
+// queue.
 func NewQueue(tb testing.TB, name string) (client *sqs.Client, url string) {
 	tb.Helper()
 	client = sqs.NewFromConfig(Config(tb, testkit.Serve(tb, sqsfake.New, sqsfake.Config{}).URL()))

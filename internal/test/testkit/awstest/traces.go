@@ -11,8 +11,9 @@ import (
 	"github.com/idemsk/idemsk/internal/trace/keytrace"
 )
 
-// TraceWrites returns a dynamofake.Config.Observe that writes the traces of a table's keys at the end of the test. It is nil unless keytrace.DirVariable
-// names a folder. skew is the MaxClockSkew of the processes, and tolerance the maximum difference between their clocks and that of the test.
+// TraceWrites returns a dynamofake.Config.Observe that writes the traces of a table's keys at the end of the
+// test. It is nil unless keytrace.DirVariable names a folder. skew is the MaxClockSkew of the processes, and
+// tolerance the maximum difference between their clocks and that of the test.
 func TraceWrites(tb testing.TB, table string, skew, tolerance time.Duration) func(*dynamofake.Write) {
 	tb.Helper()
 	dir := os.Getenv(keytrace.DirVariable)

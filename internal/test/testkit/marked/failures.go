@@ -1,4 +1,5 @@
-// Package marked makes records with marked keys and values fail in every way. Tests look for the marks in what programs write and show.
+// Package marked makes records with marked keys and values fail in every way. Tests look for the marks in
+// what programs write and show.
 package marked
 
 import (
@@ -58,16 +59,20 @@ func ofHandlers() []Failure {
 	return []Failure{
 		{Name: "the handler fails", records: one(Value), handler: fails(errBoom)},
 		{Name: "the handler fails for ever", records: one(Value), handler: fails(idem.Permanent(errBoom))},
-		{Name: "the handler panics", records: one(Value), handler: func(context.Context, kafka.Record) ([]byte, error) { panic("boom") }},
+		{Name: "the handler panics", records: one(Value),
+			handler: func(context.Context, kafka.Record) ([]byte, error) { panic("boom") }},
 		{Name: "a dependency is down", records: one(Value), handler: fails(idem.Unavailable(errBoom))},
-		{Name: "the result can't be encoded", records: one(Value), handler: func(context.Context, kafka.Record) ([]byte, error) {
-			return kafka.EncodeResult(make(chan int))
-		}},
+		{Name: "the result can't be encoded", records: one(Value),
+			handler: func(context.Context, kafka.Record) ([]byte, error) {
+				return kafka.EncodeResult(make(chan int))
+			}},
 		{Name: "in flight", records: one(Value), fault: held},
 		{Name: "the store is down", records: one(Value), fault: down},
 		{Name: "the completion is lost", records: one(Value), fault: lost},
-		{Name: "the dead letter is not sent", records: one(Value), handler: fails(idem.Permanent(errBoom)), fault: unsent},
-		{Name: "there are no dead letters", records: one(Value), handler: fails(idem.Permanent(errBoom)), fault: noLetter},
+		{Name: "the dead letter is not sent", records: one(Value), handler: fails(idem.Permanent(errBoom)),
+			fault: unsent},
+		{Name: "there are no dead letters", records: one(Value), handler: fails(idem.Permanent(errBoom)),
+			fault: noLetter},
 	}
 }
 
@@ -86,14 +91,17 @@ func ofKeys() []Failure {
 		{Name: "key in what is not JSON", records: inValue(`{"id":"%s","x":%sx}`), key: id},
 		{Name: "key in two JSON values", records: inValue(`{"id":"%s"} %s`), key: id},
 		{
-			Name: "fingerprint with U+FFFD", records: inValue("{\"id\":\"%s\",\"name\":\"%s\uFFFD\"}"), key: id,
+			Name: "fingerprint with U+FFFD", records: inValue("{\"id\":\"%s\",\"name\":\"%s\uFFFD\"}"),
+			key:         id,
 			fingerprint: must(kafka.JSONFingerprint("$.id", "$.name")),
 		},
 		{Name: "hash of U+FFFD", records: inValue("[\"%s\",\"%s\uFFFD\"]"), key: hash},
 		{Name: "hash of a number", records: inValue(`[%s,%s]`), key: hash},
 		{Name: "hash of a large number", records: inValue(`[%se999,%se999]`), key: hash},
-		{Name: "hash of two members of one name", records: inValue(`{"%[1]s":1,"%[2]s":2,"%[2]s":3,"%[1]s":4}`), key: hash},
-		{Name: "hash of two members with the key", records: inValue(`{"%[1]s":1,"%[1]s":4,"x":%[2]s}`), key: hash},
+		{Name: "hash of two members of one name",
+			records: inValue(`{"%[1]s":1,"%[2]s":2,"%[2]s":3,"%[1]s":4}`), key: hash},
+		{Name: "hash of two members with the key", records: inValue(`{"%[1]s":1,"%[1]s":4,"x":%[2]s}`),
+			key: hash},
 	}
 }
 
@@ -107,7 +115,8 @@ func ofValues() []Failure {
 	}
 	isJSON := msk.JSON(func(context.Context, numbers, msk.Record) (any, error) { return "", nil })
 	undecodable := func(fields string) []mskevent.Record {
-		return []mskevent.Record{{PartitionID: "payments-0", Offset: 1, JSON: fmt.Appendf(nil, `{"topic":"payments","partition":0,"offset":1,%s}`, fields)}}
+		return []mskevent.Record{{PartitionID: "payments-0", Offset: 1,
+			JSON: fmt.Appendf(nil, `{"topic":"payments","partition":0,"offset":1,%s}`, fields)}}
 	}
 	header := must(json.Marshal([]any{map[string]any{kafka.DefaultKeyHeader: []string{Key}}}))
 	return []Failure{
@@ -121,8 +130,10 @@ func ofValues() []Failure {
 		{Name: "value that is no base64", records: undecodable(`"value":"` + Value + `!"`)},
 		{Name: "key that is a number", records: undecodable(`"key":` + Key)},
 		{Name: "header that is a list of texts", records: undecodable(`"headers":` + string(header))},
-		{Name: "header that is a text", records: undecodable(`"headers":[{"` + kafka.DefaultKeyHeader + `":"` + Key + `"}]`)},
-		{Name: "header that is a number", records: undecodable(`"headers":[{"` + kafka.DefaultKeyHeader + `":[` + Key + `]}]`)},
+		{Name: "header that is a text", records: undecodable(`"headers":[{"` + kafka.DefaultKeyHeader +
+			`":"` + Key + `"}]`)},
+		{Name: "header that is a number",
+			records: undecodable(`"headers":[{"` + kafka.DefaultKeyHeader + `":[` + Key + `]}]`)},
 		{Name: "value with a schema of another form", records: undecodable(
 			`"valueSchemaMetadata":"x","value":"` + base64.StdEncoding.EncodeToString([]byte(Value)) + `"`)},
 	}

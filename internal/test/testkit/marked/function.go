@@ -22,13 +22,16 @@ type Function struct {
 	Namespace string
 	Store     store.Store
 	Engine    idem.Config
-	Batch     func(context.Context, [][]kafka.Record) (context.Context, func(*kafka.Batch)) // see kafka.Config
-	Within    func(kafka.Handler) kafka.Handler                                             // returns the handler to call; nil: that of the failure
+	// see kafka.Config
+	Batch func(context.Context, [][]kafka.Record) (context.Context, func(*kafka.Batch))
+	// returns the handler to call; nil: that of the failure
+	Within func(kafka.Handler) kafka.Handler
 }
 
 // Outputs is what a function has written.
 type Outputs struct {
-	Texts   map[string]string // log, metrics, errors, and dead letters without their records, by what they are
+	// log, metrics, errors, and dead letters without their records, by what they are
+	Texts   map[string]string
 	Letters []kafka.DeadLetter
 }
 
@@ -38,8 +41,9 @@ func (f Function) Deliver(tb testing.TB, failing Failure) (out Outputs) {
 	var log, metrics, errs bytes.Buffer
 	var letters sink
 	records := kafka.Config{
-		Namespace: f.Namespace, Key: failing.key, Fingerprint: failing.fingerprint, Batch: f.Batch, DeadLetters: &letters,
-		Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Namespace: f.Namespace, Key: failing.key, Fingerprint: failing.fingerprint, Batch: f.Batch,
+		DeadLetters: &letters,
+		Logger:      slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	switch failing.fault {
 	case held:
@@ -61,11 +65,13 @@ func (f Function) Deliver(tb testing.TB, failing Failure) (out Outputs) {
 	if f.Within != nil {
 		handler = f.Within(handler)
 	}
-	function, err := msk.New(engine, handler, msk.Config{Records: records, Failures: msk.FailBatch, Report: msk.EMF(&metrics, "ledger")})
+	function, err := msk.New(engine, handler,
+		msk.Config{Records: records, Failures: msk.FailBatch, Report: msk.EMF(&metrics, "ledger")})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	event := mskevent.MSK("arn", "broker").Event(len(failing.records), func(i int) *mskevent.Record { return &failing.records[i] })
+	event := mskevent.MSK("arn", "broker").Event(len(failing.records),
+		func(i int) *mskevent.Record { return &failing.records[i] })
 	for range 2 {
 		ctx, cancel := context.WithTimeout(tb.Context(), 3*time.Second)
 		if _, err := function.Invoke(ctx, event); err != nil {
@@ -73,12 +79,14 @@ func (f Function) Deliver(tb testing.TB, failing Failure) (out Outputs) {
 		}
 		cancel()
 	}
-	out = Outputs{Letters: letters.sent, Texts: map[string]string{"log": log.String(), "metrics": metrics.String(), "error": errs.String()}}
+	out = Outputs{Letters: letters.sent,
+		Texts: map[string]string{"log": log.String(), "metrics": metrics.String(), "error": errs.String()}}
 	for _, l := range letters.sent {
 		text, _ := json.Marshal(WithoutRecord(l))
 		out.Texts["dead letter"] += string(text)
 	}
-	if out.Texts["error"]+out.Texts["dead letter"] == "" && !strings.Contains(log.String(), `"level":"WARN"`) {
+	if out.Texts["error"]+out.Texts["dead letter"] == "" &&
+		!strings.Contains(log.String(), `"level":"WARN"`) {
 		tb.Error("nothing failed")
 	}
 	return out
@@ -105,7 +113,8 @@ func WithoutRecord(l kafka.DeadLetter) kafka.DeadLetter {
 	return l
 }
 
-// Check looks for marks in texts by what they are: no text may have a value, and with hashed keys none may have a key.
+// Check looks for marks in texts by what they are: no text may have a value, and with hashed keys none may
+// have a key.
 func Check(tb testing.TB, hashed bool, texts map[string]string) {
 	tb.Helper()
 	for of, text := range texts {

@@ -87,7 +87,8 @@ func (s *Server) list(w io.Writer, bucket, prefix string) {
 	defer s.mu.Unlock()
 	for path, o := range s.objects {
 		if strings.HasPrefix(path, bucket+prefix) {
-			page.Contents = append(page.Contents, entry{strings.TrimPrefix(path, bucket), o.at.UTC().Truncate(time.Second)})
+			page.Contents = append(page.Contents,
+				entry{strings.TrimPrefix(path, bucket), o.at.UTC().Truncate(time.Second)})
 		}
 	}
 	_ = xml.NewEncoder(w).Encode(page)
@@ -104,5 +105,6 @@ func (s *Server) Start(tb testing.TB) (endpoint string) {
 // Client returns a client of the S3 at an endpoint, which sends a request once.
 func Client(tb testing.TB, endpoint string) *s3.Client {
 	tb.Helper()
-	return s3.NewFromConfig(awstest.Config(tb, endpoint), func(o *s3.Options) { o.UsePathStyle, o.RetryMaxAttempts = true, 1 })
+	return s3.NewFromConfig(awstest.Config(tb, endpoint),
+		func(o *s3.Options) { o.UsePathStyle, o.RetryMaxAttempts = true, 1 })
 }

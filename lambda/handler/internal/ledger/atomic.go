@@ -10,8 +10,9 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 )
 
-// atomicLedger is a ledger in a DynamoDB table whose bookings commit with the completion of their payment, so that a payment is
-// booked once even if the process dies. Add returns no balance, because a transaction does not return one.
+// atomicLedger is a ledger in a DynamoDB table whose bookings commit with the completion of their payment, so
+// that a payment is booked once even if the process dies. Add returns no balance, because a transaction does
+// not return one.
 type atomicLedger struct {
 	table string
 	audit string // the audit's table, or ""

@@ -26,9 +26,9 @@ const (
 	attrAmount    = "amount"         // N, minor units
 )
 
-// auditLedger books as dynamoLedger does, and writes an item for each booking in the same transaction. The table shows how
-// often each payment was booked, and by which invocations. It is for tests that kill processes. Add returns no balance, because
-// a transaction does not return one.
+// auditLedger books as dynamoLedger does, and writes an item for each booking in the same transaction. The
+// table shows how often each payment was booked, and by which invocations. It is for tests that kill
+// processes. Add returns no balance, because a transaction does not return one.
 type auditLedger struct {
 	*dynamoLedger
 	audit string
@@ -37,10 +37,11 @@ type auditLedger struct {
 // Add implements Ledger.
 func (l *auditLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
 	id := AccountID(account, currency)
-	_, err := l.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-		{Update: addition(l.table, id, amount)},
-		{Put: &types.Put{TableName: &l.audit, Item: auditItem(ctx, id, amount)}},
-	}})
+	_, err := l.client.TransactWriteItems(ctx,
+		&dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Update: addition(l.table, id, amount)},
+			{Put: &types.Put{TableName: &l.audit, Item: auditItem(ctx, id, amount)}},
+		}})
 	var canceled *types.TransactionCanceledException
 	switch {
 	case errors.As(err, &canceled) && len(canceled.CancellationReasons) > 0 &&
@@ -54,7 +55,8 @@ func (l *auditLedger) Add(ctx context.Context, account, currency string, amount 
 
 // auditItem returns the item of a booking, with the attempt and the invocation from the handler's context.
 func auditItem(ctx context.Context, account string, amount int64) map[string]types.AttributeValue {
-	item := map[string]types.AttributeValue{attrExecution: text(rand.Text()), attrAccount: text(account), attrAmount: number(amount)}
+	item := map[string]types.AttributeValue{attrExecution: text(rand.Text()), attrAccount: text(account),
+		attrAmount: number(amount)}
 	if a, ok := idem.AttemptFrom(ctx); ok {
 		item[attrRecordKey], item[attrSource] = text(a.Key), text(a.Source)
 		item[attrToken], item[attrAttempt] = number(a.Token), number(int64(a.Number))

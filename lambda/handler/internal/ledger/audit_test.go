@@ -35,12 +35,13 @@ func TestAuditItemNamesTheOwner(t *testing.T) {
 	}
 	ctx := lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: "request-1"})
 	var token int64
-	out := engine.Do(ctx, idem.Task{Key: "payments#pay-1", Source: "payments-0@7", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-		a, _ := idem.AttemptFrom(ctx)
-		token = a.Token
-		_, err := ledger.Add(ctx, "acc-1", "EUR", 1250)
-		return nil, err
-	})})
+	out := engine.Do(ctx, idem.Task{Key: "payments#pay-1", Source: "payments-0@7",
+		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			a, _ := idem.AttemptFrom(ctx)
+			token = a.Token
+			_, err := ledger.Add(ctx, "acc-1", "EUR", 1250)
+			return nil, err
+		})})
 	if out.Err != nil {
 		t.Fatal(out.Err)
 	}
@@ -51,13 +52,15 @@ func TestAuditItemNamesTheOwner(t *testing.T) {
 	if err != nil || len(items.Items) != 1 {
 		t.Fatalf("%v, %v", items, err)
 	}
-	for name, want := range map[string]string{attrRecordKey: "payments#pay-1", attrSource: "payments-0@7", attrRequest: "request-1", attrAccount: "acc-1/EUR"} {
+	for name, want := range map[string]string{attrRecordKey: "payments#pay-1", attrSource: "payments-0@7",
+		attrRequest: "request-1", attrAccount: "acc-1/EUR"} {
 		got, _ := items.Items[0][name].(*types.AttributeValueMemberS)
 		if got == nil || got.Value != want {
 			t.Errorf("%s is %v; want %s", name, got, want)
 		}
 	}
-	for name, want := range map[string]types.AttributeValue{attrAmount: number(1250), attrAttempt: number(1), attrToken: number(token)} {
+	for name, want := range map[string]types.AttributeValue{attrAmount: number(1250), attrAttempt: number(1),
+		attrToken: number(token)} {
 		got, _ := items.Items[0][name].(*types.AttributeValueMemberN)
 		if got == nil || got.Value != want.(*types.AttributeValueMemberN).Value {
 			t.Errorf("%s is %v; want %v", name, got, want)

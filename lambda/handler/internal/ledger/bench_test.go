@@ -11,18 +11,20 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
-// BenchmarkFirstResponse is the time from the start of the function's process until it has answered its first event, one
-// record, on the memory store; the program is built as scripts/build.sh builds it.
+// BenchmarkFirstResponse is the time from the start of the function's process until it has answered its first
+// event, one record, on the memory store; the program is built as scripts/build.sh builds it.
 func BenchmarkFirstResponse(b *testing.B) {
 	program := filepath.Join(b.TempDir(), "bootstrap")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", program, theFunction)
+	build := exec.Command("go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o",
+		program, theFunction)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
 	payload := event(b, "one-record")
 	f, err := runtimeapi.Start(b.Context(), runtimeapi.Config{
-		Command: []string{program}, Name: "ledger", Timeout: 30 * time.Second, Env: []string{"IDEMSK_STORE=memory"},
+		Command: []string{program}, Name: "ledger", Timeout: 30 * time.Second,
+		Env: []string{"IDEMSK_STORE=memory"},
 	})
 	if err != nil {
 		b.Fatal(err)

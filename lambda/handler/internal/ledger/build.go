@@ -1,5 +1,6 @@
-// Package ledger is the business code of the example: a payment ledger, which shows whether a payment was booked twice. Its
-// programs, one for each store, are in the parent folders. Applications replace all of them.
+// Package ledger is the business code of the example: a payment ledger, which shows whether a payment was
+// booked twice. Its programs, one for each store, are in the parent folders. Applications replace all of
+// them.
 package ledger
 
 import (
@@ -33,7 +34,8 @@ func Build(servers Servers) app.Build {
 		if err != nil {
 			return nil, err
 		}
-		h := msk.JSON((&bookkeeper{ledger: books.Ledger, events: s.events, simulate: simulate, simulation: newSimulation()}).book)
+		h := msk.JSON((&bookkeeper{ledger: books.Ledger, events: s.events, simulate: simulate,
+			simulation: newSimulation()}).book)
 		if books.Within != nil {
 			h = books.Within(h)
 		}
@@ -54,8 +56,9 @@ func ReadTable(v *app.Vars) string { return v.Table("IDEMSK_LEDGER_TABLE", "idem
 
 func readSettings(base *app.Base) settings {
 	s := settings{
-		table:  ReadTable(base.Vars),
-		atomic: base.Vars.OneOf("IDEMSK_LEDGER", "atomic", "plain") == "atomic" && base.Config.Store != app.StoreNone,
+		table: ReadTable(base.Vars),
+		atomic: base.Vars.OneOf("IDEMSK_LEDGER", "atomic", "plain") == "atomic" &&
+			base.Config.Store != app.StoreNone,
 	}
 	audit := base.Vars.Table("IDEMSK_AUDIT_TABLE", "idemsk-audit")
 	if base.Vars.OneOf("IDEMSK_AUDIT", "off", "on") == "on" {

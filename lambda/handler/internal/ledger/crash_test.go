@@ -15,8 +15,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
-// The crash test delivers crashBatches of crashBatch payments each (longCrashBatches in make test-long), and kills crashKills deliveries
-// of each at one of the first crashRequests requests.
+// The crash test delivers crashBatches of crashBatch payments each (longCrashBatches in make test-long), and
+// kills crashKills deliveries of each at one of the first crashRequests requests.
 const (
 	crashBatches, longCrashBatches = 15, 100
 
@@ -47,7 +47,8 @@ func killAtRandom(t *testing.T, env map[string]string) {
 	db, cfg := startDynamo(t, dynamofake.Config{Fault: killer.request})
 	all := dynamoEnv(db)
 	maps.Copy(all, map[string]string{
-		"IDEMSK_LEDGER": "atomic", "IDEMSK_KEY": "json:$.paymentId", "IDEMSK_MAX_ATTEMPTS": "1000", "IDEMSK_LEASE": "100ms", "IDEMSK_LOG_LEVEL": "error",
+		"IDEMSK_LEDGER": "atomic", "IDEMSK_KEY": "json:$.paymentId", "IDEMSK_MAX_ATTEMPTS": "1000",
+		"IDEMSK_LEASE": "100ms", "IDEMSK_LOG_LEVEL": "error",
 	})
 	maps.Copy(all, env)
 	if env["IDEMSK_OUTBOX"] == "on" {
@@ -73,7 +74,8 @@ func killAtRandom(t *testing.T, env map[string]string) {
 		killer.arm(0, 0)
 		p.deliver(event)
 	}
-	t.Logf("%d processes were killed at work, %d batches ended before the kill; %v payments were executed", killed, missed, p.sum("Executed"))
+	t.Logf("%d processes were killed at work, %d batches ended before the kill; %v payments were executed",
+		killed, missed, p.sum("Executed"))
 	want := tally.Sums(made)
 	for account, amount := range want {
 		if balance, _ := booked(t, cfg, account); balance != fmt.Sprint(amount) {
@@ -86,7 +88,8 @@ func killAtRandom(t *testing.T, env map[string]string) {
 	}
 }
 
-// killer kills the function's process a while after one of its requests to DynamoDB began. The request may be lost, or only its reply.
+// killer kills the function's process a while after one of its requests to DynamoDB began. The request may be
+// lost, or only its reply.
 type killer struct {
 	kill func() bool
 
@@ -145,8 +148,11 @@ func paymentsEvent(t *testing.T, random *rand.Rand, n int, made map[string][]tal
 	t.Helper()
 	partitions := map[int][]Payment{}
 	for i := range crashBatch {
-		p := Payment{PaymentID: fmt.Sprintf("p-%d-%d", n, i), Account: fmt.Sprint("acc-", random.IntN(crashAccounts)), Amount: random.Int64N(1000) + 1, Currency: "EUR"}
-		made[p.Account] = append(made[p.Account], tally.Credit{PaymentID: p.PaymentID, Account: p.Account, Amount: p.Amount, Currency: p.Currency})
+		p := Payment{PaymentID: fmt.Sprintf("p-%d-%d", n, i),
+			Account: fmt.Sprint("acc-", random.IntN(crashAccounts)), Amount: random.Int64N(1000) + 1,
+			Currency: "EUR"}
+		made[p.Account] = append(made[p.Account],
+			tally.Credit{PaymentID: p.PaymentID, Account: p.Account, Amount: p.Amount, Currency: p.Currency})
 		partitions[i%2] = append(partitions[i%2], p)
 	}
 	return kafkaEvent(t, n*crashBatch, partitions)

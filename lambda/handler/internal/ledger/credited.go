@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// Credited is the value of the event that is published for a booking. Its key is the account, so the events of an account are
-// in order.
+// Credited is the value of the event that is published for a booking. Its key is the account, so the events
+// of an account are in order.
 type Credited struct {
 	PaymentID string `json:"paymentId"`
 	Account   string `json:"account"`
@@ -25,8 +25,8 @@ type Credited struct {
 // Publishing is the topic of the ledger's events, "" if none are published.
 type Publishing string
 
-// readPublishing reads IDEMSK_OUTBOX and IDEMSK_OUTBOX_TOPIC. Events are published in the transaction of the booking.
-// IDEMSK_OUTBOX=on is refused for ledgers without transactions.
+// readPublishing reads IDEMSK_OUTBOX and IDEMSK_OUTBOX_TOPIC. Events are published in the transaction of the
+// booking. IDEMSK_OUTBOX=on is refused for ledgers without transactions.
 func readPublishing(base *app.Base, atomic bool) Publishing {
 	const name, topicName = "IDEMSK_OUTBOX", "IDEMSK_OUTBOX_TOPIC"
 	if base.Vars.OneOf(name, "off", "on") != "on" {
@@ -35,7 +35,8 @@ func readPublishing(base *app.Base, atomic bool) Publishing {
 	switch store := base.Config.Store; {
 	case store == app.StorePostgres:
 	case store != app.StoreDynamoDB:
-		base.Vars.Fail(name, "on", "off with IDEMSK_STORE="+store+", where no event can commit with its booking")
+		base.Vars.Fail(name, "on", "off with IDEMSK_STORE="+store+
+			", where no event can commit with its booking")
 	case !atomic:
 		base.Vars.Fail(name, "on", "off with IDEMSK_LEDGER=plain, where no event can commit with its booking; or take IDEMSK_LEDGER=atomic")
 	}
@@ -51,7 +52,8 @@ func (p Publishing) publish(ctx context.Context, paid *Payment) error {
 	if p == "" {
 		return nil
 	}
-	value, err := json.Marshal(Credited{PaymentID: paid.PaymentID, Account: paid.Account, Amount: paid.Amount, Currency: paid.Currency})
+	value, err := json.Marshal(Credited{PaymentID: paid.PaymentID, Account: paid.Account, Amount: paid.Amount,
+		Currency: paid.Currency})
 	if err == nil {
 		err = outbox.Publish(ctx, outbox.Event{Topic: string(p), Key: []byte(paid.Account), Value: value})
 	}
@@ -65,13 +67,14 @@ func (p Publishing) publish(ctx context.Context, paid *Payment) error {
 	return idem.Unavailable(err)
 }
 
-// inDynamoDB returns a wrapper that makes a handler publish its events in its DynamoDB transactions, nil if no events are
-// published.
+// inDynamoDB returns a wrapper that makes a handler publish its events in its DynamoDB transactions, nil if
+// no events are published.
 func (p Publishing) inDynamoDB(base *app.Base) (func(msk.Handler) msk.Handler, error) {
 	if p == "" {
 		return nil, nil //nolint:nilnil // see above
 	}
-	box, err := dynamooutbox.New(dynamooutbox.Config{Table: base.Vars.Table("IDEMSK_OUTBOX_TABLE", dynamooutbox.DefaultTable)})
+	box, err := dynamooutbox.New(dynamooutbox.Config{Table: base.Vars.Table("IDEMSK_OUTBOX_TABLE",
+		dynamooutbox.DefaultTable)})
 	if err != nil {
 		return nil, fmt.Errorf("the outbox: %w", err)
 	}

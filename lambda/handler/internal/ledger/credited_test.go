@@ -21,11 +21,12 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// createOutbox makes the outbox's table. The in-process DynamoDB has no sort keys: the items' IDs, which are unique, are its
-// partition key here.
+// createOutbox makes the outbox's table. The in-process DynamoDB has no sort keys: the items' IDs, which are
+// unique, are its partition key here.
 func createOutbox(t *testing.T, db *dynamofake.Server) {
 	t.Helper()
-	if err := db.CreateTable(dynamofake.Table{Name: dynamooutbox.DefaultTable, HashKey: dynamooutbox.AttrID}); err != nil {
+	if err := db.CreateTable(dynamofake.Table{Name: dynamooutbox.DefaultTable,
+		HashKey: dynamooutbox.AttrID}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -101,8 +102,8 @@ var errFull = errors.New("the disk is full")
 
 func (failing) Record(context.Context, []outbox.Event) error { return errFull }
 
-// A payment whose event can't be published is dead-lettered, and one is retried if the outbox fails. Neither is booked without
-// its event.
+// A payment whose event can't be published is dead-lettered, and one is retried if the outbox fails. Neither
+// is booked without its event.
 func TestPaymentIsNotBookedWithoutItsEvent(t *testing.T) {
 	for name, c := range map[string]struct {
 		maxSize     int

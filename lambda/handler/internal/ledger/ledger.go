@@ -18,8 +18,8 @@ import (
 
 // Ledger keeps balances.
 type Ledger interface {
-	// Add adds an amount in minor units to a balance, and returns the new balance, or 0 if the booking commits with the
-	// completion.
+	// Add adds an amount in minor units to a balance, and returns the new balance, or 0 if the booking
+	// commits with the completion.
 	Add(ctx context.Context, account, currency string, amount int64) (int64, error)
 }
 
@@ -66,9 +66,11 @@ func newDynamoLedger(cfg aws.Config, table string) *dynamoLedger {
 func (l *dynamoLedger) Add(ctx context.Context, account, currency string, amount int64) (int64, error) {
 	add := addition(l.table, AccountID(account, currency), amount)
 	out, err := l.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: add.TableName, Key: add.Key, UpdateExpression: add.UpdateExpression, ConditionExpression: add.ConditionExpression,
-		ExpressionAttributeNames: add.ExpressionAttributeNames, ExpressionAttributeValues: add.ExpressionAttributeValues,
-		ReturnValues: types.ReturnValueUpdatedNew,
+		TableName: add.TableName, Key: add.Key, UpdateExpression: add.UpdateExpression,
+		ConditionExpression:       add.ConditionExpression,
+		ExpressionAttributeNames:  add.ExpressionAttributeNames,
+		ExpressionAttributeValues: add.ExpressionAttributeValues,
+		ReturnValues:              types.ReturnValueUpdatedNew,
 	})
 	var refused *types.ConditionalCheckFailedException
 	switch {
@@ -88,8 +90,8 @@ func (l *dynamoLedger) Add(ctx context.Context, account, currency string, amount
 	return balance, nil
 }
 
-// addition returns the update of a booking. Its condition keeps the balance within 64 bits, as on the other stores: DynamoDB
-// refuses a balance of more than 38 digits with the same code as an invalid request.
+// addition returns the update of a booking. Its condition keeps the balance within 64 bits, as on the other
+// stores: DynamoDB refuses a balance of more than 38 digits with the same code as an invalid request.
 func addition(table, id string, amount int64) *types.Update {
 	within, bound := "#balance <= :bound", math.MaxInt64-max(amount, 0)
 	if amount < 0 {
@@ -97,10 +99,11 @@ func addition(table, id string, amount int64) *types.Update {
 	}
 	return &types.Update{
 		TableName: &table, Key: map[string]types.AttributeValue{attrAccount: text(id)},
-		UpdateExpression:          aws.String("ADD #balance :amount, #bookings :one"),
-		ConditionExpression:       aws.String("attribute_not_exists(#balance) OR " + within),
-		ExpressionAttributeNames:  map[string]string{"#balance": attrBalance, "#bookings": attrBookings},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":amount": number(amount), ":one": number(1), ":bound": number(bound)},
+		UpdateExpression:         aws.String("ADD #balance :amount, #bookings :one"),
+		ConditionExpression:      aws.String("attribute_not_exists(#balance) OR " + within),
+		ExpressionAttributeNames: map[string]string{"#balance": attrBalance, "#bookings": attrBookings},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":amount": number(amount),
+			":one": number(1), ":bound": number(bound)},
 	}
 }
 
@@ -109,5 +112,6 @@ func errOverflow(table string) error {
 	return idem.Permanent(fmt.Errorf("the ledger %s: the balance would exceed 64 bits: fix the account or the amount, and redrive the payment", table))
 }
 
-// AccountID returns the key of an account in a ledger. It includes the currency, because a balance has one currency.
+// AccountID returns the key of an account in a ledger. It includes the currency, because a balance has one
+// currency.
 func AccountID(account, currency string) string { return account + "/" + currency }

@@ -19,7 +19,8 @@ import (
 	"github.com/idemsk/idemsk/internal/trace/dynamotrace"
 )
 
-// startDynamo starts an in-process DynamoDB with the tables of the function, and returns the SDK's configuration for it.
+// startDynamo starts an in-process DynamoDB with the tables of the function, and returns the SDK's
+// configuration for it.
 func startDynamo(t *testing.T, cfg dynamofake.Config) (*dynamofake.Server, aws.Config) {
 	t.Helper()
 	cfg.Observe = awstest.TraceWrites(t, dynamostore.DefaultTable, 0, dynamotrace.OneMachine)
@@ -39,7 +40,8 @@ const ledgerTable = "idemsk-ledger"
 func booked(t *testing.T, cfg aws.Config, account string) (balance, bookings string) {
 	t.Helper()
 	out, err := dynamodb.NewFromConfig(cfg).GetItem(context.Background(), &dynamodb.GetItemInput{
-		TableName: aws.String(ledgerTable), Key: map[string]types.AttributeValue{attrAccount: &types.AttributeValueMemberS{Value: account}},
+		TableName: aws.String(ledgerTable),
+		Key:       map[string]types.AttributeValue{attrAccount: &types.AttributeValueMemberS{Value: account}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +81,8 @@ func TestDynamoLedgerBalances(t *testing.T) {
 // A payment is retried after any error of the ledger.
 func TestPaymentIsRetriedWhenTheLedgerFails(t *testing.T) {
 	_, cfg := startDynamo(t, dynamofake.Config{})
-	for name, table := range map[string]string{"no such table": "elsewhere", "another table's key": dynamostore.DefaultTable} {
+	for name, table := range map[string]string{"no such table": "elsewhere",
+		"another table's key": dynamostore.DefaultTable} {
 		t.Run(name, func(t *testing.T) {
 			_, err := newDynamoLedger(cfg, table).Add(t.Context(), "acc-1", "EUR", 1)
 			equal(t, "unavailable", idem.IsUnavailable(err), true)

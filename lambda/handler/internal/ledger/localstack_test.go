@@ -84,12 +84,16 @@ func (s *stack) createTables() {
 func (s *stack) createFunction() {
 	s.env = map[string]string{
 		"IDEMSK_TABLE": s.name, "IDEMSK_LEDGER_TABLE": s.ledger, "IDEMSK_DEAD_LETTER_QUEUE_URL": s.queueURL,
-		"IDEMSK_FAILURES": "partial", "IDEMSK_SIMULATE": "on", "IDEMSK_LEASE": "2s", "IDEMSK_MAX_CLOCK_SKEW": "100ms",
+		"IDEMSK_FAILURES": "partial", "IDEMSK_SIMULATE": "on", "IDEMSK_LEASE": "2s",
+		"IDEMSK_MAX_CLOCK_SKEW": "100ms",
 	}
 	_, err := s.fn.CreateFunction(s.Context(), &lambda.CreateFunctionInput{
-		FunctionName: &s.name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(30),
-		Role: aws.String("arn:aws:iam::000000000000:role/idemsk"), Environment: &types.Environment{Variables: s.env},
-		Code: &types.FunctionCode{ZipFile: awstest.Package(s, filepath.Join(root, "dist", "handler-"+runtime.GOARCH, "bootstrap"))},
+		FunctionName: &s.name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"),
+		Timeout:     aws.Int32(30),
+		Role:        aws.String("arn:aws:iam::000000000000:role/idemsk"),
+		Environment: &types.Environment{Variables: s.env},
+		Code: &types.FunctionCode{ZipFile: awstest.Package(s,
+			filepath.Join(root, "dist", "handler-"+runtime.GOARCH, "bootstrap"))},
 	})
 	s.must(err)
 	awstest.AtEnd(s, func(ctx context.Context) error {
@@ -100,8 +104,10 @@ func (s *stack) createFunction() {
 }
 
 func (s *stack) wait() {
-	s.must(lambda.NewFunctionActiveV2Waiter(s.fn).Wait(s.Context(), &lambda.GetFunctionInput{FunctionName: &s.name}, time.Minute))
-	s.must(lambda.NewFunctionUpdatedV2Waiter(s.fn).Wait(s.Context(), &lambda.GetFunctionInput{FunctionName: &s.name}, time.Minute))
+	s.must(lambda.NewFunctionActiveV2Waiter(s.fn).Wait(s.Context(),
+		&lambda.GetFunctionInput{FunctionName: &s.name}, time.Minute))
+	s.must(lambda.NewFunctionUpdatedV2Waiter(s.fn).Wait(s.Context(),
+		&lambda.GetFunctionInput{FunctionName: &s.name}, time.Minute))
 }
 
 // setenv changes the function's environment, as a deployment would.
@@ -120,7 +126,8 @@ func (s *stack) invoke(event string) (resp msk.Response, functionError string) {
 	s.Helper()
 	payload, err := os.ReadFile(filepath.Join(root, "events", event+".json"))
 	s.must(err)
-	out, err := s.fn.Invoke(s.Context(), &lambda.InvokeInput{FunctionName: &s.name, Payload: payload, LogType: types.LogTypeTail})
+	out, err := s.fn.Invoke(s.Context(),
+		&lambda.InvokeInput{FunctionName: &s.name, Payload: payload, LogType: types.LogTypeTail})
 	s.must(err)
 	if out.FunctionError != nil {
 		log, err := base64.StdEncoding.DecodeString(aws.ToString(out.LogResult))
@@ -147,7 +154,8 @@ func (s *stack) reported(event, partition string, offsets ...int64) {
 	resp, fail := s.invoke(event)
 	var want []msk.BatchItemFailure
 	for _, offset := range offsets {
-		want = append(want, msk.BatchItemFailure{ItemIdentifier: msk.ItemIdentifier{Partition: partition, Offset: offset}})
+		want = append(want, msk.BatchItemFailure{ItemIdentifier: msk.ItemIdentifier{Partition: partition,
+			Offset: offset}})
 	}
 	if fail != "" || !slices.Equal(resp.BatchItemFailures, want) {
 		s.Errorf("%s: failures %v, error %s; want failures %v", event, resp.BatchItemFailures, fail, want)
@@ -157,7 +165,8 @@ func (s *stack) reported(event, partition string, offsets ...int64) {
 // booked returns the ledger's total, and how often something was booked.
 func (s *stack) booked() (total, bookings int64) {
 	s.Helper()
-	out, err := s.db.Scan(s.Context(), &dynamodb.ScanInput{TableName: &s.ledger, ConsistentRead: aws.Bool(true)})
+	out, err := s.db.Scan(s.Context(), &dynamodb.ScanInput{TableName: &s.ledger,
+		ConsistentRead: aws.Bool(true)})
 	s.must(err)
 	for _, item := range out.Items {
 		total += s.number(item[attrBalance])
@@ -192,7 +201,8 @@ func (s *stack) wantBooked(n int64, events ...string) {
 // deadLetters receives what is in the queue, and leaves it there.
 func (s *stack) deadLetters() []kafka.DeadLetter {
 	s.Helper()
-	out, err := s.queue.ReceiveMessage(s.Context(), &sqs.ReceiveMessageInput{QueueUrl: &s.queueURL, MaxNumberOfMessages: 10})
+	out, err := s.queue.ReceiveMessage(s.Context(),
+		&sqs.ReceiveMessageInput{QueueUrl: &s.queueURL, MaxNumberOfMessages: 10})
 	s.must(err)
 	var letters []kafka.DeadLetter
 	for _, m := range out.Messages {
@@ -211,7 +221,8 @@ func (s *stack) deadLetters() []kafka.DeadLetter {
 func (s *stack) redrive() string {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), filepath.Join(root, "bin", "idemsk"), "redrive",
-		"--queue-url", s.queueURL, "--function-name", s.name, "--endpoint-url", s.endpoint, "--region", "us-east-1", "--yes")
+		"--queue-url", s.queueURL, "--function-name", s.name, "--endpoint-url", s.endpoint, "--region",
+		"us-east-1", "--yes")
 	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -238,7 +249,8 @@ func TestInLocalStack(t *testing.T) {
 	}
 	l := letters[0]
 	entry, err := s.store.Get(t.Context(), l.IdempotencyKey)
-	if err != nil || entry.Status != store.StatusFailed || entry.Token != l.Token || l.Error.Code != store.CodePermanent {
+	if err != nil || entry.Status != store.StatusFailed || entry.Token != l.Token ||
+		l.Error.Code != store.CodePermanent {
 		t.Fatalf("the record is %+v (%v), its dead letter %+v", entry, err, l)
 	}
 	s.wantBooked(0, "poison-record") // delivered again: it is in the dead letters already
@@ -252,7 +264,8 @@ func TestInLocalStack(t *testing.T) {
 	if n := len(s.deadLetters()); n != 0 {
 		t.Errorf("%d dead letters after the redrive; want none. It said:\n%s", n, out)
 	}
-	if entry, err = s.store.Get(t.Context(), l.IdempotencyKey); err != nil || entry.Status != store.StatusCompleted {
+	if entry, err = s.store.Get(t.Context(), l.IdempotencyKey); err != nil ||
+		entry.Status != store.StatusCompleted {
 		t.Errorf("after the redrive the record is %s (%v)", entry.Status, err)
 	}
 	if _, after := s.booked(); after != before+1 {

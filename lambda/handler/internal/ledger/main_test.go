@@ -36,9 +36,11 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// build builds a function with the flags of scripts/build.sh, so that it compiles nothing that the script has compiled.
+// build builds a function with the flags of scripts/build.sh, so that it compiles nothing that the script has
+// compiled.
 func build(path, pkg string) error {
-	command := exec.Command("go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", path, pkg)
+	command := exec.Command("go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o",
+		path, pkg)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)

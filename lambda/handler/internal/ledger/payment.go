@@ -32,7 +32,8 @@ type Receipt struct {
 
 var currency = regexp.MustCompile(`^[A-Z]{3}$`)
 
-// maxName is the maximum number of bytes of a payment's ID and of an account's name. It fits the keys of every ledger.
+// maxName is the maximum number of bytes of a payment's ID and of an account's name. It fits the keys of
+// every ledger.
 const maxName = 1024
 
 func (p *Payment) validate() error {
@@ -42,8 +43,10 @@ func (p *Payment) validate() error {
 		case name.is == "":
 			errs = append(errs, fmt.Errorf("%s is missing", name.what))
 		case len(name.is) > maxName:
-			errs = append(errs, fmt.Errorf("%s has %d bytes: want at most %d", name.what, len(name.is), maxName))
-		case strings.ContainsFunc(name.is, unicode.IsControl): // PostgreSQL can't store a NUL, and the others are invisible
+			errs = append(errs, fmt.Errorf("%s has %d bytes: want at most %d", name.what, len(name.is),
+				maxName))
+		case strings.ContainsFunc(name.is, unicode.IsControl):
+			// PostgreSQL can't store a NUL, and the others are invisible
 			errs = append(errs, fmt.Errorf("%s is %.64q: want no control characters", name.what, name.is))
 		}
 	}
@@ -64,7 +67,8 @@ type bookkeeper struct {
 	simulation *simulation
 }
 
-// book adds the amount to the account's balance on every call. The engine ensures that it has its effect once.
+// book adds the amount to the account's balance on every call. The engine ensures that it has its effect
+// once.
 func (b *bookkeeper) book(ctx context.Context, p Payment, _ msk.Record) (Receipt, error) {
 	if err := p.validate(); err != nil {
 		return Receipt{}, idem.Permanent(fmt.Errorf("payment %.64q can't be booked: %w", p.PaymentID, err))

@@ -23,17 +23,25 @@ func TestInvalidPaymentsAreRefused(t *testing.T) {
 		"nothing in it": {func(p *Payment) { *p = Payment{} }, []string{
 			"paymentId is missing", "account is missing", "amount is missing or 0", `currency is ""`,
 		}},
-		"no ID":                {func(p *Payment) { p.PaymentID = "" }, []string{"paymentId is missing"}},
-		"no account":           {func(p *Payment) { p.Account = "" }, []string{"account is missing"}},
-		"a long account":       {func(p *Payment) { p.Account = strings.Repeat("a", 1025) }, []string{"account has 1025 bytes: want at most 1024"}},
-		"a long ID":            {func(p *Payment) { p.PaymentID = strings.Repeat("p", 1025) }, []string{"paymentId has 1025 bytes: want at most 1024"}},
-		"a NUL in an ID":       {func(p *Payment) { p.PaymentID = "p\x00" }, []string{`paymentId is "p\x00": want no control characters`}},
-		"a NUL in an account":  {func(p *Payment) { p.Account = "acc\x00" }, []string{`account is "acc\x00": want no control characters`}},
-		"a line in an account": {func(p *Payment) { p.Account = "acc\n1" }, []string{`account is "acc\n1": want no control characters`}},
-		"a C1 control in it":   {func(p *Payment) { p.Account = "acc\u0085" }, []string{"want no control characters"}},
-		"a long currency":      {func(p *Payment) { p.Currency = strings.Repeat("E", 1e6) }, []string{`currency is "EEEEEEEEEEEEEEEE": want`}},
-		"no amount":            {func(p *Payment) { p.Amount = 0 }, []string{"amount is missing or 0"}},
-		"a currency in words":  {func(p *Payment) { p.Currency = "euro" }, []string{`currency is "euro": want three capital letters`}},
+		"no ID":      {func(p *Payment) { p.PaymentID = "" }, []string{"paymentId is missing"}},
+		"no account": {func(p *Payment) { p.Account = "" }, []string{"account is missing"}},
+		"a long account": {func(p *Payment) { p.Account = strings.Repeat("a", 1025) },
+			[]string{"account has 1025 bytes: want at most 1024"}},
+		"a long ID": {func(p *Payment) { p.PaymentID = strings.Repeat("p", 1025) },
+			[]string{"paymentId has 1025 bytes: want at most 1024"}},
+		"a NUL in an ID": {func(p *Payment) { p.PaymentID = "p\x00" },
+			[]string{`paymentId is "p\x00": want no control characters`}},
+		"a NUL in an account": {func(p *Payment) { p.Account = "acc\x00" },
+			[]string{`account is "acc\x00": want no control characters`}},
+		"a line in an account": {func(p *Payment) { p.Account = "acc\n1" },
+			[]string{`account is "acc\n1": want no control characters`}},
+		"a C1 control in it": {func(p *Payment) { p.Account = "acc\u0085" },
+			[]string{"want no control characters"}},
+		"a long currency": {func(p *Payment) { p.Currency = strings.Repeat("E", 1e6) },
+			[]string{`currency is "EEEEEEEEEEEEEEEE": want`}},
+		"no amount": {func(p *Payment) { p.Amount = 0 }, []string{"amount is missing or 0"}},
+		"a currency in words": {func(p *Payment) { p.Currency = "euro" },
+			[]string{`currency is "euro": want three capital letters`}},
 		"a currency and a tab": {func(p *Payment) { p.Currency = "EUR\n" }, []string{"currency is"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +74,8 @@ func TestBookingsAddUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "receipt", receipt, Receipt{PaymentID: "p-1", Account: "acc-1", Balance: want, Currency: "EUR"})
+		equal(t, "receipt", receipt, Receipt{PaymentID: "p-1", Account: "acc-1", Balance: want,
+			Currency: "EUR"})
 	}
 	dollars := good()
 	dollars.Currency = "USD"

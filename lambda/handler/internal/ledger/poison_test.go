@@ -20,13 +20,15 @@ const (
 	fullBalance     = "9223372036854775807"
 )
 
-// poisonOnePartition delivers valid payments, and among them some that can't be booked, because a balance would overflow or a
-// name is invalid in every database. These become dead letters at once, and do not block others.
+// poisonOnePartition delivers valid payments, and among them some that can't be booked, because a balance
+// would overflow or a name is invalid in every database. These become dead letters at once, and do not block
+// others.
 func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 	t.Helper()
 	client, queue := awstest.NewQueue(t, "letters")
 	all := map[string]string{
-		"AWS_ENDPOINT_URL_SQS": *client.Options().BaseEndpoint, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_ENDPOINT_URL_SQS": *client.Options().BaseEndpoint, "AWS_ACCESS_KEY_ID": "test",
+		"AWS_SECRET_ACCESS_KEY":        "test",
 		"IDEMSK_DEAD_LETTER_QUEUE_URL": queue, "IDEMSK_KEY": "json:$.paymentId", "IDEMSK_LOG_LEVEL": "error",
 	}
 	maps.Copy(all, env)
@@ -49,11 +51,13 @@ func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 		equal(t, "answer", string(result.Payload), `{"batchItemFailures":[]}`)
 	}
 	equal(t, "executed", p.sum("Executed"), 4)
-	got, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10})
+	got, err := client.ReceiveMessage(t.Context(),
+		&sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := map[string]string{"ledger#payments#overflows": "ledger", "ledger#payments#unwritable": "want no control characters"}
+	says := map[string]string{"ledger#payments#overflows": "ledger",
+		"ledger#payments#unwritable": "want no control characters"}
 	for _, m := range got.Messages {
 		l, err := kafka.ParseDeadLetter([]byte(*m.Body))
 		if err != nil {
@@ -84,7 +88,8 @@ func TestPoisonRecordsDoNotBlockOthersOnDynamoDB(t *testing.T) {
 			all := dynamoEnv(db)
 			maps.Copy(all, env)
 			poisonOnePartition(t, program, all)
-			for account, want := range map[string]string{"acc-1/EUR": poisonedBalance, "acc-full/EUR": fullBalance} {
+			for account, want := range map[string]string{"acc-1/EUR": poisonedBalance,
+				"acc-full/EUR": fullBalance} {
 				balance, _ := booked(t, cfg, account)
 				equal(t, "the balance of "+account, balance, want)
 			}

@@ -62,13 +62,15 @@ func startPostgres(t *testing.T, publishes string) (*pgxpool.Pool, map[string]st
 		t.Fatal(err)
 	}
 	return pool, map[string]string{
-		"IDEMSK_STORE_URL": server.URL(), "IDEMSK_CONCURRENCY": "4", "IDEMSK_OUTBOX": publishes, "IDEMSK_OUTBOX_TABLE": "events", "IDEMSK_OUTBOX_TOPIC": "told",
+		"IDEMSK_STORE_URL": server.URL(), "IDEMSK_CONCURRENCY": "4", "IDEMSK_OUTBOX": publishes,
+		"IDEMSK_OUTBOX_TABLE": "events", "IDEMSK_OUTBOX_TOPIC": "told",
 	}
 }
 
 const aLedger = pgledger.Ledger("a-ledger")
 
-// wantTogether wants what processOnStore books to have been committed with its keys, and its events with both.
+// wantTogether wants what processOnStore books to have been committed with its keys, and its events with
+// both.
 func wantTogether(t *testing.T, pool *pgxpool.Pool, events int) {
 	t.Helper()
 	balances, err := aLedger.Balances(t.Context(), pool)

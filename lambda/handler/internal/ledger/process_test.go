@@ -95,13 +95,15 @@ func kafkaEvent(t *testing.T, first int, partitions map[int][]Payment) []byte {
 			if err != nil {
 				t.Fatal(err)
 			}
-			messages = append(messages, mskevent.Message{Topic: "payments", Partition: int32(partition), Offset: int64(first + i), Timestamp: 1, Value: value})
+			messages = append(messages, mskevent.Message{Topic: "payments", Partition: int32(partition),
+				Offset: int64(first + i), Timestamp: 1, Value: value})
 		}
 	}
 	return mskevent.MSK("arn").Messages(messages...)
 }
 
-// settle invokes the function with an event until no record is reported, and returns the number of invocations.
+// settle invokes the function with an event until no record is reported, and returns the number of
+// invocations.
 func (p *process) settle(name string) (invocations int) {
 	p.t.Helper()
 	for {
@@ -160,15 +162,16 @@ func processOnDynamoDB(t *testing.T) {
 
 func dynamoEnv(db *dynamofake.Server) map[string]string {
 	return map[string]string{
-		"AWS_ENDPOINT_URL_DYNAMODB": db.URL(), "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "IDEMSK_SIMULATE": "on",
-		"IDEMSK_LEASE": "300ms", "IDEMSK_MAX_CLOCK_SKEW": "0s",
+		"AWS_ENDPOINT_URL_DYNAMODB": db.URL(), "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"IDEMSK_SIMULATE": "on",
+		"IDEMSK_LEASE":    "300ms", "IDEMSK_MAX_CLOCK_SKEW": "0s",
 	}
 }
 
-// A payment that kills the process uses up its attempts in the table. Without a dead-letter queue it is retried for ever, with
-// an alarm, and later records wait. Earlier records and those of other partitions are booked once. (With batching on, the
-// record just before it may be booked again, because its completion may not be confirmed when the process dies. See
-// IDEMSK_COMMIT_WINDOW.)
+// A payment that kills the process uses up its attempts in the table. Without a dead-letter queue it is
+// retried for ever, with an alarm, and later records wait. Earlier records and those of other partitions are
+// booked once. (With batching on, the record just before it may be booked again, because its completion may
+// not be confirmed when the process dies. See IDEMSK_COMMIT_WINDOW.)
 func processThatDies(t *testing.T) {
 	db, cfg := startDynamo(t, dynamofake.Config{})
 	env := dynamoEnv(db)
@@ -190,14 +193,17 @@ func processThatDies(t *testing.T) {
 // All errors are named, and no work is requested from the Runtime API.
 func processWithWrongConfiguration(t *testing.T) {
 	asked := make(chan string, 10)
-	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
+	api := httptest.NewServer(http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
 	defer api.Close()
 	wrong := map[string]string{
-		"IDEMSK_STORE": "mysql", "IDEMSK_LEASE": "30", "IDEMSK_KEY": "json:id", "IDEMSK_LEDGER_TABLE": "my ledger", "IDEMSK_SIMULATE": "yes",
+		"IDEMSK_STORE": "mysql", "IDEMSK_LEASE": "30", "IDEMSK_KEY": "json:id",
+		"IDEMSK_LEDGER_TABLE": "my ledger", "IDEMSK_SIMULATE": "yes",
 		"IDEMSK_NAMESPACE": "", // without Lambda's name for the function
 	}
 	cmd := exec.CommandContext(t.Context(), program)
-	cmd.Env = []string{"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"), "AWS_REGION=eu-central-1"}
+	cmd.Env = []string{"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"),
+		"AWS_REGION=eu-central-1"}
 	for name, value := range wrong {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
@@ -213,7 +219,10 @@ func processWithWrongConfiguration(t *testing.T) {
 	equal(t, "first line", lines[0], "idemsk: the function can't start:")
 	equal(t, "lines", len(lines), len(wrong)+1)
 	for _, name := range slices.Sorted(maps.Keys(wrong)) {
-		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, name+` is "`+wrong[name]+`": want `) }) {
+		if !slices.ContainsFunc(lines, func(
+			line string) bool {
+			return strings.HasPrefix(line, name+` is "`+wrong[name]+`": want `)
+		}) {
 			t.Errorf("%s is not named in %q", name, lines)
 		}
 	}

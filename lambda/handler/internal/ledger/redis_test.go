@@ -23,7 +23,8 @@ func TestProcessOnRedis(t *testing.T) {
 	processOnStore(t, program, "redis", map[string]string{"IDEMSK_STORE_URL": server.URL()})
 	equal(t, "balance", balance("a-ledger:acc-1/EUR"), any("5600")) // as on DynamoDB
 
-	poisonOnePartition(t, program, map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": server.URL(), "IDEMSK_LEDGER_TABLE": "poisoned"})
+	poisonOnePartition(t, program, map[string]string{"IDEMSK_STORE": "redis",
+		"IDEMSK_STORE_URL": server.URL(), "IDEMSK_LEDGER_TABLE": "poisoned"})
 	equal(t, "balance beside poison", balance("poisoned:acc-1/EUR"), any(poisonedBalance))
 	equal(t, "balance that can't grow", balance("poisoned:acc-full/EUR"), any(fullBalance))
 }

@@ -28,8 +28,8 @@ var errSimulated = errors.New("simulated failure")
 // exitCode is the exit status of a simulated crash.
 const exitCode = 3
 
-// run produces the failure that the payment requests: "permanent", "retry", "retry:N" (fails N times), "panic", "exit" (the
-// process dies), "sleep:200ms".
+// run produces the failure that the payment requests: "permanent", "retry", "retry:N" (fails N times),
+// "panic", "exit" (the process dies), "sleep:200ms".
 func (s *simulation) run(ctx context.Context, p Payment) error {
 	kind, arg, _ := strings.Cut(p.Simulate, ":")
 	switch kind {
@@ -64,7 +64,8 @@ func (s *simulation) retry(ctx context.Context, paymentID, times string) error {
 	return nil
 }
 
-// attempt returns the number of the attempt: the durable one, or this process's own count for unprotected payments.
+// attempt returns the number of the attempt: the durable one, or this process's own count for unprotected
+// payments.
 func (s *simulation) attempt(ctx context.Context, paymentID string) int {
 	if a, ok := idem.AttemptFrom(ctx); ok {
 		return a.Number

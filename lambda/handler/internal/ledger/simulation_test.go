@@ -13,7 +13,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// simulating returns a bookkeeper with simulated failures, its ledger, and the exit status of a simulated crash.
+// simulating returns a bookkeeper with simulated failures, its ledger, and the exit status of a simulated
+// crash.
 func simulating(simulate bool) (b *bookkeeper, ledger *memoryLedger, exited *int) {
 	ledger = newMemoryLedger()
 	sim := newSimulation()
@@ -78,7 +79,8 @@ func TestSimulatedSleep(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := b.book(ctx, asking("sleep:1h"), msk.Record{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := b.book(ctx, asking("sleep:1h"), msk.Record{}); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("error %v; want the context's", err)
 		}
 		equal(t, "it heeds its context", time.Since(begun), 1200*time.Millisecond)
@@ -100,10 +102,11 @@ func TestFailuresAreCountedByAttempts(t *testing.T) {
 				if protected {
 					b.simulation = newSimulation() // another process
 				}
-				task := idem.Task{Key: "p-1", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-					_, err := b.book(ctx, asking("retry:2"), msk.Record{})
-					return nil, err
-				})}
+				task := idem.Task{Key: "p-1",
+					Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+						_, err := b.book(ctx, asking("retry:2"), msk.Record{})
+						return nil, err
+					})}
 				if !protected {
 					return s.RunUnprotected(&task).Kind
 				}

@@ -17,7 +17,8 @@ func buildFor(t *testing.T, store string) (program string) {
 	return program
 }
 
-// processOnStore runs a program that is built for a store through what processOnDynamoDB does, on the ledger a-ledger.
+// processOnStore runs a program that is built for a store through what processOnDynamoDB does, on the ledger
+// a-ledger.
 func processOnStore(t *testing.T, program, store string, env map[string]string) {
 	t.Helper()
 	env["IDEMSK_STORE"], env["IDEMSK_SIMULATE"], env["IDEMSK_LEDGER_TABLE"] = store, "on", "a-ledger"

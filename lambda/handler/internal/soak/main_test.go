@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// leaking returns the example function, of which one record in ten leaks memory, a goroutine and a file descriptor.
+// leaking returns the example function, of which one record in ten leaks memory, a goroutine and a file
+// descriptor.
 func leaking(ctx context.Context, base *app.Base) (msk.Handler, error) {
 	h, err := ledger.Build(nil)(ctx, base)
 	var mu sync.Mutex

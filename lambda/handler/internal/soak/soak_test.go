@@ -30,7 +30,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 )
 
-// recordsVariable is the environment variable with the number of records: a short run by default. make soak sets it for a long one.
+// recordsVariable is the environment variable with the number of records: a short run by default. make soak
+// sets it for a long one.
 const (
 	recordsVariable = "SOAK_RECORDS"
 	shortRecords    = 3_000
@@ -40,18 +41,21 @@ const (
 	batchSize  = 100
 	partitions = 4
 	accounts   = 500
-	roundSize  = 100 * batchSize // records after which the keys are checked and deleted, so that the fake does not grow
-	books      = "idemsk-ledger"
-	samples    = 20               // of the process, between two batches
-	interval   = 30 * time.Second // of the reports
+	// records after which the keys are checked and deleted, so that the fake does not grow
+	roundSize = 100 * batchSize
+	books     = "idemsk-ledger"
+	samples   = 20               // of the process, between two batches
+	interval  = 30 * time.Second // of the reports
 )
 
 // The function's own program books each payment once, and does not grow.
 func TestSoak(t *testing.T) {
 	records := testkit.Number(t, recordsVariable, shortRecords, batchSize)
 	program := filepath.Join(t.TempDir(), "bootstrap")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", program, "github.com/idemsk/idemsk/lambda/handler")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in scripts/build.sh, whose compiled packages are used
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags",
+		"-s -w", "-o", program, "github.com/idemsk/idemsk/lambda/handler")
+	// as in scripts/build.sh, whose compiled packages are used
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -89,12 +93,14 @@ type run struct {
 	bookings   map[string]int
 }
 
-// soak delivers records to a program with faults, checks that each was booked once, and returns how the process has grown.
+// soak delivers records to a program with faults, checks that each was booked once, and returns how the
+// process has grown.
 func soak(t *testing.T, records int, program string, env ...string) (grown []string) {
 	t.Helper()
 	seed := tally.NewSeed(t)
-	r := &run{T: t, random: seed.Rand("deliveries"), amounts: make(map[string]int64), bookings: make(map[string]int),
-		watch: watch{heard: make(chan struct{})}, begun: time.Now(), reported: time.Now(),
+	r := &run{T: t, random: seed.Rand("deliveries"), amounts: make(map[string]int64),
+		bookings: make(map[string]int),
+		watch:    watch{heard: make(chan struct{})}, begun: time.Now(), reported: time.Now(),
 	}
 	cuts := faults{random: seed.Rand("cut replies")}
 	server := testkit.Serve(t, dynamofake.New, dynamofake.Config{Fault: cuts.next})
@@ -103,9 +109,12 @@ func soak(t *testing.T, records int, program string, env ...string) (grown []str
 	r.createKeys()
 	var err error
 	r.function, err = runtimeapi.Start(t.Context(), runtimeapi.Config{
-		Command: []string{program}, Name: "ledger", Timeout: time.Minute, InitTimeout: time.Minute, Stderr: r.watch.line,
-		Env: append(env, "AWS_ENDPOINT_URL_DYNAMODB="+server.URL(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "IDEMSK_SIMULATE=on",
-			"IDEMSK_LEDGER=atomic", "IDEMSK_KEY=json:$.paymentId", "IDEMSK_LOG_LEVEL=error", "GODEBUG="+traces),
+		Command: []string{program}, Name: "ledger", Timeout: time.Minute, InitTimeout: time.Minute,
+		Stderr: r.watch.line,
+		Env: append(env, "AWS_ENDPOINT_URL_DYNAMODB="+server.URL(), "AWS_ACCESS_KEY_ID=test",
+			"AWS_SECRET_ACCESS_KEY=test", "IDEMSK_SIMULATE=on",
+			"IDEMSK_LEDGER=atomic", "IDEMSK_KEY=json:$.paymentId", "IDEMSK_LOG_LEVEL=error",
+			"GODEBUG="+traces),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -131,13 +140,14 @@ func soak(t *testing.T, records int, program string, env ...string) (grown []str
 	return growth(r.samples)
 }
 
-// batch makes an event of new payments. One in a hundred records is a duplicate of the one before, and one in a thousand fails at first, so
-// that its batch is delivered again.
+// batch makes an event of new payments. One in a hundred records is a duplicate of the one before, and one in
+// a thousand fails at first, so that its batch is delivered again.
 func (r *run) batch() []byte {
 	var messages []mskevent.Message
 	for i := range batchSize {
 		p := ledger.Payment{
-			PaymentID: fmt.Sprint("p-", r.records), Account: fmt.Sprint("acc-", r.random.IntN(accounts)), Amount: r.random.Int64N(100_000) + 1, Currency: "EUR",
+			PaymentID: fmt.Sprint("p-", r.records), Account: fmt.Sprint("acc-", r.random.IntN(accounts)),
+			Amount: r.random.Int64N(100_000) + 1, Currency: "EUR",
 		}
 		if r.random.IntN(1000) == 0 {
 			p.Simulate = "retry:1"
@@ -148,7 +158,8 @@ func (r *run) batch() []byte {
 		if err != nil {
 			r.Fatal(err)
 		}
-		m := mskevent.Message{Topic: "payments", Partition: int32(i % partitions), Offset: int64(r.records * 2), Timestamp: 1, Value: value}
+		m := mskevent.Message{Topic: "payments", Partition: int32(i % partitions),
+			Offset: int64(r.records * 2), Timestamp: 1, Value: value}
 		messages = append(messages, m)
 		if r.random.IntN(100) == 0 {
 			m.Offset++
@@ -219,7 +230,8 @@ func (r *run) checkBooks() {
 	r.scan(books, func(item map[string]types.AttributeValue) {
 		found++
 		id := text(item["account"])
-		if got, want := text(item["balance"])+" in "+text(item["bookings"]), fmt.Sprintf("%d in %d", r.amounts[id], r.bookings[id]); got != want {
+		if got, want := text(item["balance"])+" in "+
+			text(item["bookings"]), fmt.Sprintf("%d in %d", r.amounts[id], r.bookings[id]); got != want {
 			r.Errorf("account %s has %s bookings; want %s", id, got, want)
 		}
 	})
@@ -256,7 +268,8 @@ func (r *run) report(cut int) {
 	r.reported = time.Now()
 	s := r.watch.take(r.T, r.function.PID())
 	r.Logf("%d records, %.0f records/s, %d deliveries, %d failed, %d replies cut; RSS %d KiB, live heap %d MiB, %d goroutines, %d file descriptors",
-		r.records, float64(r.records)/time.Since(r.begun).Seconds(), r.deliveries, r.failed, cut, s[0], s[1], s[2], s[3])
+		r.records, float64(r.records)/time.Since(r.begun).Seconds(), r.deliveries, r.failed, cut, s[0], s[1],
+		s[2], s[3])
 }
 
 // faults cuts one in 500 replies to writes.

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// What is measured of a process, in the order of a sample. The runtime's traces have the heap and the goroutines: the program has no hook for
-// the test.
+// What is measured of a process, in the order of a sample. The runtime's traces have the heap and the
+// goroutines: the program has no hook for the test.
 var series = [...]struct {
 	name  string
 	slack int // a growth that is no leak, because the number is small or coarse
@@ -25,7 +25,8 @@ var series = [...]struct {
 	{"RSS in KiB", 4 << 10}, {"live heap in MiB", 2}, {"goroutines", 10}, {"file descriptors", 10},
 }
 
-// traces is the value of GODEBUG: a line after each garbage collection, and each tenth of a second a list of the goroutines.
+// traces is the value of GODEBUG: a line after each garbage collection, and each tenth of a second a list of
+// the goroutines.
 const traces = "gctrace=1,schedtrace=100,scheddetail=1"
 
 // sample has a value of each series.
@@ -96,8 +97,8 @@ func (w *watch) take(t *testing.T, pid int) (s sample) {
 	return s
 }
 
-// growth describes the series that have grown by more than 10%. The first half of the samples is the warm-up. The lowest values of the third
-// and the fourth quarter are compared: what a batch uses is not counted.
+// growth describes the series that have grown by more than 10%. The first half of the samples is the warm-up.
+// The lowest values of the third and the fourth quarter are compared: what a batch uses is not counted.
 func growth(samples []sample) (grown []string) {
 	half := samples[len(samples)/2:]
 	third, fourth := half[:len(half)/2], half[len(half)/2:]

@@ -1,5 +1,6 @@
-// Command migrate creates the table of the example's balances, IDEMSK_LEDGER_TABLE, in the database of IDEMSK_STORE_URL. It does
-// nothing if the table exists. The other tables are created by idemsk migrate and idemsk relay --migrate.
+// Command migrate creates the table of the example's balances, IDEMSK_LEDGER_TABLE, in the database of
+// IDEMSK_STORE_URL. It does nothing if the table exists. The other tables are created by idemsk migrate and
+// idemsk relay --migrate.
 package main
 
 import (

@@ -33,7 +33,9 @@ func TestTheLedgersTableIsCreatedOnce(t *testing.T) {
 	defer pool.Close()
 	for name, table := range map[string]pgledger.Ledger{"": "idemsk-ledger", "a-ledger": "a-ledger"} {
 		for n := range int64(2) { // the second run keeps the balances of the first
-			if err := run(t.Context(), variables(map[string]string{"IDEMSK_STORE_URL": server.URL(), "IDEMSK_LEDGER_TABLE": name})); err != nil {
+			if err := run(t.Context(), variables(
+				map[string]string{"IDEMSK_STORE_URL": server.URL(),
+					"IDEMSK_LEDGER_TABLE": name})); err != nil {
 				t.Fatal(err)
 			}
 			if balance, err := table.Add(t.Context(), pool, "a/EUR", 1); err != nil || balance != n+1 {

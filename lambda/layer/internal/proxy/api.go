@@ -28,14 +28,16 @@ const (
 	drainTime = 200 * time.Millisecond
 )
 
-// api is the Runtime API that the function's runtime uses. It serves the calls of a Kafka event itself. Other requests pass through.
+// api is the Runtime API that the function's runtime uses. It serves the calls of a Kafka event itself. Other
+// requests pass through.
 type api struct {
 	upstream *upstream
 	listener net.Listener
 	server   *http.Server
 
-	asked chan http.Header // unbuffered: a receive succeeds while the runtime asks for work; has the header of its request
-	work  chan *call       // unbuffered: a send succeeds while the runtime asks for work
+	// unbuffered: a receive succeeds while the runtime asks for work; has the header of its request
+	asked chan http.Header
+	work  chan *call // unbuffered: a send succeeds while the runtime asks for work
 
 	mu   sync.Mutex
 	open *call  // with the runtime, unanswered; guarded by mu
@@ -62,8 +64,10 @@ func serve(up *upstream) (*api, error) {
 	a := &api{upstream: up, listener: listener, asked: make(chan http.Header), work: make(chan *call)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathNext, a.next)
-	mux.HandleFunc("POST "+pathInvocation+"{id}/response", func(w http.ResponseWriter, r *http.Request) { a.take(w, r, false) })
-	mux.HandleFunc("POST "+pathInvocation+"{id}/error", func(w http.ResponseWriter, r *http.Request) { a.take(w, r, true) })
+	mux.HandleFunc("POST "+pathInvocation+"{id}/response",
+		func(w http.ResponseWriter, r *http.Request) { a.take(w, r, false) })
+	mux.HandleFunc("POST "+pathInvocation+"{id}/error",
+		func(w http.ResponseWriter, r *http.Request) { a.take(w, r, true) })
 	mux.Handle("/", up.proxy)
 	a.server = &http.Server{ //nolint:gosec // the runtime may take its time, and asks for work for as long as there is none
 		Handler: mux, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
@@ -84,7 +88,8 @@ func (a *api) drain() {
 // next waits for work for as long as the runtime does.
 func (a *api) next(w http.ResponseWriter, r *http.Request) {
 	if a.isOpen() {
-		refuse(w, http.StatusForbidden, "InvalidStateTransition", "answer the invocation before you ask for the next")
+		refuse(w, http.StatusForbidden, "InvalidStateTransition",
+			"answer the invocation before you ask for the next")
 		return
 	}
 	for {
@@ -122,8 +127,9 @@ func (a *api) pass(ctx context.Context, e *event) {
 // errNotTaken means that the runtime did not ask for the next invocation in time.
 var errNotTaken = errors.New("the function's runtime did not ask for the next invocation")
 
-// call gives the runtime an event and returns its answer. It returns errNotTaken if ctx ends or the runtime has gone before the
-// runtime takes the event. When the runtime has taken it, call waits for the answer without limit.
+// call gives the runtime an event and returns its answer. It returns errNotTaken if ctx ends or the runtime
+// has gone before the runtime takes the event. When the runtime has taken it, call waits for the answer
+// without limit.
 func (a *api) call(ctx context.Context, gone <-chan struct{}, c *call) (answer, error) {
 	select {
 	case a.work <- c:
@@ -134,7 +140,8 @@ func (a *api) call(ctx context.Context, gone <-chan struct{}, c *call) (answer, 
 	return answer{}, errNotTaken
 }
 
-// keep marks the invocation of a Kafka event: requests with its ID, or with those of its calls, do not pass through.
+// keep marks the invocation of a Kafka event: requests with its ID, or with those of its calls, do not pass
+// through.
 func (a *api) keep(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,8 +176,8 @@ func (a *api) find(id string) (c *call, passes bool) {
 	return nil, a.last == "" || id != a.last && !strings.HasPrefix(id, a.last+callSeparator)
 }
 
-// take takes the answer to a call. One that does not arrive whole is not taken, so that a runtime that ends in the middle of it has
-// not answered.
+// take takes the answer to a call. One that does not arrive whole is not taken, so that a runtime that ends
+// in the middle of it has not answered.
 func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	c, passes := a.find(r.PathValue("id"))
 	if passes {
@@ -193,9 +200,11 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	switch {
 	case errors.As(err, &large):
 		a.settle(c, answer{err: fmt.Errorf("the function's answer exceeds %d bytes", maxAnswer)})
-		refuse(w, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", fmt.Sprintf("Exceeded maximum allowed payload size (%d bytes).", maxAnswer))
+		refuse(w, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
+			fmt.Sprintf("Exceeded maximum allowed payload size (%d bytes).", maxAnswer))
 	case err != nil:
-		refuse(w, http.StatusBadRequest, "TruncatedHTTPRequest", "HTTP request detected as truncated: "+err.Error())
+		refuse(w, http.StatusBadRequest, "TruncatedHTTPRequest",
+			"HTTP request detected as truncated: "+err.Error())
 	case !a.settle(c, got):
 		refuse(w, http.StatusBadRequest, "InvalidRequestID", "Invalid request ID")
 	default:

@@ -24,10 +24,12 @@ type child struct {
 func startChild(command []string, api string) (*child, error) {
 	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the command that Lambda gives, for the life of this process
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, runtimeAPI+"=") }), runtimeAPI+"="+api)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(),
+		func(v string) bool { return strings.HasPrefix(v, runtimeAPI+"=") }), runtimeAPI+"="+api)
 	cmd.SysProcAttr = sysProcAttr()
 	signals := make(chan os.Signal, 8) //nolint:mnd // more than arrive at once
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+		syscall.SIGUSR2)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the runtime: %w", err)
 	}

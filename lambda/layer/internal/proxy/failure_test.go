@@ -14,7 +14,8 @@ func (f *fixture) wantOutage(says string, keys ...string) {
 	f.Helper()
 	for _, key := range keys {
 		e := f.entry(key)
-		if e.Attempts != 0 || !e.Released() || e.Failure.Code != store.CodeUnavailable || !strings.Contains(e.Failure.Message, says) {
+		if e.Attempts != 0 || !e.Released() || e.Failure.Code != store.CodeUnavailable ||
+			!strings.Contains(e.Failure.Message, says) {
 			f.Errorf("the entry of %s is %+v; want one of an outage", key, e)
 		}
 		if delay := e.RetryAt.Sub(e.UpdatedAt); delay < time.Hour-time.Second {

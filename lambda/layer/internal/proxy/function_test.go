@@ -23,7 +23,8 @@ import (
 // eventsVariable names the file of the received events.
 const eventsVariable = "LAYER_TEST_EVENTS"
 
-// memoryEvent is an event to which the function answers with the status of the layer's process, as Linux tells it.
+// memoryEvent is an event to which the function answers with the status of the layer's process, as Linux
+// tells it.
 const memoryEvent = `"the memory of the layer"`
 
 // delivery is a received event, with the headers of the Runtime API.
@@ -183,7 +184,8 @@ func handle(d delivery) {
 	case raised(records) != nil:
 		post("invocation/"+d.id()+"/error", nil, raised(records))
 	case do("raise"):
-		post("invocation/"+d.id()+"/error", nil, []byte(`{"errorType":"ValueError","errorMessage":"no such account","stackTrace":[]}`))
+		post("invocation/"+d.id()+"/error", nil,
+			[]byte(`{"errorType":"ValueError","errorMessage":"no such account","stackTrace":[]}`))
 	case do("stream an outage"):
 		stream(d, answer, `{"errorType":"UnavailableError","errorMessage":"the bank is down: retry after 1h"}`)
 	case do("answer garbage"):
@@ -219,12 +221,14 @@ func handle(d delivery) {
 	}
 }
 
-// raised returns the error of a record that is to raise one: "raise TYPE MESSAGE". It is nil if there is none.
+// raised returns the error of a record that is to raise one: "raise TYPE MESSAGE". It is nil if there is
+// none.
 func raised(records []record) []byte {
 	for _, r := range records {
 		if what, ok := strings.CutPrefix(r.do, "raise "); ok {
 			kind, message, _ := strings.Cut(what, " ")
-			body, err := json.Marshal(map[string]any{"errorType": kind, "errorMessage": message, "stackTrace": []string{}})
+			body, err := json.Marshal(map[string]any{"errorType": kind, "errorMessage": message,
+				"stackTrace": []string{}})
 			check(err)
 			return body
 		}
@@ -261,7 +265,8 @@ func answerTo(records []record) []byte {
 
 // stream streams an answer, which ends with an error in its trailers if there is a failure.
 func stream(d delivery, body []byte, failure string) {
-	req, err := http.NewRequest(http.MethodPost, address()+"invocation/"+d.id()+"/response", io.MultiReader(bytes.NewReader(body)))
+	req, err := http.NewRequest(http.MethodPost, address()+"invocation/"+d.id()+"/response",
+		io.MultiReader(bytes.NewReader(body)))
 	check(err)
 	req.Header.Set("Lambda-Runtime-Function-Response-Mode", "streaming")
 	if failure != "" {

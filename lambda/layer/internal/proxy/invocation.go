@@ -9,8 +9,8 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// callSeparator is between the ID of an invocation and the number of a further call, in the request ID of that call. Each call has its
-// own ID, so that a late answer to one is not taken for the answer to the next.
+// callSeparator is between the ID of an invocation and the number of a further call, in the request ID of
+// that call. Each call has its own ID, so that a late answer to one is not taken for the answer to the next.
 const callSeparator = "-"
 
 // invocation is an invocation with a Kafka event, and calls the function's runtime for it.
@@ -21,7 +21,8 @@ type invocation struct {
 	calls int
 }
 
-// call is the layercall.Runtime of the invocation. The deadline of a call leaves the time for the settlements.
+// call is the layercall.Runtime of the invocation. The deadline of a call leaves the time for the
+// settlements.
 func (inv *invocation) call(ctx context.Context, payload []byte) ([]byte, error) {
 	header := maps.Clone(inv.event.header)
 	if inv.calls > 0 {
@@ -30,7 +31,8 @@ func (inv *invocation) call(ctx context.Context, payload []byte) ([]byte, error)
 	if deadline, ok := ctx.Deadline(); ok {
 		header.Set(headerDeadline, strconv.FormatInt(deadline.UnixMilli(), 10))
 	}
-	c := &call{event: event{status: http.StatusOK, header: header, payload: payload}, answer: make(chan answer, 1)}
+	c := &call{event: event{status: http.StatusOK, header: header, payload: payload},
+		answer: make(chan answer, 1)}
 	got, err := inv.api.call(ctx, inv.gone, c)
 	if err != nil {
 		return nil, idem.Unavailable(err)

@@ -14,8 +14,9 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
-// Unmodified functions on AWS's own runtime interface clients, which scripts/runtimes.sh installs, book each payment once behind the
-// layer, and twice without it. The classes of their errors decide, as the clients report them.
+// Unmodified functions on AWS's own runtime interface clients, which scripts/runtimes.sh installs, book each
+// payment once behind the layer, and twice without it. The classes of their errors decide, as the clients
+// report them.
 func TestFunctionsInOtherLanguages(t *testing.T) {
 	run := func(name string, args ...string) string {
 		t.Helper()
@@ -39,17 +40,21 @@ func TestFunctionsInOtherLanguages(t *testing.T) {
 		command []string
 		raised  string
 	}{
-		"Python": {[]string{filepath.Join(installed, "python/bin/python"), "-m", "awslambdaric", "app.handler"}, "ValueError"},
-		"Node":   {[]string{"node", filepath.Join(installed, "node/node_modules/aws-lambda-ric/bin/index.mjs"), "app.handler"}, "RangeError"},
+		"Python": {[]string{filepath.Join(installed, "python/bin/python"), "-m", "awslambdaric",
+			"app.handler"}, "ValueError"},
+		"Node": {[]string{"node", filepath.Join(installed,
+			"node/node_modules/aws-lambda-ric/bin/index.mjs"), "app.handler"}, "RangeError"},
 		"Java": {
-			[]string{"java", "-cp", classes + ":" + filepath.Join(installed, "java/*"), "com.amazonaws.services.lambda.runtime.api.client.AWSLambda", "App::handler"},
+			[]string{"java", "-cp", classes + ":" + filepath.Join(installed, "java/*"),
+				"com.amazonaws.services.lambda.runtime.api.client.AWSLambda", "App::handler"},
 			"IllegalArgumentException",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bookings := filepath.Join(t.TempDir(), "bookings")
 			f := newFixture(t, "", shortLease, "PYTHONDONTWRITEBYTECODE=1", "BOOKINGS="+bookings)
-			f.config.Command, f.config.Dir, f.config.Handler = append(f.config.Command[:2], lang.command...), testdata, lang.command[len(lang.command)-1]
+			f.config.Command, f.config.Dir, f.config.Handler = append(f.config.Command[:2],
+				lang.command...), testdata, lang.command[len(lang.command)-1]
 			wantBookings := func(want string) {
 				t.Helper()
 				got, err := os.ReadFile(bookings)
@@ -60,7 +65,8 @@ func TestFunctionsInOtherLanguages(t *testing.T) {
 			f.answers(event("a", "b", "a"), complete)
 			f.answers(event("b", "c"), complete)
 			wantBookings("a b c")
-			if e := fails[*runtimeapi.FunctionError](f, event("d:raise")); !strings.Contains(e.Message, lang.raised) || !strings.Contains(e.Message, "no such account") {
+			if e := fails[*runtimeapi.FunctionError](f, event("d:raise")); !strings.Contains(e.Message,
+				lang.raised) || !strings.Contains(e.Message, "no such account") {
 				t.Errorf("error %s: %s", e.Type, e.Message)
 			}
 			f.answers(event("d"), complete)
@@ -72,7 +78,8 @@ func TestFunctionsInOtherLanguages(t *testing.T) {
 
 			f.answers(event("f:closed"), complete)
 			f.wantStatus(store.StatusFailed, "f")
-			if e := f.entry("f"); e.Attempts != 1 || e.Failure.Code != store.CodePermanent || !strings.HasSuffix(e.Failure.Message, ": the account is closed") {
+			if e := f.entry("f"); e.Attempts != 1 || e.Failure.Code != store.CodePermanent ||
+				!strings.HasSuffix(e.Failure.Message, ": the account is closed") {
 				t.Errorf("the entry of a permanent error is %+v", e)
 			}
 			fails[*runtimeapi.FunctionError](f, event("g", "h:down"))

@@ -27,14 +27,16 @@ type layer struct {
 
 func newLayer(up *upstream, api *api, options []lambda.Option) *layer {
 	return &layer{upstream: up, api: api, consumer: sync.OnceValues(func() (*lambda.Function, error) {
-		return lambda.New(context.Background(), layercall.Build, app.Environment(), os.Stdout, os.Stderr, options...)
+		return lambda.New(context.Background(), layercall.Build, app.Environment(), os.Stdout, os.Stderr,
+			options...)
 	})}
 }
 
-// run handles invocations until ctx ends, which is when the runtime has ended. After an error this process must end.
+// run handles invocations until ctx ends, which is when the runtime has ended. After an error this process
+// must end.
 //
-// The consumer is built while the runtime starts. In a function with SnapStart it is built at the first event instead: copies of a
-// snapshot would share the names under which they claim keys, and the connections.
+// The consumer is built while the runtime starts. In a function with SnapStart it is built at the first event
+// instead: copies of a snapshot would share the names under which they claim keys, and the connections.
 // https://docs.aws.amazon.com/lambda/latest/dg/snapstart-uniqueness.html
 func (l *layer) run(ctx context.Context) error {
 	if os.Getenv("AWS_LAMBDA_INITIALIZATION_TYPE") != "snap-start" {
@@ -67,14 +69,17 @@ func (l *layer) run(ctx context.Context) error {
 	return nil
 }
 
-// invoke handles an invocation with a Kafka event. It continues when the runtime has ended, so that what the function did is settled.
+// invoke handles an invocation with a Kafka event. It continues when the runtime has ended, so that what the
+// function did is settled.
 func (l *layer) invoke(ctx context.Context, e *event) error {
 	l.api.keep(e.id())
 	deadline, err := e.deadline()
 	if err != nil {
 		return err
 	}
-	alive := lambdacontext.NewContext(context.WithoutCancel(ctx), &lambdacontext.LambdaContext{AwsRequestID: e.id()}) // for the lines of the log
+	// for the lines of the log
+	alive := lambdacontext.NewContext(context.WithoutCancel(ctx),
+		&lambdacontext.LambdaContext{AwsRequestID: e.id()})
 	fn, err := l.consumer()
 	if err != nil {
 		return errors.Join(err, l.upstream.fail(alive, e.id(), "InvalidConfiguration", err.Error()))
@@ -94,7 +99,8 @@ func (l *layer) invoke(ctx context.Context, e *event) error {
 	var failed *msk.BatchError
 	switch {
 	case errors.As(err, &overrun):
-		return errors.Join(fmt.Errorf("the process ends: %w", err), l.upstream.fail(alive, e.id(), overrun.Type, overrun.Message))
+		return errors.Join(fmt.Errorf("the process ends: %w", err),
+			l.upstream.fail(alive, e.id(), overrun.Type, overrun.Message))
 	case errors.As(err, &failed):
 		return l.upstream.fail(alive, e.id(), "BatchError", err.Error())
 	}

@@ -65,8 +65,9 @@ func newFixture(t testing.TB, mode string, env ...string) *fixture {
 	f := &fixture{TB: t, events: filepath.Join(t.TempDir(), "events")}
 	f.config = runtimeapi.Config{
 		Command: []string{program, asLayer, program, asFunction, mode},
-		Env:     append(f.cloud(), append([]string{eventsVariable + "=" + f.events, "GOCOVERDIR=" + t.TempDir()}, env...)...),
-		Name:    "payments", Timeout: time.Minute, InitTimeout: time.Minute,
+		Env: append(f.cloud(), append(
+			[]string{eventsVariable + "=" + f.events, "GOCOVERDIR=" + t.TempDir()}, env...)...),
+		Name: "payments", Timeout: time.Minute, InitTimeout: time.Minute,
 	}
 	t.Cleanup(f.stop)
 	return f
@@ -84,11 +85,14 @@ func (f *fixture) cloud() []string {
 	must(err)
 	queues, err := sqsfake.New(sqsfake.Config{})
 	must(err)
-	must(errors.Join(tables.Start(), queues.Start(), tables.CreateTable(dynamofake.Table{Name: "keys", HashKey: dynamostore.AttrKey})))
+	must(errors.Join(tables.Start(), queues.Start(),
+		tables.CreateTable(dynamofake.Table{Name: "keys", HashKey: dynamostore.AttrKey})))
 	f.Cleanup(func() { must(errors.Join(tables.Close(), queues.Close())) })
-	access := aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}
+	access := aws.Config{Region: "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}
 	at := func(url string) aws.Config { c := access.Copy(); c.BaseEndpoint = &url; return c }
-	f.db, err = dynamostore.New(dynamostore.NewClient(at(tables.URL())), dynamostore.Config{Table: "keys", MaxClockSkew: -1})
+	f.db, err = dynamostore.New(dynamostore.NewClient(at(tables.URL())),
+		dynamostore.Config{Table: "keys", MaxClockSkew: -1})
 	must(err)
 	f.sqs = sqs.NewFromConfig(awstest.Config(f, queues.URL()))
 	queue, err := f.sqs.CreateQueue(f.Context(), &sqs.CreateQueueInput{QueueName: aws.String("letters")})
@@ -96,8 +100,10 @@ func (f *fixture) cloud() []string {
 	f.queue = *queue.QueueUrl
 	return []string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + tables.URL(), "AWS_ENDPOINT_URL_SQS=" + queues.URL(),
-		"AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret", "IDEMSK_TABLE=keys", "IDEMSK_DEAD_LETTER_QUEUE_URL=" + f.queue,
-		"IDEMSK_KEY=key", "IDEMSK_FINGERPRINT=none", "IDEMSK_MAX_CLOCK_SKEW=0s", "IDEMSK_MAX_ATTEMPTS=2", "IDEMSK_RETRY_DELAY=0s",
+		"AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret", "IDEMSK_TABLE=keys",
+		"IDEMSK_DEAD_LETTER_QUEUE_URL=" + f.queue,
+		"IDEMSK_KEY=key", "IDEMSK_FINGERPRINT=none", "IDEMSK_MAX_CLOCK_SKEW=0s", "IDEMSK_MAX_ATTEMPTS=2",
+		"IDEMSK_RETRY_DELAY=0s",
 	}
 }
 
@@ -140,14 +146,17 @@ func fails[E error](f *fixture, payload []byte) E {
 	return e
 }
 
-// event returns the event of records of one partition. Each record is KEY or KEY:DO, where DO tells the function what to do.
+// event returns the event of records of one partition. Each record is KEY or KEY:DO, where DO tells the
+// function what to do.
 func event(records ...string) []byte {
 	messages := make([]mskevent.Message, len(records))
 	for i, r := range records {
 		key, do, _ := strings.Cut(r, ":")
 		messages[i] = mskevent.Message{
-			Topic: "payments", Partition: 3, Offset: int64(i), Timestamp: 1_700_000_000_000, TimestampType: "CREATE_TIME",
-			Key: []byte(key), Value: []byte(do), Headers: []mskevent.Header{{Key: "trace", Value: []byte(key)}},
+			Topic: "payments", Partition: 3, Offset: int64(i), Timestamp: 1_700_000_000_000,
+			TimestampType: "CREATE_TIME",
+			Key:           []byte(key), Value: []byte(do),
+			Headers: []mskevent.Header{{Key: "trace", Value: []byte(key)}},
 		}
 	}
 	return mskevent.MSK("arn:aws:kafka:us-east-1:000000000000:cluster/c/1", "b-1:9092").Messages(messages...)
@@ -158,7 +167,8 @@ const (
 	partial  = "IDEMSK_FAILURES=partial"
 )
 
-// calls returns the function's calls so far: the records of each call as KEY#ATTEMPT. A record without an attempt is KEY#.
+// calls returns the function's calls so far: the records of each call as KEY#ATTEMPT. A record without an
+// attempt is KEY#.
 func (f *fixture) calls() (calls []string) {
 	f.Helper()
 	for _, e := range f.received() {
@@ -223,13 +233,15 @@ func (f *fixture) wantStatus(want store.Status, keys ...string) {
 // letters returns the bodies of the dead letters so far, and removes them.
 func (f *fixture) letters() (bodies []string) {
 	f.Helper()
-	out, err := f.sqs.ReceiveMessage(f.Context(), &sqs.ReceiveMessageInput{QueueUrl: &f.queue, MaxNumberOfMessages: 10})
+	out, err := f.sqs.ReceiveMessage(f.Context(),
+		&sqs.ReceiveMessageInput{QueueUrl: &f.queue, MaxNumberOfMessages: 10})
 	if err != nil {
 		f.Fatal(err)
 	}
 	for _, m := range out.Messages {
 		bodies = append(bodies, *m.Body)
-		if _, err := f.sqs.DeleteMessage(f.Context(), &sqs.DeleteMessageInput{QueueUrl: &f.queue, ReceiptHandle: m.ReceiptHandle}); err != nil {
+		if _, err := f.sqs.DeleteMessage(f.Context(),
+			&sqs.DeleteMessageInput{QueueUrl: &f.queue, ReceiptHandle: m.ReceiptHandle}); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -239,7 +251,8 @@ func (f *fixture) letters() (bodies []string) {
 // hold claims a key for another process.
 func (f *fixture) hold(key string) store.Entry {
 	f.Helper()
-	res := f.db.Claim(f.Context(), []store.ClaimRequest{{Key: "payments#payments#" + key, Owner: "another", Lease: time.Hour, Retention: time.Hour}})[0]
+	res := f.db.Claim(f.Context(), []store.ClaimRequest{{Key: "payments#payments#" + key, Owner: "another",
+		Lease: time.Hour, Retention: time.Hour}})[0]
 	if res.State != store.Claimed {
 		f.Fatalf("state %v: %v", res.State, res.Err)
 	}

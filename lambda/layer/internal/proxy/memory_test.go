@@ -11,11 +11,13 @@ import (
 	"testing"
 )
 
-// The layer shares the function's memory. Its program, as it is deployed, stays within a bound. Most of it is the program itself, and what the collector
-// leaves between two collections: GOGC=15 saves 6 MB in batches of 1,000, and takes a third of the throughput.
+// The layer shares the function's memory. Its program, as it is deployed, stays within a bound. Most of it is
+// the program itself, and what the collector leaves between two collections: GOGC=15 saves 6 MB in batches of
+// 1,000, and takes a third of the throughput.
 func TestMemory(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "idemsk-layer")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", program, "../..")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o",
+		program, "../..")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the layer: %v: %s", err, out)

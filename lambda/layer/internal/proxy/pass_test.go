@@ -13,7 +13,8 @@ import (
 func TestOtherEventsPassThrough(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")
-	for _, payload := range []string{`{}`, ``, ` { "a" : 1.0 } `, `no JSON`, `{"Records":[{"eventSource":"aws:sqs"}]}`, `{"stream":"é"}`} {
+	for _, payload := range []string{`{}`, ``, ` { "a" : 1.0 } `, `no JSON`,
+		`{"Records":[{"eventSource":"aws:sqs"}]}`, `{"stream":"é"}`} {
 		f.answers([]byte(payload), payload)
 	}
 	e := fails[*runtimeapi.FunctionError](f, []byte(`"stream that fails"`))
@@ -53,11 +54,13 @@ func TestLayerWithoutARuntime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")
 	f.config.Command = f.config.Command[:2]
-	if e := f.wantNoStart("it ended before it asked for work: exit status 1"); !strings.Contains(strings.Join(e.Output, "\n"), "AWS_LAMBDA_EXEC_WRAPPER") {
+	if e := f.wantNoStart("it ended before it asked for work: exit status 1"); !strings.Contains(
+		strings.Join(e.Output, "\n"), "AWS_LAMBDA_EXEC_WRAPPER") {
 		t.Errorf("output %q", e.Output)
 	}
 	f.config.Command = append(f.config.Command, "/no/such/runtime")
-	if e := f.wantNoStart("it ended before it asked for work: exit status 1"); !strings.Contains(strings.Join(e.Output, "\n"), "/no/such/runtime") {
+	if e := f.wantNoStart("it ended before it asked for work: exit status 1"); !strings.Contains(
+		strings.Join(e.Output, "\n"), "/no/such/runtime") {
 		t.Errorf("output %q", e.Output)
 	}
 }

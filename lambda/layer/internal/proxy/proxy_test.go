@@ -27,8 +27,8 @@ func TestFunctionGetsOnlyTheRecordsThatMustRun(t *testing.T) {
 	f.wantStatus(store.StatusCompleted, "a", "b", "c")
 }
 
-// With claims by partition the function gets the records that the lease holds in one call. When it dies in it, its records are claimed by their keys,
-// so that the next death is charged.
+// With claims by partition the function gets the records that the lease holds in one call. When it dies in
+// it, its records are claimed by their keys, so that the next death is charged.
 func TestClaimsByPartition(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "", shortLease, partial, "IDEMSK_CLAIM=partition")
@@ -59,8 +59,8 @@ func TestWithoutTheLayerDuplicatesHappen(t *testing.T) {
 	f.wantCalls("a# b# a#", "a# b# a#")
 }
 
-// The event of the function has the records as they arrived, with the token and the attempt behind their headers. Its deadline
-// is before that of the invocation by the margin.
+// The event of the function has the records as they arrived, with the token and the attempt behind their
+// headers. Its deadline is before that of the invocation by the margin.
 func TestEventOfTheFunction(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "", "IDEMSK_DEADLINE_MARGIN=5s")
@@ -73,7 +73,8 @@ func TestEventOfTheFunction(t *testing.T) {
 		for _, digit := range []byte(strconv.FormatInt(f.entry(key).Token, 10)) {
 			token = append(token, strconv.Itoa(int(digit)))
 		}
-		want = strings.Replace(want, header, header+`,{"idemsk-token":[`+strings.Join(token, ",")+`]},{"idemsk-attempt":[49]}`, 1)
+		want = strings.Replace(want, header,
+			header+`,{"idemsk-token":[`+strings.Join(token, ",")+`]},{"idemsk-attempt":[49]}`, 1)
 	}
 	got := f.received()[0]
 	if string(got.Payload) != want {
@@ -114,7 +115,8 @@ func TestPartialResponse(t *testing.T) {
 	// The second attempt of b is its last.
 	f.answers(event("a", "b:fail", "c"), complete)
 	f.wantCalls("a#1 b#1 c#1 d#1 e#1", "b#2")
-	if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], "named the record in batchItemFailures") {
+	if letters := f.letters(); len(letters) != 1 ||
+		!strings.Contains(letters[0], "named the record in batchItemFailures") {
 		t.Errorf("dead letters %q", letters)
 	}
 }
@@ -146,7 +148,8 @@ func TestLogHasTheRequestID(t *testing.T) {
 	}
 }
 
-// A call that fails as a whole is no evidence against its records: each is handled alone, and only the one that fails alone has an attempt counted.
+// A call that fails as a whole is no evidence against its records: each is handled alone, and only the one
+// that fails alone has an attempt counted.
 func TestCallThatFailsAsAWhole(t *testing.T) {
 	t.Parallel()
 	for do, says := range map[string]string{
@@ -192,7 +195,8 @@ func TestBatchResponse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")
 	e := fails[*runtimeapi.FunctionError](f, event("a", "b:raise"))
-	if e.Type != "BatchError" || !strings.Contains(e.Message, "1 of 2 records") || !strings.Contains(e.Message, "ValueError: no such account") {
+	if e.Type != "BatchError" || !strings.Contains(e.Message, "1 of 2 records") ||
+		!strings.Contains(e.Message, "ValueError: no such account") {
 		t.Errorf("error %s: %s", e.Type, e.Message)
 	}
 	f.answers(event("a:answer ok", "c"), complete)
@@ -204,7 +208,8 @@ func TestBatchResponse(t *testing.T) {
 	f.wantStatus(store.StatusCompleted, "a", "c", "d")
 }
 
-// Records that are in flight elsewhere are passed to the function when they are free, in a further call of the invocation.
+// Records that are in flight elsewhere are passed to the function when they are free, in a further call of
+// the invocation.
 func TestRecordsInFlightElsewhereGetAFurtherCall(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")
@@ -223,11 +228,12 @@ func TestRecordsInFlightElsewhereGetAFurtherCall(t *testing.T) {
 	}
 }
 
-// A record whose function died is passed alone when its lease is over, so that the record that kills the process is the one that
-// is charged. Its keys are not settled by the crash.
+// A record whose function died is passed alone when its lease is over, so that the record that kills the
+// process is the one that is charged. Its keys are not settled by the crash.
 func TestCrashIsChargedToTheRecordThatCausesIt(t *testing.T) {
 	t.Parallel()
-	for do, status := range map[string]string{"exit": "exit status 3", "kill": "signal: killed", "fork and exit": "exit status 4", "answer partly": "exit status 6"} {
+	for do, status := range map[string]string{"exit": "exit status 3", "kill": "signal: killed",
+		"fork and exit": "exit status 4", "answer partly": "exit status 6"} {
 		t.Run(do, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, "", shortLease, partial)
@@ -295,7 +301,8 @@ func TestSecondAnswerIsRefused(t *testing.T) {
 	f.wantStatus(store.StatusCompleted, "a")
 }
 
-// A late answer, to a call that was answered or given up before, is refused, and is not taken for the answer to the open call.
+// A late answer, to a call that was answered or given up before, is refused, and is not taken for the answer
+// to the open call.
 func TestLateAnswerIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "", partial, "IDEMSK_COMMIT_WINDOW=1")
@@ -332,8 +339,8 @@ func TestFunctionWithThreads(t *testing.T) {
 	}
 }
 
-// With SnapStart the layer builds its clients and its name after the restore, at the first Kafka event. So an invalid configuration is
-// an error of that event.
+// With SnapStart the layer builds its clients and its name after the restore, at the first Kafka event. So an
+// invalid configuration is an error of that event.
 func TestSnapStart(t *testing.T) {
 	t.Parallel()
 	const snapStart = "AWS_LAMBDA_INITIALIZATION_TYPE=snap-start"
@@ -345,7 +352,8 @@ func TestSnapStart(t *testing.T) {
 
 	f = newFixture(t, "", snapStart, "IDEMSK_LEASE=1m30")
 	f.answers([]byte(`{"plain":1}`), `{"plain":1}`)
-	if e := fails[*runtimeapi.FunctionError](f, event("a")); e.Type != "InvalidConfiguration" || !strings.Contains(e.Message, "IDEMSK_LEASE") {
+	if e := fails[*runtimeapi.FunctionError](f, event("a")); e.Type != "InvalidConfiguration" ||
+		!strings.Contains(e.Message, "IDEMSK_LEASE") {
 		t.Errorf("error %s: %s", e.Type, e.Message)
 	}
 }
@@ -353,17 +361,20 @@ func TestSnapStart(t *testing.T) {
 func TestRuntimeThatAsksWithoutAnAnswerIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")
-	if e := fails[*runtimeapi.CrashError](f, event("a:answer nothing")); e.ExitCode != 5 || !strings.Contains(fmt.Sprint(e.Output), "next: 403") {
+	if e := fails[*runtimeapi.CrashError](f, event("a:answer nothing")); e.ExitCode != 5 ||
+		!strings.Contains(fmt.Sprint(e.Output), "next: 403") {
 		t.Errorf("got %+v", e)
 	}
 	f.wantStatus(store.StatusStarted, "a")
 }
 
-// A function that does not answer in time fails its invocation before the time-out. Its process ends. Its keys stay claimed.
+// A function that does not answer in time fails its invocation before the time-out. Its process ends. Its
+// keys stay claimed.
 func TestFunctionThatHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "", shortLease)
-	f.config.Timeout = 20 * time.Second // of which the layer keeps a part for its answer, also on a busy machine
+	// of which the layer keeps a part for its answer, also on a busy machine
+	f.config.Timeout = 20 * time.Second
 	e := fails[*runtimeapi.FunctionError](f, event("a", "b:hang"))
 	if e.Type != "Overrun" || !strings.Contains(e.Message, "payments-3@1") {
 		t.Errorf("error %s: %s", e.Type, e.Message)
@@ -383,7 +394,8 @@ func TestEventThatIsNoValidKafkaEvent(t *testing.T) {
 		`{"eventSource":"aws:kafka"}`: `it has no "records"`,
 		`{"eventSource":"aws:kafka","records":{"t-0":[{"offset":1},{"offset":1}]}}`: "the record t-0@1 twice",
 	} {
-		if e := fails[*runtimeapi.FunctionError](f, []byte(payload)); e.Type != "InvalidEvent" || !strings.Contains(e.Message, says) {
+		if e := fails[*runtimeapi.FunctionError](f, []byte(payload)); e.Type != "InvalidEvent" ||
+			!strings.Contains(e.Message, says) {
 			t.Errorf("error %s: %s", e.Type, e.Message)
 		}
 	}
@@ -399,7 +411,8 @@ func TestLargeEvents(t *testing.T) {
 	}
 	f.answers(event(records...), complete)
 	f.answers(event(records...), complete)
-	if calls := f.received(); len(calls) != 1 || len(calls[0].records) != len(records) || len(calls[0].records[43].do) != 100_000 {
+	if calls := f.received(); len(calls) != 1 || len(calls[0].records) != len(records) ||
+		len(calls[0].records[43].do) != 100_000 {
 		t.Errorf("%d calls", len(calls))
 	}
 	plain := `"` + strings.Repeat("y", runtimeapi.MaxPayload-2) + `"`

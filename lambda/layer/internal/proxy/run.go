@@ -1,8 +1,9 @@
 // Package proxy is the Lambda layer: a program between the runtime of a function and the Runtime API.
 //
-// Lambda starts the program by the wrapper script instead of the function's runtime (AWS_LAMBDA_EXEC_WRAPPER), with the command of the
-// runtime as its arguments. It starts that command with AWS_LAMBDA_RUNTIME_API pointing at itself. From the event of a Kafka event
-// source it removes the records that have completed before, passes the others to the function, and settles their keys by its answer.
+// Lambda starts the program by the wrapper script instead of the function's runtime
+// (AWS_LAMBDA_EXEC_WRAPPER), with the command of the runtime as its arguments. It starts that command with
+// AWS_LAMBDA_RUNTIME_API pointing at itself. From the event of a Kafka event source it removes the records
+// that have completed before, passes the others to the function, and settles their keys by its answer.
 // Everything else passes through unchanged. docs/layer.md has the set-up and the limits.
 //
 // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-modify.html
@@ -57,7 +58,8 @@ func run(command []string, options []lambda.Option) error {
 	case <-child.exited:
 	}
 	api.drain()
-	if cancel(); !api.isOpen() { // otherwise the runtime ended in a call, whose keys stay claimed until their leases end
+	if cancel(); !api.isOpen() {
+		// otherwise the runtime ended in a call, whose keys stay claimed until their leases end
 		if err := <-ended; err != nil { // when the records of the calls before are settled and reported
 			fmt.Fprintf(os.Stderr, "idemsk: the layer: %v\n", err)
 		}

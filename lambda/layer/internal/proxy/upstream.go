@@ -27,8 +27,9 @@ const (
 
 // upstream is a client of Lambda's Runtime API.
 type upstream struct {
-	base  *url.URL
-	http  *http.Client // has no timeout: the next invocation may be hours away, and Lambda freezes the process meanwhile
+	base *url.URL
+	// has no timeout: the next invocation may be hours away, and Lambda freezes the process meanwhile
+	http  *http.Client
 	proxy *httputil.ReverseProxy
 }
 
@@ -40,7 +41,8 @@ func newUpstream(address string) *upstream {
 		FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(u.base)
-			r.Out.Trailer = r.In.Trailer // the server fills this map at the end of the body, and the transport sends it then
+			// the server fills this map at the end of the body, and the transport sends it then
+			r.Out.Trailer = r.In.Trailer
 		},
 	}
 	return u
@@ -65,7 +67,8 @@ func (u *upstream) next(ctx context.Context, header http.Header) (*event, error)
 		return nil, fmt.Errorf("asking for the next invocation: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	payload := bytes.NewBuffer(make([]byte, 0, max(0, resp.ContentLength)+bytes.MinRead)) // does not grow if the length is known
+	// does not grow if the length is known
+	payload := bytes.NewBuffer(make([]byte, 0, max(0, resp.ContentLength)+bytes.MinRead))
 	if _, err := payload.ReadFrom(resp.Body); err != nil {
 		return nil, fmt.Errorf("reading the next invocation: %w", err)
 	}
@@ -78,7 +81,8 @@ func (e *event) id() string { return e.header.Get(headerRequestID) }
 func (e *event) deadline() (time.Time, error) {
 	ms, err := strconv.ParseInt(e.header.Get(headerDeadline), 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("the invocation %s has no deadline: %s is %q", e.id(), headerDeadline, e.header.Get(headerDeadline))
+		return time.Time{}, fmt.Errorf("the invocation %s has no deadline: %s is %q", e.id(), headerDeadline,
+			e.header.Get(headerDeadline))
 	}
 	return time.UnixMilli(ms), nil
 }
@@ -99,7 +103,8 @@ func (u *upstream) failInit(ctx context.Context, kind, message string) error {
 }
 
 func (u *upstream) failAt(ctx context.Context, path, kind, message string) error {
-	body, err := json.Marshal(map[string]any{"errorMessage": message, "errorType": kind, "stackTrace": []string{}})
+	body, err := json.Marshal(map[string]any{"errorMessage": message, "errorType": kind,
+		"stackTrace": []string{}})
 	if err != nil {
 		return err
 	}

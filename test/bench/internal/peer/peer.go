@@ -1,8 +1,9 @@
 // Package peer is the measured side of the benchmark's protocol, for programs in Go.
 //
-// A peer reads commands from its standard input, a line each, and answers each with a line of JSON. "load FILE" reads an
-// event, and answers {}; "run" delivers it to the function, and answers {"handled":N}, the number of records whose handler
-// was called. The driver takes time, CPU and requests between the command and its answer. A peer ends with its input.
+// A peer reads commands from its standard input, a line each, and answers each with a line of JSON. "load
+// FILE" reads an event, and answers {}; "run" delivers it to the function, and answers {"handled":N}, the
+// number of records whose handler was called. The driver takes time, CPU and requests between the command and
+// its answer. A peer ends with its input.
 package peer
 
 import (
@@ -20,7 +21,8 @@ import (
 
 // Function is what a peer measures.
 type Function interface {
-	// Invoke delivers an event, and returns how many records were handled. An error means that the batch was not settled.
+	// Invoke delivers an event, and returns how many records were handled. An error means that the batch was
+	// not settled.
 	Invoke(ctx context.Context, payload []byte) (handled int, err error)
 }
 
@@ -38,19 +40,21 @@ type Closer interface {
 // timeout is the longest that a Lambda function may run.
 const timeout = 15 * time.Minute
 
-// ProfileVariable names a prefix for the files of a CPU profile and an allocation profile, of every delivery from the second
-// one on. Without it nothing is profiled.
+// ProfileVariable names a prefix for the files of a CPU profile and an allocation profile, of every delivery
+// from the second one on. Without it nothing is profiled.
 const ProfileVariable = "BENCH_PROFILE"
 
 // Main serves a function on the standard streams and ends the process: with status 1 if there is an error.
 func Main(build func(ctx context.Context) (Function, error)) {
-	if err := serve(context.Background(), os.Stdin, os.Stdout, os.Getenv(ProfileVariable), build); err != nil {
+	if err := serve(context.Background(), os.Stdin, os.Stdout, os.Getenv(ProfileVariable),
+		build); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func serve(ctx context.Context, in io.Reader, out io.Writer, profile string, build func(ctx context.Context) (Function, error)) error {
+func serve(ctx context.Context, in io.Reader, out io.Writer, profile string,
+	build func(ctx context.Context) (Function, error)) error {
 	f, err := build(ctx)
 	if err != nil {
 		return err

@@ -39,7 +39,8 @@ func file(t *testing.T, text string) string {
 }
 
 func TestEachCommandIsAnswered(t *testing.T) {
-	out, err := served(t, new(function), "", "load "+file(t, "12345"), "run", "run", "load "+file(t, "1"), "run")
+	out, err := served(t, new(function), "", "load "+file(t, "12345"), "run", "run", "load "+file(t, "1"),
+		"run")
 	if want := "{}\n{\"handled\":5}\n{\"handled\":5}\n{}\n{\"handled\":1}\n"; out != want || err != nil {
 		t.Errorf("answers: %q, %v; want %q", out, err, want)
 	}
@@ -58,12 +59,14 @@ func TestWhatBreaksEndsThePeer(t *testing.T) {
 		{function{prepared: broken}, []string{load}, "preparing the event: broken"},
 		{function{err: broken}, []string{load, "run"}, "the batch was not settled: broken"},
 	} {
-		if _, err := served(t, &tc.f, "", tc.lines...); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := served(t, &tc.f, "", tc.lines...); err == nil ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v: %v; want %q", tc.lines, err, tc.want)
 		}
 	}
 	build := func(context.Context) (Function, error) { return nil, broken }
-	if err := serve(t.Context(), strings.NewReader(""), &strings.Builder{}, "", build); !errors.Is(err, broken) {
+	if err := serve(t.Context(), strings.NewReader(""), &strings.Builder{}, "", build); !errors.Is(err,
+		broken) {
 		t.Errorf("a function that can't be built: %v", err)
 	}
 }

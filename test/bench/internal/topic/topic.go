@@ -1,5 +1,5 @@
-// Package topic is the Kafka of the peers that are consumer processes: a topic in the peer's process, into which it produces the records of
-// an event when the event is delivered.
+// Package topic is the Kafka of the peers that are consumer processes: a topic in the peer's process, into
+// which it produces the records of an event when the event is delivered.
 package topic
 
 import (
@@ -35,7 +35,8 @@ func New() (*Topic, error) {
 		return nil, fmt.Errorf("starting Kafka: %w", err)
 	}
 	t := &Topic{Brokers: cluster.ListenAddrs()}
-	t.producer, err = kgo.NewClient(kgo.SeedBrokers(t.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	t.producer, err = kgo.NewClient(kgo.SeedBrokers(t.Brokers...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
 	return t, err
 }
 

@@ -1,5 +1,5 @@
-// Package twowrites makes a message idempotent as teams do it first: a conditional write to DynamoDB before the handler, and another write
-// after it. It has no leases, no owners, no fingerprints and no attempts.
+// Package twowrites makes a message idempotent as teams do it first: a conditional write to DynamoDB before
+// the handler, and another write after it. It has no leases, no owners, no fingerprints and no attempts.
 package twowrites
 
 import (
@@ -27,8 +27,10 @@ type Table struct {
 
 // Open returns a table, with the AWS configuration of the environment, for a number of callers at once.
 func Open(ctx context.Context, name string, callers int) (*Table, error) {
-	// The SDK keeps 10 idle connections; with more at once than that, it would open a new one for most requests.
-	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = max(10, callers) })
+	// The SDK keeps 10 idle connections; with more at once than that, it would open a new one for most
+	// requests.
+	client := awshttp.NewBuildableClient().WithTransportOptions(
+		func(t *http.Transport) { t.MaxIdleConnsPerHost = max(10, callers) })
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(client))
 	if err != nil {
 		return nil, err
@@ -36,7 +38,8 @@ func Open(ctx context.Context, name string, callers int) (*Table, error) {
 	return &Table{db: dynamodb.NewFromConfig(cfg), name: name}, nil
 }
 
-// Claim reports whether a key is fresh, and marks it as started. A key that was started and not completed is an error.
+// Claim reports whether a key is fresh, and marks it as started. A key that was started and not completed is
+// an error.
 func (t *Table) Claim(ctx context.Context, key string) (fresh bool, err error) {
 	now := time.Now()
 	_, err = t.db.PutItem(ctx, &dynamodb.PutItemInput{
@@ -57,7 +60,8 @@ func (t *Table) Claim(ctx context.Context, key string) (fresh bool, err error) {
 	if !errors.As(err, &failed) {
 		return err == nil, err
 	}
-	if status, ok := failed.Item["status"].(*types.AttributeValueMemberS); !ok || status.Value != "COMPLETED" {
+	if status, ok := failed.Item["status"].(*types.AttributeValueMemberS); !ok ||
+		status.Value != "COMPLETED" {
 		return false, fmt.Errorf("the key %q is in flight elsewhere", key)
 	}
 	return false, nil
@@ -66,10 +70,12 @@ func (t *Table) Claim(ctx context.Context, key string) (fresh bool, err error) {
 // Complete stores the result of a key.
 func (t *Table) Complete(ctx context.Context, key, result string) error {
 	_, err := t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:                &t.name,
-		Key:                      map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: key}},
-		UpdateExpression:         aws.String("SET #status = :status, #data = :data, #expiration = :expiration"),
-		ExpressionAttributeNames: map[string]string{"#status": "status", "#data": "data", "#expiration": "expiration"},
+		TableName: &t.name,
+		Key:       map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: key}},
+		UpdateExpression: aws.String(
+			"SET #status = :status, #data = :data, #expiration = :expiration"),
+		ExpressionAttributeNames: map[string]string{"#status": "status", "#data": "data",
+			"#expiration": "expiration"},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":status":     &types.AttributeValueMemberS{Value: "COMPLETED"},
 			":data":       &types.AttributeValueMemberS{Value: result},

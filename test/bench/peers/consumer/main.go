@@ -35,7 +35,8 @@ type process struct {
 
 // Observe implements idem.Observer.
 func (p *process) Observe(_ context.Context, e idem.Event) {
-	if e.Step == observe.End && (e.Outcome.Kind == idem.Executed || e.Outcome.Kind == idem.Replayed) && !e.Duplicate {
+	if e.Step == observe.End && (e.Outcome.Kind == idem.Executed || e.Outcome.Kind == idem.Replayed) &&
+		!e.Duplicate {
 		p.settled.Add(1)
 	}
 }
@@ -48,7 +49,8 @@ func newProcess(ctx context.Context) (peer.Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := dynamostore.New(dynamostore.NewClient(cfg), dynamostore.Config{Table: os.Getenv("BENCH_TABLE")})
+	st, err := dynamostore.New(dynamostore.NewClient(cfg),
+		dynamostore.Config{Table: os.Getenv("BENCH_TABLE")})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,8 @@ func newProcess(ctx context.Context) (peer.Function, error) {
 		p.handled.Add(1)
 		return pay.PaymentID, nil
 	})
-	p.consumer, err = consumer.New(engine, handler, consumer.Config{Brokers: p.Brokers, Topics: []string{topic.Name}, Group: topic.Group})
+	p.consumer, err = consumer.New(engine, handler,
+		consumer.Config{Brokers: p.Brokers, Topics: []string{topic.Name}, Group: topic.Group})
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,6 @@
-// Program floor sends the requests that idemsk sends for fresh records in key order, in the same waves, and does nothing else:
-// no decoding, no keys, no handler, no outcomes. What idemsk takes beyond it is idemsk's own.
+// Program floor sends the requests that idemsk sends for fresh records in key order, in the same waves, and
+// does nothing else: no decoding, no keys, no handler, no outcomes. What idemsk takes beyond it is idemsk's
+// own.
 package main
 
 import (
@@ -25,8 +26,9 @@ import (
 	"github.com/idemsk/idemsk/test/bench/internal/peer"
 )
 
-// How idemsk sends: claims are gathered 1, 2, 3 and then 4 requests at a time, and up to 6 times before the first of them are
-// answered and their records at work; of completions idem.Defaults().CommitWindow may be on their way.
+// How idemsk sends: claims are gathered 1, 2, 3 and then 4 requests at a time, and up to 6 times before the
+// first of them are answered and their records at work; of completions idem.Defaults().CommitWindow may be on
+// their way.
 const (
 	claimsAtOnce      = 4
 	aheadAtOnce       = 6
@@ -37,7 +39,8 @@ func main() {
 	peer.Main(func(ctx context.Context) (peer.Function, error) {
 		// It does not handle lost replies: it waits longer for it than idemsk does. And it keeps its
 		// connections, of which the SDK would keep 10.
-		patient := awshttp.NewBuildableClient().WithTimeout(time.Minute).WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 32 })
+		patient := awshttp.NewBuildableClient().WithTimeout(time.Minute).WithTransportOptions(
+			func(t *http.Transport) { t.MaxIdleConnsPerHost = 32 })
 		cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(patient))
 		if err != nil {
 			return nil, err
@@ -72,8 +75,10 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 				return err
 			}
 			claims = append(claims, store.ClaimRequest{
-				Key: "bench#" + record.Topic + "#" + key, Owner: "function/0123456789abcdef", Fingerprint: idem.FingerprintOf(record.Value),
-				Source: record.Source(), Lease: idem.Defaults().Lease, Retention: idem.Defaults().Retention,
+				Key: "bench#" + record.Topic + "#" + key, Owner: "function/0123456789abcdef",
+				Fingerprint: idem.FingerprintOf(record.Value),
+				Source:      record.Source(), Lease: idem.Defaults().Lease,
+				Retention: idem.Defaults().Retention,
 			})
 		}
 	}
@@ -153,5 +158,6 @@ func (r *recorder) BatchExecuteStatement(
 ) (*dynamodb.BatchExecuteStatementOutput, error) {
 	r.requests = append(r.requests, in)
 	r.statements += len(in.Statements)
-	return &dynamodb.BatchExecuteStatementOutput{Responses: make([]types.BatchStatementResponse, len(in.Statements))}, nil
+	return &dynamodb.BatchExecuteStatementOutput{Responses: make([]types.BatchStatementResponse,
+		len(in.Statements))}, nil
 }

@@ -1,4 +1,5 @@
-// Program goloop is what a team writes first: a loop over the records with two requests each, on the AWS SDK for Go.
+// Program goloop is what a team writes first: a loop over the records with two requests each, on the AWS SDK
+// for Go.
 package main
 
 import (

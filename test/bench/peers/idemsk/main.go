@@ -1,4 +1,5 @@
-// Program idemsk is the function of a trivial handler as app/lambda builds it from the environment, for the benchmark.
+// Program idemsk is the function of a trivial handler as app/lambda builds it from the environment, for the
+// benchmark.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Program layer is a function in another language behind the layer, for the benchmark. Its arguments are the layer's program and the
-// command of the function's runtime, which internal/fake/runtimeapi runs. The function prints "handled N" for each call.
+// Program layer is a function in another language behind the layer, for the benchmark. Its arguments are the
+// layer's program and the command of the function's runtime, which internal/fake/runtimeapi runs. The
+// function prints "handled N" for each call.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Program pollloop is a consumer process as a team writes it first: a poll loop on franz-go, and goroutines that make two requests for each
-// record, on the AWS SDK for Go.
+// Program pollloop is a consumer process as a team writes it first: a poll loop on franz-go, and goroutines
+// that make two requests for each record, on the AWS SDK for Go.
 package main
 
 import (
@@ -44,7 +44,8 @@ func newLoop(ctx context.Context) (peer.Function, error) {
 	if l.Topic, err = topic.New(); err != nil {
 		return nil, err
 	}
-	if l.client, err = kgo.NewClient(kgo.SeedBrokers(l.Brokers...), kgo.ConsumeTopics(topic.Name), kgo.ConsumerGroup(topic.Group)); err != nil {
+	if l.client, err = kgo.NewClient(kgo.SeedBrokers(l.Brokers...), kgo.ConsumeTopics(topic.Name),
+		kgo.ConsumerGroup(topic.Group)); err != nil {
 		return nil, err
 	}
 	records := make(chan *kgo.Record, goroutines)

@@ -24,7 +24,8 @@ func Open(_ context.Context, base *app.Base, table string, events ledger.Publish
 // postgresLedger is a ledger in the database of the store. A booking commits with its key's completion.
 type postgresLedger struct{ table pgledger.Ledger }
 
-// inTransactions returns a wrapper that makes a handler publish its events in its PostgreSQL transactions, nil if no events are published.
+// inTransactions returns a wrapper that makes a handler publish its events in its PostgreSQL transactions,
+// nil if no events are published.
 func inTransactions(base *app.Base, events ledger.Publishing) (func(msk.Handler) msk.Handler, error) {
 	if events == "" {
 		return nil, nil //nolint:nilnil // see above

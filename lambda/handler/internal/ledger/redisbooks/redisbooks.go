@@ -15,8 +15,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/handler/internal/ledger"
 )
 
-// redisLedger is a ledger on the store's server. A booking does not commit with its key's completion: if the process dies
-// between them, the payment is booked again.
+// redisLedger is a ledger on the store's server. A booking does not commit with its key's completion: if the
+// process dies between them, the payment is booked again.
 type redisLedger struct {
 	client goredis.UniversalClient
 	name   redisledger.Ledger
