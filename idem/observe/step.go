@@ -9,7 +9,7 @@ type Step uint8
 const (
 	Unknown Step = iota
 	// the claim was answered. Took is the time of the request, 0 if none was sent because the circuit breaker
-	// is open
+	// is open.
 	Claim
 	Wait       // the key is in flight elsewhere, and is claimed again after Took
 	Release    // a claim that was sent ahead and is not used is being released

@@ -120,7 +120,7 @@ type Verdict uint8
 // The verdicts.
 const (
 	VerdictReport Verdict = iota // return the ClaimResult and write nothing
-	// write the entry of Take, on condition that the stored one is exactly as seen
+	// write the entry of Take, on condition that the stored one is exactly as seen.
 	VerdictTake
 	VerdictMismatch // return ErrFingerprintMismatch
 )

@@ -48,14 +48,14 @@ const (
 	internal        = "internal"         // an internal error of the service, before the request is performed
 	internalApplied = "internal-applied" // an internal error after it
 	conflict        = "conflict"         // a transaction is writing the item
-	// some statements of a batch are throttled or conflict, some keys are not read
+	// some statements of a batch are throttled or conflict, some keys are not read.
 	partial        = "partial"
 	fullQueue      = "full-queue"      // the queue accepts no letter for some time
 	outage         = "outage"          // what the handler needs is down for some time
 	storeDown      = "store-down"      // the store does not answer for some time
 	registrySilent = "registry-silent" // the schema registry of keys does not answer for some time
 	crash          = "crash"           // of a process, before or after one of its requests
-	// the requests and replies of a process are held, for longer than its lease
+	// the requests and replies of a process are held, for longer than its lease.
 	pause      = "pause"
 	duplicate  = "duplicate"  // a batch is delivered to another process at the same time
 	redelivery = "redelivery" // a batch is delivered again though its answer says that it is done

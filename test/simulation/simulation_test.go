@@ -32,7 +32,7 @@ const (
 	// N or N-M, from 1: each seed is run in each order, exactly. Empty for one run of each seed as it
 	// happens, of which a violation is looked for in some orders. "none" for one run, and no order.
 	ordersVariable = "SIMULATE_ORDERS"
-	// the configuration, NAME=VALUE,… of what is not the first value; unset for that of each seed
+	// the configuration, NAME=VALUE,… of what is not the first value; unset for that of each seed.
 	configVariable = "SIMULATE_CONFIG"
 	firstVariable  = "SIMULATE_FIRST" // how many of the records are produced, empty for all
 	onlyVariable   = "SIMULATE_ONLY"  // the faults that may occur, by ID; empty for all

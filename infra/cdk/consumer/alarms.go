@@ -42,7 +42,7 @@ const (
 
 	// With Maintenance only; AlarmExportDifferences with an export.
 	AlarmMaintenance = "Maintenance" // a run failed
-	// keys stay STARTED, also those whose records are never redelivered
+	// keys stay STARTED, also those whose records are never redelivered.
 	AlarmKeysInProgress    = "KeysInProgress"
 	AlarmExportDifferences = "ExportDifferences" // keys and business records differ
 )
