@@ -69,7 +69,7 @@ with_localstack() {
 # What needs LocalStack runs beside all other tests, because many tests wait rather than compute. In a process group of its own, so
 # that an interrupted make test ends it.
 on_localstack=$(go list -tags "$tags" $(git grep -lE '^//go:build .*localstack' -- '*_test.go' | sed 's|/[^/]*$||; s|^|./|' | sort -u))
-others=$(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$|/test/kafka(/simulation)?$' | grep -vxF "$on_localstack")
+others=$(go list -tags "$tags" work | grep -vE '/infra/cdk(/consumer)?$|/test/(kafka|simulation)$' | grep -vxF "$on_localstack")
 set -m
 with_localstack "$@" $on_localstack </dev/null &
 lane=$!

@@ -35,6 +35,7 @@ const (
 	fewReserved = "a run has fewer records than one reservation of positions"
 	slowMoves   = "a partition does not change its owner within what two clocks of a run differ by"
 	onlyWaits   = "records only wait longer"
+	tooRare     = "requests without an answer, a death and a second owner meet too rarely"
 )
 
 // root is the folder of the repository.

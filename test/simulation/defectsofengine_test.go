@@ -144,6 +144,7 @@ var defectsOfAttempts = []defect{
 		undoes: "rule 3",
 		shows:  "a record with another value has no dead letter",
 		test:   "idem TestOutcomeOfATaskWhoseKeyWasTaken",
+		not:    "while a task runs, its key is completed for another value only if its entry is deleted",
 		changes: []replacement{{
 			settleFile,
 			"cur.Status == store.StatusCompleted && cur.Fingerprint.Matches(x.claim.Task.Fingerprint)",
@@ -220,6 +221,7 @@ var defectsOfLeases = []defect{
 		undoes: "heartbeats",
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem TestExtendedLeaseStartsWithTheRequest",
+		not:    tooRare,
 		changes: []replacement{{
 			heartbeatFile,
 			"h.leaseEnd, h.failed = sent.Add(cfg.Lease), nil",
@@ -250,6 +252,7 @@ var defectsOfLeases = []defect{
 		undoes: "docs/design.md, claims and leases",
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem TestHandlerIsNotBegunAfterALateExtension",
+		not:    tooRare,
 		changes: []replacement{{
 			executionFile,
 			"if time.Since(claim.claimedAt) < cfg.Lease {",
@@ -383,6 +386,7 @@ var defectsOfOutages = []defect{
 		undoes: "2eac541",
 		shows:  "a record waits longer than the outage",
 		test:   "idem/batch TestItemsAreHandledInTheInvocationInWhichAnOutageEnds",
+		not:    onlyWaits,
 		changes: []replacement{{
 			"idem/batch/scheduler.go",
 			"if lanes = r.heldBack(); len(lanes) == 0 {",
@@ -393,6 +397,7 @@ var defectsOfOutages = []defect{
 		undoes: "0885ec5",
 		shows:  "a record waits longer than the outage",
 		test:   "idem/batch TestItemsAreHandledInTheInvocationInWhichAnOutageEnds",
+		not:    onlyWaits,
 		changes: []replacement{{bulkFile, "if it.heldBack() && !b.closed {",
 			"if it.heldBack() && b.closed {"}},
 	},

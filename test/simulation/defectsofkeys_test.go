@@ -333,12 +333,14 @@ var defectsOfRanges = []defect{
 		undoes:  "rule P3",
 		shows:   "the token of a payment goes back",
 		test:    "idem/batch TestRangeLeavesKeysToClaims|TestRangesOfOwnersThatDie|TestKeyIsClaimedWithAGreaterTokenThanItRanWith",
+		not:     slowMoves,
 		changes: []replacement{{"idem/claim.go", "Token: claim.leastToken(),", ""}},
 	}, {
 		name:   "a key is claimed with the token that its handler ran with",
 		undoes: "rule P7",
 		shows:  "two handlers with one token",
 		test:   "idem/batch TestKeyIsClaimedWithAGreaterTokenThanItRanWith",
+		not:    tooRare,
 		changes: []replacement{{rangeFile, "return max(claim.within.token, claim.ran+1)",
 			"return claim.within.token"}},
 	}, {
@@ -359,6 +361,7 @@ var defectsOfRanges = []defect{
 		undoes:  "rule P5",
 		shows:   "a first attempt is begun a third time",
 		test:    "idem/batch TestStreamKeepsTheLeaseOfAKeyThatMayHaveNoEntry",
+		not:     tooRare,
 		changes: []replacement{{rangeLease, "return r.open == 0 && r.lost == nil", "return r.lost == nil"}},
 	}, {
 		name:    "handlers are not told that the lease of their partition is lost",
