@@ -12,16 +12,15 @@ import (
 // handleAll is the bulk handler. It handles the records one after another.
 func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []scheduler.Result,
 	err error) {
-	if p.ended() {
-		return nil, errEnded
-	}
 	records, attempts := make([]*record, len(rs)), make([]idem.Attempt, len(rs))
 	for i := range rs {
 		records[i], attempts[i] = p.recordAt(
 			placeOf(rs[i].Record.Partition, rs[i].Record.Offset, rs[i].Record.Timestamp.UnixMilli())),
 			rs[i].Attempt
 	}
-	p.checkCall(records, attempts)
+	if !p.ended() {
+		p.checkCall(records, attempts)
+	}
 	results = make([]scheduler.Result, len(rs))
 	returned := false
 	// also after a panic

@@ -112,10 +112,10 @@ func (p *process) handleUnprotected(ctx context.Context, r *record) ([]byte, err
 // execute is what the handler does with a claim.
 func (p *process) execute(ctx context.Context, e *execution, a idem.Attempt) ([]byte, error) {
 	pay := &e.record.payment
-	if err := sleep(ctx, p.work(e.record, a.Number)); err != nil {
+	err := sleep(ctx, p.work(e.record, a.Number))
+	if p.checkHeld(e); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	p.checkHeld(e)
 	if e.down {
 		return nil, errDown
 	}
@@ -288,7 +288,7 @@ func (p *process) checkHeld(e *execution) {
 	h := &p.of(e.record.key).entry
 	over := time.Now().Add(p.offset).UnixMilli() - h.lease
 	held := h.status == started && h.token == e.token && h.retry == 0
-	if held && over > 1 && e.ctx.Err() == nil && p.is("handler", "record") && !p.ended() {
+	if held && over > 1 && p.is("handler", "record") && !p.ended() {
 		p.violatedLockedf(e.record.key, "is handled by %s still, %d ms after the end of its lease", p.name,
 			over)
 	}

@@ -220,6 +220,10 @@ func (l *link) carry(ctx context.Context, rq *request) (*http.Response, error) {
 		return nil, l.silence(ctx)
 	case slow:
 		out := l.perform(l.process, rq, kind)
+		if rq.operation == "UpdateItem" { // an extension must be answered within a quarter of a second
+			defer l.hold(time.Duration(l.dice.between(0, 1500, "hold after "+rq.name)) * l.lease / 1000)
+			return out.response(), sleep(ctx, time.Duration(l.dice.between(50, 240, "slow "+rq.name))*time.Millisecond)
+		}
 		return out.response(), sleep(ctx,
 			time.Duration(l.dice.between(200, 1900, "slow "+rq.name))*dynamostore.AttemptTimeout/2000)
 	case late:
