@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/clitest"
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
@@ -44,7 +45,7 @@ func (e *emptyAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestVerbsRetryWhenAWSDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	const soon = 20 * time.Second // above two attempts
-	brokers := newCluster(t)
+	brokers := clitest.NewCluster(t)
 	for _, tc := range []struct {
 		args []string
 		lost string
@@ -67,11 +68,11 @@ func TestVerbsRetryWhenAWSDoesNotAnswer(t *testing.T) {
 			t.Cleanup(func() { proxy.Existing(faultproxy.Reset) })
 			service.lose = func() { proxy.NextReply(faultproxy.Silent) }
 			begun := time.Now()
-			r := idemsk(t, append(tc.args, "--endpoint-url", url)...)
+			r := clitest.Run(t, append(tc.args, "--endpoint-url", url)...)
 			if took := time.Since(begun); took > soon {
 				t.Errorf("it took %v, want at most %v", took, soon)
 			}
-			if r.code != tc.code || !strings.Contains(r.out+r.err, tc.says) || proxy.Connections() < 2 {
+			if r.Code != tc.code || !strings.Contains(r.Out+r.Err, tc.says) || proxy.Connections() < 2 {
 				t.Errorf("%+v, over %d connections; want exit code %d and %q", r, proxy.Connections(), tc.code, tc.says)
 			}
 		})

@@ -3,6 +3,8 @@ package cli_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/clitest"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -91,32 +93,32 @@ func TestUsageErrors(t *testing.T) {
 		"outbox":                                                            "the database is missing",
 		"outbox --store-url postgres://u@h/d --table a.b.c":                 `"a.b.c"`,
 	} {
-		r := idemsk(t, strings.Fields(args)...)
-		if r.code != 2 || r.out != "" || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, says) {
-			t.Errorf("idemsk %s: exit %d, %q; want 2 and one line that says %q", args, r.code, r.err, says)
+		r := clitest.Run(t, strings.Fields(args)...)
+		if r.Code != 2 || r.Out != "" || strings.Count(r.Err, "\n") != 1 || !strings.Contains(r.Err, says) {
+			t.Errorf("idemsk %s: exit %d, %q; want 2 and one line that says %q", args, r.Code, r.Err, says)
 		}
 	}
-	if r := idemsk(t); r.code != 2 || !strings.Contains(r.err, "usage: idemsk VERB") {
+	if r := clitest.Run(t); r.Code != 2 || !strings.Contains(r.Err, "usage: idemsk VERB") {
 		t.Errorf("no arguments: %+v", r)
 	}
 }
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	golden(t, "help", idemsk(t, "help").out)
+	clitest.Golden(t, "help", clitest.Run(t, "help").Out)
 	for _, verb := range []string{"local", "console", "get", "list", "reconcile", "redrive", "topic", "produce", "migrate", "prune", "relay", "outbox"} {
-		page := idemsk(t, "help", verb)
-		if page.code != 0 {
+		page := clitest.Run(t, "help", verb)
+		if page.Code != 0 {
 			t.Errorf("help %s: %+v", verb, page)
 		}
-		golden(t, "help-"+verb, page.out)
+		clitest.Golden(t, "help-"+verb, page.Out)
 		for _, h := range []string{"-h", "--help"} {
-			if same := idemsk(t, verb, h); same != page {
+			if same := clitest.Run(t, verb, h); same != page {
 				t.Errorf("%s %s differs from help %s: %+v", verb, h, verb, same)
 			}
 		}
 	}
-	if r := idemsk(t, "--version"); r.code != 0 || r.out != "idemsk v1.2.3\n" {
+	if r := clitest.Run(t, "--version"); r.Code != 0 || r.Out != "idemsk v1.2.3\n" {
 		t.Errorf("--version: %+v", r)
 	}
 }
@@ -126,8 +128,8 @@ func TestHostileArgumentsAreEscaped(t *testing.T) {
 	for _, args := range [][]string{
 		{"\x1b[2J"}, {"list", "\x1b[2J"}, {"help", "\x1b[2J"}, {"get", "--\x1b[2J"}, {"local", "--function", "f", "--events", "/nowhere/\x1b[2J"},
 	} {
-		r := idemsk(t, args...)
-		if r.code == 0 || strings.Contains(r.err, "\x1b") || !strings.Contains(r.err, `\x1b`) {
+		r := clitest.Run(t, args...)
+		if r.Code == 0 || strings.Contains(r.Err, "\x1b") || !strings.Contains(r.Err, `\x1b`) {
 			t.Errorf("idemsk %q: %+v", args, r)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/internal/mskevent"
@@ -104,7 +105,7 @@ func (c *consumers) environment() []string {
 	env := []string{"PATH=" + os.Getenv("PATH")}
 	if c.run.store != nil {
 		env = append(env, c.run.store.variablesOf(c.o)...)
-		env = append(env, "AWS_REGION="+Region)
+		env = append(env, "AWS_REGION="+testenv.Region)
 	}
 	env = append(env,
 		"IDEMSK_KAFKA_BROKERS="+joined(c.run.brokers), "IDEMSK_KAFKA_TOPICS="+c.o.ESM.Topics[0], "IDEMSK_KAFKA_GROUP="+c.o.ESM.ConsumerGroup,

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
@@ -28,7 +29,7 @@ func startProcess(ctx context.Context, o *Options, command, env []string, point 
 		Command: command,
 		Env:     slices.Concat(env, o.Env),
 		Name:    o.FunctionName,
-		Region:  Region,
+		Region:  testenv.Region,
 		ARN:     arnOf(o.FunctionName),
 		Timeout: o.ESM.Timeout, InitTimeout: o.InitTimeout,
 		Stdout: func(line []byte) { t.printed(line); log.line(line); s.line(line) },
@@ -57,7 +58,9 @@ func advised(err error) error {
 	return err
 }
 
-func arnOf(name string) string { return "arn:aws:lambda:" + Region + ":000000000000:function:" + name }
+func arnOf(name string) string {
+	return "arn:aws:lambda:" + testenv.Region + ":000000000000:function:" + name
+}
 
 // Invoke implements esm.Invoker.
 func (p *process) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {

@@ -10,9 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/mskevent"
@@ -94,7 +95,7 @@ func (r *recorder) newSlot(killed func(verify.Kill)) *slot {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := &slot{recorder: r, id: AccessKeyID + strconv.Itoa(len(r.slots)+1), labels: make(map[int]int), killed: killed}
+	s := &slot{recorder: r, id: testenv.AccessKeyID + strconv.Itoa(len(r.slots)+1), labels: make(map[int]int), killed: killed}
 	r.slots[s.id] = s
 	return s
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 )
 
 func answerOK(context.Context, *esm.Invocation) (esm.Answer, error) { return esm.Answer{}, nil }

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/internal/fake/gluefake"
 	"github.com/idemsk/idemsk/internal/network/httpserve"
 	"github.com/idemsk/idemsk/schema"
@@ -92,9 +93,9 @@ func (r *run) startGlue(ctx context.Context) (schema.Registry, error) {
 		}
 	})
 	url := "http://" + at.String()
-	r.o.Say(fmt.Sprintf("Schema registry of AWS Glue in this process: AWS_ENDPOINT_URL_GLUE=%s, region %s.", url, Region))
+	r.o.Say(fmt.Sprintf("Schema registry of AWS Glue in this process: AWS_ENDPOINT_URL_GLUE=%s, region %s.", url, testenv.Region))
 	return glue.New(aws.Config{
-		Region: Region, BaseEndpoint: &url, HTTPClient: &http.Client{Transport: transport},
-		Credentials: credentials.NewStaticCredentialsProvider(AccessKeyID, AccessSecret, ""),
+		Region: testenv.Region, BaseEndpoint: &url, HTTPClient: &http.Client{Transport: transport},
+		Credentials: credentials.NewStaticCredentialsProvider(testenv.AccessKeyID, testenv.AccessSecret, ""),
 	}), nil
 }

@@ -27,14 +27,6 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// Region and credentials of the function are made up, so that a local run can't reach real tables by mistake. DynamoDB Local
-// keeps separate tables for each pair of them, so that another client that reads the tables needs the same ones.
-const (
-	Region       = "us-east-1"
-	AccessKeyID  = "idemskLocal" // DynamoDB Local accepts letters and digits only
-	AccessSecret = "not-a-secret"
-)
-
 // runStore is the test environment of a run. SQS and, by default, DynamoDB are in this process, so that they outlive the
 // processes of the function and serve all of them.
 type runStore struct {
@@ -147,7 +139,7 @@ func (s *runStore) dynamoDB() *dynamodb.Client { return dynamodb.NewFromConfig(s
 
 func (s *runStore) config(url string) aws.Config {
 	return aws.Config{
-		Region: Region, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider(AccessKeyID, AccessSecret, ""),
+		Region: testenv.Region, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider(testenv.AccessKeyID, testenv.AccessSecret, ""),
 		HTTPClient: awsclient.New(&http.Client{Transport: s.transport}, 0),
 	}
 }
@@ -229,7 +221,7 @@ func (s *runStore) environment(o *Options) []string {
 func (s *runStore) variablesOf(o *Options) []string {
 	env := append([]string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_ENDPOINT_URL_SQS=" + s.queues.URL(),
-		"AWS_ACCESS_KEY_ID=" + AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + AccessSecret,
+		"AWS_ACCESS_KEY_ID=" + testenv.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + testenv.AccessSecret,
 		"IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue,
 		"IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=" + usualSkew.String(), "IDEMSK_RETRY_DELAY=" + usualRetryDelay.String(),
 		"IDEMSK_OUTAGE_LIMIT=" + usualOutageLimit.String(),

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 )
 
 // Bounds of the verdict of a page.

@@ -15,6 +15,14 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
+// Region and credentials of the function are made up, so that a local run can't reach real tables by mistake. DynamoDB Local
+// keeps separate tables for each pair of them, so that another client that reads the tables needs the same ones.
+const (
+	Region       = "us-east-1"
+	AccessKeyID  = "idemskLocal" // DynamoDB Local accepts letters and digits only
+	AccessSecret = "not-a-secret"
+)
+
 // Names are the names of tables; in Redis, prefixes of names.
 type Names struct {
 	Keys   string

@@ -1,4 +1,4 @@
-// Package produce reads records from text and writes them to a Kafka topic.
+// Package produce reads records from text and writes them to a Kafka topic. It is also the verb that does so.
 package produce
 
 import (

@@ -12,14 +12,17 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/clitest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// handler is the path of the example function.
+var handler string //nolint:gochecknoglobals // set once, before any test
+
+func TestMain(m *testing.M) { clitest.Main(m, &handler) }
 
 // letter is that of a failed payment.
 func letter(offset int64) kafka.DeadLetter {

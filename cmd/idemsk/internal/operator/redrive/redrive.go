@@ -1,4 +1,5 @@
-// Package redrive brings dead letters back: to the topic that they came from, or straight to the function.
+// Package redrive brings dead letters back: to the topic that they came from, or straight to the function. It is also the verb that
+// does so.
 package redrive
 
 import (

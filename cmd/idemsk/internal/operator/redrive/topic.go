@@ -265,8 +265,8 @@ func (t *topic) Begin(ctx context.Context, m *Message) (time.Time, error) {
 	after := p.clone()
 	after.mark(m.at.offset, m.at.offset+1)
 	if len(after.metadata()) > maxMetadata {
-		return time.Time{}, fmt.Errorf("a consumer group can't keep so many separate letters of a partition: "+
-			"first redrive the letters from %s-%d@%d on, without --of-function, --of-cluster and --key, or fix why they are not redriven",
+		return time.Time{}, fmt.Errorf("a consumer group can't keep so many separate letters of a "+
+			"partition: first redrive the letters from %s-%d@%d on, without --of-function, --of-cluster and --key, or fix why they are not redriven",
 			t.name, m.at.partition, p.first)
 	}
 	commits, err := t.commits(ctx)
