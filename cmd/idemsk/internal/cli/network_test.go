@@ -15,7 +15,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
-// emptyAWS is an endpoint with an empty table, stream and queue. It never answers the first request of each kind.
+// emptyAWS is an endpoint with an empty table, stream and queue. It never answers the first request of each
+// kind.
 type emptyAWS struct {
 	lost string // the kind, as X-Amz-Target has it
 	lose func()
@@ -52,10 +53,13 @@ func TestVerbsRetryWhenAWSDoesNotAnswer(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"redrive", "--queue-url", "http://127.0.0.1/0/letters", "--function-name", "payments", "--yes"}, "ReceiveMessage", 0, "there are no dead letters"},
+		{[]string{"redrive", "--queue-url", "http://127.0.0.1/0/letters", "--function-name", "payments",
+			"--yes"}, "ReceiveMessage", 0, "there are no dead letters"},
 		{[]string{"outbox", "--outbox-table", "idemsk-outbox"}, "Scan", 0, ""},
-		{[]string{"relay", "--outbox-table", "idemsk-outbox", "--brokers", brokers, "--until-empty"}, "DescribeTable", 0, "0 published"},
-		{[]string{"relay", "--outbox-table", "idemsk-outbox", "--brokers", brokers, "--until-empty"}, "DescribeStream", 0, "0 published"},
+		{[]string{"relay", "--outbox-table", "idemsk-outbox", "--brokers", brokers, "--until-empty"},
+			"DescribeTable", 0, "0 published"},
+		{[]string{"relay", "--outbox-table", "idemsk-outbox", "--brokers", brokers, "--until-empty"},
+			"DescribeStream", 0, "0 published"},
 		{[]string{"list"}, "Scan", 0, ""},
 		{[]string{"get", "payments#k"}, "GetItem", 1, "there is no entry"},
 	} {
@@ -73,7 +77,8 @@ func TestVerbsRetryWhenAWSDoesNotAnswer(t *testing.T) {
 				t.Errorf("it took %v, want at most %v", took, soon)
 			}
 			if r.Code != tc.code || !strings.Contains(r.Out+r.Err, tc.says) || proxy.Connections() < 2 {
-				t.Errorf("%+v, over %d connections; want exit code %d and %q", r, proxy.Connections(), tc.code, tc.says)
+				t.Errorf("%+v, over %d connections; want exit code %d and %q", r, proxy.Connections(),
+					tc.code, tc.says)
 			}
 		})
 	}

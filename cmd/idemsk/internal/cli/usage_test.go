@@ -38,13 +38,14 @@ func TestUsageErrors(t *testing.T) {
 		"redrive --file f --queue-url q --brokers b":              "want one of",
 		"redrive --queue-url q --dead-letter-topic t --brokers b": "want one of",
 		"redrive --dead-letter-topic t --function-name f":         "--dead-letter-topic needs --brokers",
-		"redrive --file f":                                                 "--brokers or --function-name",
-		"redrive --file f --brokers b":                                     "give --yes",
-		"redrive --file f --brokers b --yes x":                             `"x"`,
-		"redrive --file f --function-name f --tls --yes":                   "need --brokers",
-		"redrive --file f --brokers b --yes --auth kerberos":               `"kerberos"`,
-		"redrive --file f --function-name f --auth none --tls=x --yes":     `invalid boolean value "x"`,
-		"redrive --file f --brokers b --yes --auth scram-sha-512":          "--secret-arn is \"\": want the ARN of a secret with username and password, or set IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD",
+		"redrive --file f":                                             "--brokers or --function-name",
+		"redrive --file f --brokers b":                                 "give --yes",
+		"redrive --file f --brokers b --yes x":                         `"x"`,
+		"redrive --file f --function-name f --tls --yes":               "need --brokers",
+		"redrive --file f --brokers b --yes --auth kerberos":           `"kerberos"`,
+		"redrive --file f --function-name f --auth none --tls=x --yes": `invalid boolean value "x"`,
+		"redrive --file f --brokers b --yes --auth scram-sha-512": "--secret-arn is \"\": want the ARN of a secret with username and password, " +
+			"or set IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD",
 		"redrive --file f --brokers b:9092 --yes --auth plain --tls=false": "unencrypted",
 		"redrive --file f --brokers b --yes --auth mtls --tls-cert c":      "--tls-key is missing",
 		"redrive --file f --function-name f --secret-arn a --yes":          "need --brokers",
@@ -106,7 +107,8 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	clitest.Golden(t, "help", clitest.Run(t, "help").Out)
-	for _, verb := range []string{"local", "console", "get", "list", "reconcile", "redrive", "topic", "produce", "migrate", "prune", "relay", "outbox"} {
+	for _, verb := range []string{"local", "console", "get", "list", "reconcile", "redrive", "topic",
+		"produce", "migrate", "prune", "relay", "outbox"} {
 		page := clitest.Run(t, "help", verb)
 		if page.Code != 0 {
 			t.Errorf("help %s: %+v", verb, page)
@@ -126,7 +128,8 @@ func TestHelp(t *testing.T) {
 func TestHostileArgumentsAreEscaped(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"\x1b[2J"}, {"list", "\x1b[2J"}, {"help", "\x1b[2J"}, {"get", "--\x1b[2J"}, {"local", "--function", "f", "--events", "/nowhere/\x1b[2J"},
+		{"\x1b[2J"}, {"list", "\x1b[2J"}, {"help", "\x1b[2J"}, {"get", "--\x1b[2J"},
+		{"local", "--function", "f", "--events", "/nowhere/\x1b[2J"},
 	} {
 		r := clitest.Run(t, args...)
 		if r.Code == 0 || strings.Contains(r.Err, "\x1b") || !strings.Contains(r.Err, `\x1b`) {

@@ -1,4 +1,4 @@
-package command
+package command_test
 
 import (
 	"bytes"
@@ -7,13 +7,17 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
 )
 
 func TestConfirm(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "n\n": false, "\n": false, "": false, "yep\n": false} {
+	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "n\n": false,
+		"\n": false, "": false, "yep\n": false} {
 		var asked bytes.Buffer
-		ok, err := Confirm(t.Context(), Streams{In: strings.NewReader(answer), Err: &asked}, "Sure \x1b?")
+		ok, err := command.Confirm(t.Context(), command.Streams{In: strings.NewReader(answer), Err: &asked},
+			"Sure \x1b?")
 		if ok != want || err != nil || asked.String() != `Sure \x1b? [y/N] ` {
 			t.Errorf("%q: %v, %v, asked %q", answer, ok, err, asked.String())
 		}
@@ -26,7 +30,8 @@ func TestConfirmIsInterrupted(t *testing.T) {
 	defer out.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if ok, err := Confirm(ctx, Streams{In: in, Err: io.Discard}, "Sure?"); ok || !errors.Is(err, context.Canceled) {
+	if ok, err := command.Confirm(ctx, command.Streams{In: in, Err: io.Discard}, "Sure?"); ok ||
+		!errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", ok, err)
 	}
 }

@@ -74,10 +74,11 @@ func (l *invocation) declareMapping(fs *flag.FlagSet) {
 		"`WHICH` records are redelivered if the function reports failed ones: named (only those), "+
 			"or from-lowest\n(all from the lowest offset)")
 	fs.StringVar(&l.filter, "filter-criteria", "",
-		`the filter criteria as `+"`JSON`"+`: {"Filters":[{"Pattern":"{\"value\":{…}}"}]}; @FILE reads a file`)
+		"the filter criteria as `JSON`: "+`{"Filters":[{"Pattern":"{\"value\":{…}}"}]}; @FILE reads a file`)
 	fs.StringVar(&l.opt.SchemaRegistry, "schema-registry", "",
 		"validate and convert records by the schema `REGISTRY`: the URL of one with Confluent's API, or\n"+
-			"arn:aws:glue:…:registry/NAME; fake or fake-glue: one in this process, at an address that is printed")
+			"arn:aws:glue:…:registry/NAME; fake or fake-glue: one in this process, at an address that is "+
+			"printed")
 	fs.StringVar(&l.format, "event-record-format", esm.FormatJSON,
 		"with --schema-registry: the `FORMAT` of the records that the function gets, JSON or SOURCE")
 	fs.StringVar(&l.validation, "schema-validation", esm.AttributeValue,
@@ -143,9 +144,9 @@ func (l *invocation) declareRun(fs *flag.FlagSet) {
 	fs.BoolVar(&l.opt.UntilDrained, "until-drained", false,
 		"exit when all records are delivered and committed")
 	fs.StringVar(&l.ui, "ui", "",
-		"serve the page of the run at this `ADDRESS`, or off (default "+console.Address+" or a free port; off with\n"+
-			"--until-drained and --events). An address that is not on loopback needs a password in "+
-			"IDEMSK_UI_PASSWORD")
+		"serve the page of the run at this `ADDRESS`, or off (default "+console.Address+
+			" or a free port; off with\n--until-drained and --events). An address that is not on loopback "+
+			"needs a password in IDEMSK_UI_PASSWORD")
 	fs.BoolVar(&l.opt.Prove, "prove", false,
 		"at the end compare the example function's ledger with the records; exit status 1 if it differs")
 	fs.BoolVar(&l.onLetters, "fail-on-dead-letters", false,

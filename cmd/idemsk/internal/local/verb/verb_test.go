@@ -23,12 +23,15 @@ import (
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "function.log")
-	r := clitest.Run(t, "local", "--function", handler, "--produce", "1000", "--pollers", "3", "--batch-size", "50", "--seed", "3", "--until-drained",
-		"--function-response-types", "ReportBatchItemFailures", "--duplicate", "0.4", "--kill", "0.4", "--concurrent-duplicates", "0.4", "--log", log)
+	r := clitest.Run(t, "local", "--function", handler, "--produce", "1000", "--pollers", "3",
+		"--batch-size", "50", "--seed", "3", "--until-drained",
+		"--function-response-types", "ReportBatchItemFailures", "--duplicate", "0.4", "--kill", "0.4",
+		"--concurrent-duplicates", "0.4", "--log", log)
 	if r.Code != 0 || !strings.Contains(r.Out, "everything is committed") {
 		t.Fatalf("%+v", r)
 	}
-	for _, want := range []string{"  1,000 done", "finished batches delivered again", "made twice at once", "executed", "replayed", "killed"} {
+	for _, want := range []string{"  1,000 done", "finished batches delivered again", "made twice at once",
+		"executed", "replayed", "killed"} {
 		if !strings.Contains(r.Out, want) {
 			t.Errorf("the closing table does not have %q:\n%s", want, r.Out)
 		}
@@ -41,13 +44,16 @@ func TestLocal(t *testing.T) {
 // --prove with kills and duplicates, and --compare.
 func TestLocalVerifiesTheLedger(t *testing.T) {
 	t.Parallel()
-	r := clitest.Run(t, "local", "--function", handler, "--produce", "2000", "--batch-size", "50", "--seed", "3", "--until-drained", "--prove", "--compare",
-		"--function-response-types", "ReportBatchItemFailures", "--producer-duplicates", "0.2", "--duplicate", "0.3", "--kill", "0.1")
+	r := clitest.Run(t, "local", "--function", handler, "--produce", "2000", "--batch-size", "50",
+		"--seed", "3", "--until-drained", "--prove", "--compare",
+		"--function-response-types", "ReportBatchItemFailures", "--producer-duplicates", "0.2",
+		"--duplicate", "0.3", "--kill", "0.1")
 	if r.Code != 0 {
 		t.Fatalf("%+v", r)
 	}
 	for _, want := range []string{
-		"with idemsk", "ledger: must be", "The same without idemsk", "2,000 records, delivered ", "Dead letters:", "and nothing is lost; without idemsk the ledger\nwould be off by ",
+		"with idemsk", "ledger: must be", "The same without idemsk", "2,000 records, delivered ",
+		"Dead letters:", "and nothing is lost; without idemsk the ledger\nwould be off by ",
 	} {
 		if !strings.Contains(squeezed(r.Out+r.Err), squeezed(want)) {
 			t.Errorf("the output does not contain %q:\n%s", want, r.Out)
@@ -58,13 +64,16 @@ func TestLocalVerifiesTheLedger(t *testing.T) {
 // The function gets recorded events, also without idemsk, and the answers are shown.
 func TestLocalDeliversEvents(t *testing.T) {
 	t.Parallel()
-	r := clitest.Run(t, "local", "--function", handler, "--events", filepath.Join("..", "..", "..", "..", "..", "events", "duplicate-across-batches-1.json"),
+	r := clitest.Run(t, "local", "--function", handler,
+		"--events", filepath.Join("..", "..", "..", "..", "..", "events", "duplicate-across-batches-1.json"),
 		"--duplicate", "1", "--prove", "--compare")
 	if r.Code != 0 {
 		t.Fatalf("%+v", r)
 	}
 	for _, want := range []string{
-		"duplicate-across-batches-1.json: 2 records, answered ", "2 records, delivered 4 times, booked 2 payments exactly once each", "without idemsk the ledger would be off by ",
+		"duplicate-across-batches-1.json: 2 records, answered ",
+		"2 records, delivered 4 times, booked 2 payments exactly once each",
+		"without idemsk the ledger would be off by ",
 	} {
 		if !strings.Contains(squeezed(r.Out+r.Err), squeezed(want)) {
 			t.Errorf("the output does not contain %q:\n%s\n%s", want, r.Out, r.Err)
@@ -78,9 +87,11 @@ func squeezed(text string) string { return strings.Join(strings.Fields(text), " 
 // --prove fails without idemsk, because the ledger is wrong.
 func TestLocalFailsIfTheLedgerIsWrong(t *testing.T) {
 	t.Parallel()
-	r := clitest.Run(t, "local", "--function", handler, "--produce", "300", "--until-drained", "--prove", "--duplicate", "1", "--env", "IDEMSK_STORE=none",
+	r := clitest.Run(t, "local", "--function", handler, "--produce", "300", "--until-drained", "--prove",
+		"--duplicate", "1", "--env", "IDEMSK_STORE=none",
 		"--log", filepath.Join(t.TempDir(), "function.log"))
-	if r.Code != 1 || !strings.Contains(r.Out, "Not proven: ") || !strings.Contains(r.Out, "the ledger is wrong: account-") {
+	if r.Code != 1 || !strings.Contains(r.Out, "Not proven: ") ||
+		!strings.Contains(r.Out, "the ledger is wrong: account-") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -89,17 +100,22 @@ func TestLocalFailsIfTheLedgerIsWrong(t *testing.T) {
 func TestLocalReportsLostRecords(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "function.log")
-	args := []string{"local", "--function", handler, "--produce", "2000", "--seed", "3", "--until-drained", "--maximum-retry-attempts", "0", "--log", log}
+	args := []string{"local", "--function", handler, "--produce", "2000", "--seed", "3", "--until-drained",
+		"--maximum-retry-attempts", "0", "--log", log}
 	r := clitest.Run(t, args...)
-	for _, want := range []string{" lost: given up, no on-failure destination\n", "\nlast error: payments-", "everything is committed after"} {
+	for _, want := range []string{" lost: given up, no on-failure destination\n", "\nlast error: payments-",
+		"everything is committed after"} {
 		if r.Code != 1 || !strings.Contains(r.Out, want) {
 			t.Errorf("exit %d; want 1, and %q in\n%s", r.Code, want, r.Out)
 		}
 	}
-	if strings.Contains(r.Out, "2,000 done") || !strings.Contains(r.Err, "The function's log is in "+log+"; it ends with:") {
+	if strings.Contains(r.Out, "2,000 done") ||
+		!strings.Contains(r.Err, "The function's log is in "+log+"; it ends with:") {
 		t.Errorf("%+v", r)
 	}
-	if r = clitest.Run(t, append(args, "--on-failure", "arn:aws:sqs:us-east-1:000000000000:gave-up")...); r.Code != 0 || strings.Contains(r.Out, "lost") {
+	if r = clitest.Run(t, append(args,
+		"--on-failure", "arn:aws:sqs:us-east-1:000000000000:gave-up")...); r.Code != 0 ||
+		strings.Contains(r.Out, "lost") {
 		t.Errorf("with a destination nothing is lost: %+v", r)
 	}
 }
@@ -108,10 +124,12 @@ func TestLocalReportsLostRecords(t *testing.T) {
 func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	before := map[string]time.Duration{"idemsk-local-1.log": 25 * time.Hour, "idemsk-local-2.log": 23 * time.Hour, "other.log": 25 * time.Hour}
+	before := map[string]time.Duration{"idemsk-local-1.log": 25 * time.Hour,
+		"idemsk-local-2.log": 23 * time.Hour, "other.log": 25 * time.Hour}
 	for name, age := range before {
 		path := filepath.Join(tmp, name)
-		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, time.Time{}, time.Now().Add(-age))); err != nil {
+		if err := errors.Join(os.WriteFile(path, nil, 0o600),
+			os.Chtimes(path, time.Time{}, time.Now().Add(-age))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,39 +151,50 @@ func TestLocalKeepsTheLogOfAFailure(t *testing.T) {
 	}
 }
 
-// What a function printed before it failed to start is shown once: in the error. A misspelt variable is named on the console.
+// What a function printed before it failed to start is shown once: in the error. A misspelt variable is named
+// on the console.
 func TestLocalShowsTheOutputOfAFunctionOnce(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "function.log")
 	for host, times := range map[string]int{"lambda": 2, "process": 1} { // one error also shows the command
-		r := clitest.Run(t, "local", "--function", "sh -c 'echo why it failed; exit 3'", "--host", host, "--produce", "1", "--until-drained", "--log", log)
-		if r.Code != 1 || strings.Count(r.Err, "why it failed") != times || !strings.Contains(r.Err, "The function's log is in "+log+"; the error shows its end.") {
+		r := clitest.Run(t, "local", "--function", "sh -c 'echo why it failed; exit 3'", "--host", host,
+			"--produce", "1", "--until-drained", "--log", log)
+		if r.Code != 1 || strings.Count(r.Err, "why it failed") != times ||
+			!strings.Contains(r.Err, "The function's log is in "+log+"; the error shows its end.") {
 			t.Errorf("%s: %+v; want the output once", host, r)
 		}
 	}
-	r := clitest.Run(t, "local", "--function", handler, "--produce", "20", "--until-drained", "--log", log, "--env", "IDEMSK_LAESE=1s")
-	const want = "WARNING: IDEMSK_LAESE is set, but the configuration does not read it: is the name misspelt? Perhaps IDEMSK_LEASE is meant.\n"
+	r := clitest.Run(t, "local", "--function", handler, "--produce", "20", "--until-drained", "--log", log,
+		"--env", "IDEMSK_LAESE=1s")
+	const want = "WARNING: IDEMSK_LAESE is set, but the configuration does not read it: is the name " +
+		"misspelt? Perhaps IDEMSK_LEASE is meant.\n"
 	if r.Code != 0 || strings.Count(r.Err, want) != 1 || strings.Count(r.Err, "WARNING") != 1 {
 		t.Errorf("%+v; want one warning, %q", r, want)
 	}
 }
 
-// A run in which each record becomes a dead letter says so, with the cause, and fails if it is to. What the records ask for is no failure.
+// A run in which each record becomes a dead letter says so, with the cause, and fails if it is to. What the
+// records ask for is no failure.
 func TestLocalFailsOnDeadLetters(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	misspelt := []string{"local", "--function", handler, "--produce", "50", "--seed", "3", "--until-drained", "--env", "IDEMSK_KEY=header:idempotency-kee"}
-	for code, flags := range map[int][]string{0: {"--prove", "--fail-on-dead-letters=false"}, 1: {"--prove"}} {
+	misspelt := []string{"local", "--function", handler, "--produce", "50", "--seed", "3", "--until-drained",
+		"--env", "IDEMSK_KEY=header:idempotency-kee"}
+	for code, flags := range map[int][]string{0: {"--prove", "--fail-on-dead-letters=false"},
+		1: {"--prove"}} {
 		r := clitest.Run(t, append(misspelt, flags...)...)
-		for _, want := range []string{"0 records completed, 0 duplicates, 50 dead letters", `is it in "idempotency-key"?`, "and 49 more for this reason"} {
+		for _, want := range []string{"0 records completed, 0 duplicates, 50 dead letters",
+			`is it in "idempotency-key"?`, "and 49 more for this reason"} {
 			if r.Code != code || !strings.Contains(squeezed(r.Out), want) {
 				t.Errorf("%v: exit %d, want %d and %q in\n%s\n%s", flags, r.Code, code, want, r.Out, r.Err)
 			}
 		}
-		if code == 1 != strings.Contains(r.Err, "50 unexpected dead letters: the run has failed (--fail-on-dead-letters).") {
+		if code == 1 != strings.Contains(r.Err,
+			"50 unexpected dead letters: the run has failed (--fail-on-dead-letters).") {
 			t.Errorf("%v: %s", flags, r.Err)
 		}
 	}
-	r := clitest.Run(t, "local", "--function", handler, "--produce", "2000", "--seed", "3", "--until-drained", "--fail-on-dead-letters")
+	r := clitest.Run(t, "local", "--function", handler, "--produce", "2000", "--seed", "3", "--until-drained",
+		"--fail-on-dead-letters")
 	if r.Code != 0 || !strings.Contains(r.Out, "1,965 records completed, 33 duplicates, 2 dead letters\n") {
 		t.Errorf("%+v", r)
 	}
@@ -173,10 +202,12 @@ func TestLocalFailsOnDeadLetters(t *testing.T) {
 	if file == nil {
 		t.Fatal(r.Err)
 	}
-	if r = clitest.Run(t, "redrive", "--dry-run", "--file", file[1]); r.Code != 0 || strings.Count(r.Out, "permanent: simulated failure") != 2 {
+	if r = clitest.Run(t, "redrive", "--dry-run", "--file", file[1]); r.Code != 0 ||
+		strings.Count(r.Out, "permanent: simulated failure") != 2 {
 		t.Errorf("%+v", r)
 	}
-	if r = clitest.Run(t, "redrive", "--yes", "--file", file[1]); r.Code != 2 || !strings.Contains(r.Err, "as the destination") {
+	if r = clitest.Run(t, "redrive", "--yes", "--file", file[1]); r.Code != 2 ||
+		!strings.Contains(r.Err, "as the destination") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -213,11 +244,13 @@ func TestLocalThatCannotStart(t *testing.T) {
 		{[]string{"--brokers", closed}, 1, "no Kafka broker answers at " + closed},
 		{[]string{"--function", "./nowhere"}, 1, "there is no file"},
 		{[]string{"--function", notExecutable}, 1, "is not executable"},
-		{[]string{"--function", "/bin/sh -c 'exit 3'"}, 1, "it ended before it asked for work: exit status 3"},
+		{[]string{"--function", "/bin/sh -c 'exit 3'"}, 1,
+			"it ended before it asked for work: exit status 3"},
 		{[]string{"--function", "", "--invoke", "http://" + closed}, 1, "no Lambda endpoint answers"},
 		{[]string{"--batch-size", "0"}, 2, "--batch-size is 0"},
 		{[]string{"--function", "", "--layer"}, 2, "--layer needs --function"},
-		{[]string{"--function", "true", "--layer", "--store", "none"}, 2, "--layer needs --function with the command of a function, and a --store"},
+		{[]string{"--function", "true", "--layer", "--store", "none"}, 2,
+			"--layer needs --function with the command of a function, and a --store"},
 		{[]string{"--function", "true", "--layer"}, 1, "the layer is not built"},
 		{[]string{"--topic", "bad topic"}, 2, `the topic is "bad topic"`},
 		{[]string{"--init-timeout", "1us"}, 1, "raise the initialization timeout (--init-timeout)"},
@@ -229,10 +262,12 @@ func TestLocalThatCannotStart(t *testing.T) {
 		{[]string{"--maximum-batching-window", "soon"}, 2, `"soon"`},
 		{[]string{"--env", "IDEMSK_NOWHERE_SET"}, 2, `--env "IDEMSK_NOWHERE_SET" is neither`},
 		{[]string{"x"}, 2, `"x"`},
-		{[]string{"--fail-on-dead-letters", "--store", "none"}, 2, "--fail-on-dead-letters needs --function, and a --store"},
+		{[]string{"--fail-on-dead-letters", "--store", "none"}, 2,
+			"--fail-on-dead-letters needs --function, and a --store"},
 		{[]string{"--compare"}, 2, "--compare needs --prove"},
 		{[]string{"--prove"}, 2, "--prove needs --until-drained"},
-		{[]string{"--function", "python3 -m awslambdaric app.handler", "--prove", "--until-drained"}, 2, "can't read the effects of \"python3 -m awslambdaric"},
+		{[]string{"--function", "python3 -m awslambdaric app.handler", "--prove", "--until-drained"}, 2,
+			"can't read the effects of \"python3 -m awslambdaric"},
 		{[]string{"--store", "x"}, 2, `idemsk local: --store is "x"`},
 		{[]string{"--store", "http://" + closed}, 1, "no DynamoDB answers at http://" + closed},
 		{[]string{"--tls"}, 2, "need --brokers"},
@@ -284,7 +319,8 @@ func (b *tape) wait(ctx context.Context, t *testing.T, text string) {
 	}
 }
 
-// SIGUSR1 disables and enables the mapping. Ctrl-C ends the run with status 0 and the closing table, and removes the temporary log.
+// SIGUSR1 disables and enables the mapping. Ctrl-C ends the run with status 0 and the closing table, and
+// removes the temporary log.
 func TestLocalSignals(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -326,12 +362,14 @@ func TestLocalSecondInterrupt(t *testing.T) {
 	said := &tape{more: make(chan struct{}, 1)}
 	code := make(chan int, 1)
 	go func() {
-		code <- cli.Main(ctrlC, []string{"local", "--function", handler, "--produce", "100", "--partitions", "1", "--seed", "3", "--timeout", "10m", "--slow", "24h"},
+		code <- cli.Main(ctrlC, []string{"local", "--function", handler, "--produce", "100",
+			"--partitions", "1", "--seed", "3", "--timeout", "10m", "--slow", "24h"},
 			cli.Streams{Out: &out, Err: said}, "v1")
 	}()
 	said.wait(ctx, t, "100 in flight")
 	interrupt()
-	said.wait(ctx, t, "Waiting for the function to be done with 100 records, for 10m0s at most (its timeout); Ctrl-C again aborts it.")
+	said.wait(ctx, t, "Waiting for the function to be done with 100 records, for 10m0s at most (its "+
+		"timeout); Ctrl-C again aborts it.")
 	for tick := time.NewTicker(20 * time.Millisecond); ; {
 		select {
 		case <-tick.C:
@@ -340,7 +378,8 @@ func TestLocalSecondInterrupt(t *testing.T) {
 			}
 			continue
 		case c := <-code:
-			if c != 0 || !strings.Contains(out.String(), "100 records are not committed") || !strings.Contains(said.String(), "the next run redelivers them") {
+			if c != 0 || !strings.Contains(out.String(), "100 records are not committed") ||
+				!strings.Contains(said.String(), "the next run redelivers them") {
 				t.Errorf("exit %d\n%s\n%s", c, out.String(), said)
 			}
 		case <-ctx.Done():
@@ -358,12 +397,14 @@ func TestLocalServesAPage(t *testing.T) {
 		ui   []string
 		says bool
 	}{{nil, false}, {[]string{"--ui", "off"}, false}, {[]string{"--ui", "127.0.0.1:0"}, true}} {
-		r := clitest.Run(t, append([]string{"local", "--function", handler, "--produce", "10", "--until-drained"}, test.ui...)...)
+		r := clitest.Run(t, append([]string{"local", "--function", handler, "--produce", "10",
+			"--until-drained"}, test.ui...)...)
 		if r.Code != 0 || strings.Contains(r.Err, "Page: http://127.0.0.1:") != test.says {
 			t.Errorf("%q: %+v", test.ui, r)
 		}
 	}
-	r := clitest.Run(t, "local", "--function", handler, "--produce", "10", "--until-drained", "--ui", "0.0.0.0:0")
+	r := clitest.Run(t, "local", "--function", handler, "--produce", "10", "--until-drained",
+		"--ui", "0.0.0.0:0")
 	if r.Code != 1 || !strings.Contains(squeezed(r.Err), squeezed("set a password in IDEMSK_UI_PASSWORD")) {
 		t.Errorf("%+v", r)
 	}

@@ -24,8 +24,9 @@ func newOperator(t *testing.T) (*operator, *memstore.Store) {
 	t.Helper()
 	st := memstore.New(memstore.Config{})
 	o := &operator{
-		command: &invocation{changes: true}, streams: command.Streams{Err: io.Discard}, entries: readings{ctx: t.Context()},
-		store: &target.Store{Admin: st, Place: "memory", Explain: func(err error) error { return err }},
+		command: &invocation{changes: true}, streams: command.Streams{Err: io.Discard},
+		entries: readings{ctx: t.Context()},
+		store:   &target.Store{Admin: st, Place: "memory", Explain: func(err error) error { return err }},
 	}
 	t.Cleanup(o.close)
 	return o, st
@@ -33,7 +34,8 @@ func newOperator(t *testing.T) (*operator, *memstore.Store) {
 
 func add(t *testing.T, st store.Store, key string, set *store.Settlement) store.Entry {
 	t.Helper()
-	res := st.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Hour, Retention: time.Hour}})
+	res := st.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "o", Lease: time.Hour,
+		Retention: time.Hour}})
 	if res[0].Err != nil {
 		t.Fatal(res[0].Err)
 	}
@@ -53,7 +55,8 @@ func TestListingOfManyKeysIsBounded(t *testing.T) {
 	const keys = 100_000
 	reqs := make([]store.ClaimRequest, keys)
 	for i := range reqs {
-		reqs[i] = store.ClaimRequest{Key: fmt.Sprintf("k-%06d", i), Owner: "o", Lease: time.Hour, Retention: time.Hour}
+		reqs[i] = store.ClaimRequest{Key: fmt.Sprintf("k-%06d", i), Owner: "o", Lease: time.Hour,
+			Retention: time.Hour}
 	}
 	st.Claim(t.Context(), reqs)
 	f := page.Filter{Has: "777"}
@@ -81,7 +84,8 @@ func TestListingOfManyKeysIsBounded(t *testing.T) {
 	}
 }
 
-// A listing is continued once and by one request. Those that no request continues are forgotten, and a closed page reads nothing more.
+// A listing is continued once and by one request. Those that no request continues are forgotten, and a closed
+// page reads nothing more.
 func TestListingIsContinued(t *testing.T) {
 	t.Parallel()
 	o, st := newOperator(t)
@@ -97,7 +101,8 @@ func TestListingIsContinued(t *testing.T) {
 	refused := 0
 	for range 2 {
 		wg.Go(func() {
-			if _, err := o.Entries(context.Background(), page.Filter{Cursor: first.Cursor}); errors.Is(err, page.ErrCursor) {
+			if _, err := o.Entries(context.Background(), page.Filter{Cursor: first.Cursor}); errors.Is(err,
+				page.ErrCursor) {
 				mu.Lock()
 				refused++
 				mu.Unlock()
@@ -117,7 +122,8 @@ func TestListingIsContinued(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := o.Entries(t.Context(), page.Filter{Cursor: oldest.Cursor}); !errors.Is(err, page.ErrCursor) || len(o.entries.open) != maxReadings {
+	if _, err := o.Entries(t.Context(), page.Filter{Cursor: oldest.Cursor}); !errors.Is(err,
+		page.ErrCursor) || len(o.entries.open) != maxReadings {
 		t.Errorf("the oldest of %d listings: %v", len(o.entries.open), err)
 	}
 }
@@ -126,7 +132,8 @@ func TestListingIsContinued(t *testing.T) {
 func TestDeletionNeedsTheVersionSeen(t *testing.T) {
 	t.Parallel()
 	o, st := newOperator(t)
-	entry := add(t, st, "k", &store.Settlement{Op: store.OpFail, Failure: &store.Failure{Code: store.CodePermanent, Message: "no"}})
+	entry := add(t, st, "k", &store.Settlement{Op: store.OpFail,
+		Failure: &store.Failure{Code: store.CodePermanent, Message: "no"}})
 	do := func(key string, token int64) error {
 		_, err := o.Do(t.Context(), page.Change{Action: page.ChangeDelete, Key: key, Token: token})
 		return err
@@ -137,10 +144,13 @@ func TestDeletionNeedsTheVersionSeen(t *testing.T) {
 		is    error
 		says  string
 	}{
-		{"k", entry.Token - 1, store.ErrFenced, fmt.Sprintf("the entry is now FAILED with version %d", entry.Token)},
-		{"k", 0, page.ErrInput, "the version that was seen"}, {"", 1, page.ErrInput, "the key"}, {"other", 1, store.ErrNotFound, "the entry is gone"},
+		{"k", entry.Token - 1, store.ErrFenced,
+			fmt.Sprintf("the entry is now FAILED with version %d", entry.Token)},
+		{"k", 0, page.ErrInput, "the version that was seen"}, {"", 1, page.ErrInput, "the key"},
+		{"other", 1, store.ErrNotFound, "the entry is gone"},
 	} {
-		if err := do(test.key, test.token); !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
+		if err := do(test.key, test.token); !errors.Is(err, test.is) ||
+			!strings.Contains(err.Error(), test.says) {
 			t.Errorf("%q, %d: %v; want %q", test.key, test.token, err, test.says)
 		}
 	}
@@ -155,7 +165,8 @@ func TestDeletionNeedsTheVersionSeen(t *testing.T) {
 	}
 	o.command.changes = false
 	for _, action := range []string{page.ChangeDelete, page.ChangeRedrive, page.ChangeRequeue, "x"} {
-		if _, err := o.Do(t.Context(), page.Change{Action: action, Key: "k", Token: 1}); !errors.Is(err, page.ErrReadOnly) {
+		if _, err := o.Do(t.Context(), page.Change{Action: action, Key: "k", Token: 1}); !errors.Is(err,
+			page.ErrReadOnly) {
 			t.Errorf("%s without --allow-changes: %v", action, err)
 		}
 	}
@@ -170,7 +181,8 @@ func TestHashedKeyIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, st, hashed, nil)
-	for _, s := range []page.Search{{Key: "secret", Namespace: "ledger", Topic: "payments"}, {Key: "ledger#payments#secret"}, {Key: hashed}} {
+	for _, s := range []page.Search{{Key: "secret", Namespace: "ledger", Topic: "payments"},
+		{Key: "ledger#payments#secret"}, {Key: hashed}} {
 		if e, err := o.Entry(t.Context(), s); err != nil || e.Key != hashed {
 			t.Errorf("%+v: %s, %v", s, e.Key, err)
 		}

@@ -24,18 +24,24 @@ func TestConsole(t *testing.T) {
 	t.Parallel()
 	endpoint, client := clitest.NewDynamoDB(t)
 	clitest.Fill(t, client)
-	p := clitest.OpenConsole(t, "--endpoint-url", endpoint, "--namespace", "ledger", "--topic", "payments", "--allow-changes")
-	if s := clitest.Answer[console.Store](p, "GET", "api/store", nil); s.Place != "the table idemsk" || !strings.Contains(s.Cost, "read units for a full scan") || !s.Changes || s.Namespace != "ledger" {
+	p := clitest.OpenConsole(t, "--endpoint-url", endpoint, "--namespace", "ledger", "--topic", "payments",
+		"--allow-changes")
+	if s := clitest.Answer[console.Store](p, "GET", "api/store", nil); s.Place != "the table idemsk" ||
+		!strings.Contains(s.Cost, "read units for a full scan") || !s.Changes || s.Namespace != "ledger" {
 		t.Errorf("%+v", s)
 	}
 	done := clitest.Answer[console.Entry](p, "GET", "api/entry?key=done&namespace=ledger&topic=payments", nil)
-	if done.Key != "ledger#payments#done" || done.State != console.Completed || !strings.HasPrefix(done.Result, `{"balance":1250}`) || done.Token == 0 {
+	if done.Key != "ledger#payments#done" || done.State != console.Completed ||
+		!strings.HasPrefix(done.Result, `{"balance":1250}`) || done.Token == 0 {
 		t.Errorf("%+v", done)
 	}
 	for query, want := range map[string]string{
-		"status=FAILED": "ledger@payments-0@6200@1767231800000", "status=STARTED&overdue=true": "ledger#payments#dead", "before=49h": "ledger@payments-0@6200@1767231800000", "has=fly": "ledger#payments#flying",
+		"status=FAILED":               "ledger@payments-0@6200@1767231800000",
+		"status=STARTED&overdue=true": "ledger#payments#dead",
+		"before=49h":                  "ledger@payments-0@6200@1767231800000", "has=fly": "ledger#payments#flying",
 	} {
-		if l := clitest.Answer[console.Listing](p, "GET", "api/entries?"+query, nil); len(l.Entries) != 1 || l.Entries[0].Key != want || l.Read != 8 || l.Cursor != "" {
+		if l := clitest.Answer[console.Listing](p, "GET", "api/entries?"+query, nil); len(l.Entries) != 1 ||
+			l.Entries[0].Key != want || l.Read != 8 || l.Cursor != "" {
 			t.Errorf("%s: %+v; want %s of 8", query, l, want)
 		}
 	}
@@ -43,17 +49,20 @@ func TestConsole(t *testing.T) {
 		t.Errorf("failures: %+v; want the failed and the released one", l)
 	}
 	p.Refused("GET", "api/entry?key=none", nil, http.StatusNotFound, "Keys are stored as")
-	p.Refused("GET", "api/entry?key=none&topic=payments", nil, http.StatusBadRequest, "a topic needs the namespace")
+	p.Refused("GET", "api/entry?key=none&topic=payments", nil, http.StatusBadRequest,
+		"a topic needs the namespace")
 	p.Refused("GET", "api/entry", nil, http.StatusBadRequest, "empty")
 	p.Refused("GET", "api/entries?status=DONE", nil, http.StatusBadRequest, "unknown status")
 	p.Refused("GET", "api/entries?before=soon", nil, http.StatusBadRequest, "want a time like")
 	p.Refused("GET", "api/entries?cursor=x", nil, http.StatusGone, "Read it again")
 	p.Refused("GET", "api/letters", nil, http.StatusBadRequest, "--queue-url")
 	p.Refused("GET", "api/parked", nil, http.StatusBadRequest, "--outbox-table")
-	p.Refused("POST", "api/actions", console.Change{Action: "delete", Key: done.Key, Token: done.Token + 1}, http.StatusConflict, fmt.Sprintf("version %d", done.Token))
+	p.Refused("POST", "api/actions", console.Change{Action: "delete", Key: done.Key, Token: done.Token + 1},
+		http.StatusConflict, fmt.Sprintf("version %d", done.Token))
 	p.Refused("POST", "api/actions", console.Change{Action: "explode"}, http.StatusBadRequest, "explode")
 	p.Refused("POST", "api/actions", map[string]int{"acton": 1}, http.StatusBadRequest, "unknown field")
-	clitest.Answer[map[string]string](p, "POST", "api/actions", console.Change{Action: "delete", Key: done.Key, Token: done.Token})
+	clitest.Answer[map[string]string](p, "POST", "api/actions",
+		console.Change{Action: "delete", Key: done.Key, Token: done.Token})
 	p.Refused("GET", "api/entry?key="+url.QueryEscape(done.Key), nil, http.StatusNotFound, "no entry")
 }
 
@@ -74,13 +83,15 @@ func TestConsoleReconciles(t *testing.T) {
 	if got := counts(console.Export{}); got != "8 0 0 [1 1 0 0 0 0]" {
 		t.Errorf("without an export: %s", got)
 	}
-	export := console.Export{Name: "b.csv", Field: "id", Text: "id\ndone\nghost\nflying\ndone\n", Namespace: "ledger", Topic: "payments"}
+	export := console.Export{Name: "b.csv", Field: "id", Text: "id\ndone\nghost\nflying\ndone\n",
+		Namespace: "ledger", Topic: "payments"}
 	if got := counts(export); got != "8 4 1 [1 1 3 1 1 1]" {
 		t.Errorf("with an export: %s", got)
 	}
 	export.Field = "key"
 	p.Refused("POST", "api/reconcile", export, http.StatusBadGateway, "key")
-	p.Refused("POST", "api/actions", console.Change{Action: "delete", Key: "k", Token: 1}, http.StatusForbidden, "--allow-changes")
+	p.Refused("POST", "api/actions", console.Change{Action: "delete", Key: "k", Token: 1},
+		http.StatusForbidden, "--allow-changes")
 }
 
 // Dead letters are read without being taken. Without a destination they stay.
@@ -88,12 +99,15 @@ func TestConsoleReadsDeadLetters(t *testing.T) {
 	t.Parallel()
 	endpoint, _ := clitest.NewDynamoDB(t)
 	client, queue := awstest.NewQueue(t, "letters")
-	body, err := json.Marshal(kafka.DeadLetter{Topic: "payments", IdempotencyKey: "ledger#payments#p", Token: 7})
+	body, err := json.Marshal(kafka.DeadLetter{Topic: "payments", IdempotencyKey: "ledger#payments#p",
+		Token: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{strings.Replace(string(body), `"code":""`, `"code":"permanent"`, 1), "another's"} {
-		if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &queue, MessageBody: aws.String(text)}); err != nil {
+	for _, text := range []string{strings.Replace(string(body), `"code":""`, `"code":"permanent"`, 1),
+		"another's"} {
+		if _, err := client.SendMessage(t.Context(),
+			&sqs.SendMessageInput{QueueUrl: &queue, MessageBody: aws.String(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,14 +115,17 @@ func TestConsoleReadsDeadLetters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := []string{"--store-url", "redis://127.0.0.1:1", "--endpoint-url", "http://" + u.Host, "--allow-changes", "--queue-url"}
+	at := []string{"--store-url", "redis://127.0.0.1:1", "--endpoint-url", "http://" + u.Host,
+		"--allow-changes", "--queue-url"}
 	p := clitest.OpenConsole(t, append(at, queue)...)
 	for range 2 {
-		if got := clitest.Answer[console.Letters](p, "GET", "api/letters", nil); len(got.Letters) != 1 || got.Letters[0].Token != 7 || len(got.Others) != 1 || got.More {
+		if got := clitest.Answer[console.Letters](p, "GET", "api/letters", nil); len(got.Letters) != 1 ||
+			got.Letters[0].Token != 7 || len(got.Others) != 1 || got.More {
 			t.Errorf("%+v; want one letter and another's message", got)
 		}
 	}
-	p.Refused("POST", "api/actions", console.Change{Action: "redrive"}, http.StatusBadRequest, "--brokers or --function-name")
+	p.Refused("POST", "api/actions", console.Change{Action: "redrive"}, http.StatusBadRequest,
+		"--brokers or --function-name")
 	p.Refused("GET", "api/entry?key=k", nil, http.StatusBadGateway, "redisstore")
 	p = clitest.OpenConsole(t, append(at, queue+"-none")...)
 	p.Refused("GET", "api/letters", nil, http.StatusBadGateway, "there is no such queue")
@@ -124,7 +141,8 @@ func TestConsoleRedrivesFromATopic(t *testing.T) {
 	endpoint, _ := clitest.NewDynamoDB(t)
 	brokers := clitest.NewCluster(t, kfake.SeedTopics(3, "payments"), kfake.SeedTopics(1, "letters"))
 	clitest.FillLetterTopic(t, brokers, "payments", 1, 2, 3)
-	p := clitest.OpenConsole(t, "--endpoint-url", endpoint, "--dead-letter-topic", "letters", "--brokers", brokers, "--allow-changes")
+	p := clitest.OpenConsole(t, "--endpoint-url", endpoint, "--dead-letter-topic", "letters",
+		"--brokers", brokers, "--allow-changes")
 	wantLetters := func(want ...string) {
 		t.Helper()
 		var got []string
@@ -138,8 +156,10 @@ func TestConsoleRedrivesFromATopic(t *testing.T) {
 	wantLetters("payments-1@1", "payments-1@2", "payments-1@3")
 	wantLetters("payments-1@1", "payments-1@2", "payments-1@3") // reading changes nothing
 	first := clitest.Answer[console.Letters](p, "GET", "api/letters", nil).Letters[0]
-	clitest.Answer[map[string]string](p, "POST", "api/actions", console.Change{Action: "redrive", Letters: []string{first.ID}})
-	if got := clitest.ReadTopic(t, brokers, "payments", 1); len(got) != 1 || got[0] != " {} idemsk-redrive=17" {
+	clitest.Answer[map[string]string](p, "POST", "api/actions",
+		console.Change{Action: "redrive", Letters: []string{first.ID}})
+	if got := clitest.ReadTopic(t, brokers, "payments", 1); len(got) != 1 ||
+		got[0] != " {} idemsk-redrive=17" {
 		t.Errorf("redriven: %q", got)
 	}
 	wantLetters("payments-1@2", "payments-1@3")
@@ -157,16 +177,20 @@ func TestConsoleWithoutPermissions(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"__type":"AccessDeniedException","message":"User: arn:aws:iam::1:user/op is not authorized to perform: %s"}`, action)
 	}))
 	t.Cleanup(refusing.Close)
-	p := clitest.OpenConsole(t, "--endpoint-url", refusing.URL, "--queue-url", refusing.URL+"/1/letters", "--outbox-table", "outbox", "--allow-changes")
+	p := clitest.OpenConsole(t, "--endpoint-url", refusing.URL, "--queue-url", refusing.URL+"/1/letters",
+		"--outbox-table", "outbox", "--allow-changes")
 	if s := clitest.Answer[console.Store](p, "GET", "api/store", nil); s.Place != "the table idemsk" {
 		t.Errorf("%+v", s)
 	}
 	for path, says := range map[string]string{
-		"api/entry?key=k": "GetItem", "api/entries": "Scan", "api/letters": "ReceiveMessage", "api/parked": "Scan",
+		"api/entry?key=k": "GetItem", "api/entries": "Scan", "api/letters": "ReceiveMessage",
+		"api/parked": "Scan",
 	} {
 		p.Refused("GET", path, nil, http.StatusBadGateway, "is not authorized to perform: ")
 		p.Refused("GET", path, nil, http.StatusBadGateway, says)
 	}
-	p.Refused("POST", "api/reconcile", console.Export{}, http.StatusBadGateway, "is not authorized to perform: ")
-	p.Refused("POST", "api/actions", console.Change{Action: "delete", Key: "k", Token: 1}, http.StatusBadGateway, "DeleteItem")
+	p.Refused("POST", "api/reconcile", console.Export{}, http.StatusBadGateway,
+		"is not authorized to perform: ")
+	p.Refused("POST", "api/actions", console.Change{Action: "delete", Key: "k", Token: 1},
+		http.StatusBadGateway, "DeleteItem")
 }

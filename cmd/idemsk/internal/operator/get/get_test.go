@@ -15,7 +15,8 @@ func TestGet(t *testing.T) {
 	clitest.Fill(t, client)
 	var all strings.Builder
 	for _, key := range []string{"done", "binary", "large", "released", "flying", "dead", "secret"} {
-		r := clitest.Run(t, "get", key, "--namespace", "ledger", "--topic", "payments", "--endpoint-url", endpoint)
+		r := clitest.Run(t, "get", key, "--namespace", "ledger", "--topic", "payments",
+			"--endpoint-url", endpoint)
 		if r.Code != 0 || r.Err != "" {
 			t.Errorf("get %s: %+v", key, r)
 		}
@@ -48,7 +49,8 @@ func TestGetJSON(t *testing.T) {
 	r := clitest.Run(t, "get", "ledger#payments#done", "--json", "--endpoint-url="+endpoint)
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(r.Out), &fields); err != nil || r.Code != 0 ||
-		fields["status"] != "COMPLETED" || fields["idempotencyKey"] != "ledger#payments#done" || fields["responsePayload"] == nil {
+		fields["status"] != "COMPLETED" || fields["idempotencyKey"] != "ledger#payments#done" ||
+		fields["responsePayload"] == nil {
 		t.Errorf("%+v: %v", r, err)
 	}
 	r = clitest.Run(t, "get", "ledger%payments-0", "--json", "--endpoint-url="+endpoint)
@@ -63,7 +65,8 @@ func TestGetJSON(t *testing.T) {
 func TestKeyThatLooksLikeAFlag(t *testing.T) {
 	t.Parallel()
 	endpoint, _ := clitest.NewDynamoDB(t)
-	for _, args := range [][]string{{"--endpoint-url", endpoint, "--", "--json"}, {"--", "--json"}, {"--json=false", "--", "--json"}} {
+	for _, args := range [][]string{{"--endpoint-url", endpoint, "--", "--json"}, {"--", "--json"},
+		{"--json=false", "--", "--json"}} {
 		r := clitest.Run(t, append([]string{"get", "--namespace=n", "--endpoint-url", endpoint}, args...)...)
 		if r.Code != 1 || !strings.Contains(r.Err, `no entry for the key "n##--json"`) {
 			t.Errorf("get %v: %+v; want that there is no key n##--json", args, r)
@@ -78,14 +81,17 @@ func TestGetByTopic(t *testing.T) {
 	get := func(args ...string) clitest.Result {
 		return clitest.Run(t, append([]string{"get", "--endpoint-url", endpoint}, args...)...)
 	}
-	if r := get("done", "--topic", "payments"); r.Code != 2 || !strings.Contains(r.Err, "--topic needs --namespace") {
+	if r := get("done", "--topic", "payments"); r.Code != 2 ||
+		!strings.Contains(r.Err, "--topic needs --namespace") {
 		t.Errorf("without a namespace: %+v", r)
 	}
 	t.Setenv("IDEMSK_NAMESPACE", "ledger")
-	if r := get("done", "--topic", "payments"); r.Code != 0 || !strings.Contains(r.Out, "ledger#payments#done") {
+	if r := get("done", "--topic", "payments"); r.Code != 0 ||
+		!strings.Contains(r.Out, "ledger#payments#done") {
 		t.Errorf("in the namespace of the environment: %+v", r)
 	}
-	if r := get("done", "--topic", "payments", "--namespace", "mail"); r.Code != 1 || !strings.Contains(r.Err, `"mail#payments#done"`) {
+	if r := get("done", "--topic", "payments", "--namespace", "mail"); r.Code != 1 ||
+		!strings.Contains(r.Err, `"mail#payments#done"`) {
 		t.Errorf("in another one: %+v", r)
 	}
 	if r := get("done"); r.Code != 1 || !strings.Contains(r.Err, `no entry for the key "done"`) {
@@ -97,12 +103,14 @@ func TestGetNotFound(t *testing.T) {
 	t.Parallel()
 	endpoint, _ := clitest.NewDynamoDB(t)
 	r := clitest.Run(t, "get", "pay\x1b[31m", "--endpoint-url", endpoint)
-	if r.Code != 1 || r.Out != "" || strings.Contains(r.Err, "\x1b") || !strings.Contains(r.Err, "<namespace>#<topic>#<key>") ||
+	if r.Code != 1 || r.Out != "" || strings.Contains(r.Err, "\x1b") ||
+		!strings.Contains(r.Err, "<namespace>#<topic>#<key>") ||
 		!strings.Contains(r.Err, "--namespace") || !strings.Contains(r.Err, "--key-has") {
 		t.Errorf("%+v; want exit 1 and a hint on how keys are stored", r)
 	}
 	r = clitest.Run(t, "get", "k", "--endpoint-url", endpoint, "--table", "missing")
-	if r.Code != 1 || !strings.Contains(r.Err, "table missing") || !strings.Contains(r.Err, "does not exist") {
+	if r.Code != 1 || !strings.Contains(r.Err, "table missing") ||
+		!strings.Contains(r.Err, "does not exist") {
 		t.Errorf("%+v; want exit 1 and the table named", r)
 	}
 }
@@ -110,7 +118,8 @@ func TestGetNotFound(t *testing.T) {
 func TestGetWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	r := clitest.Run(t, "get", "k", "--endpoint-url", "http://127.0.0.1:1")
-	if r.Code != 1 || !strings.Contains(r.Err, "no answer from AWS") || !strings.Contains(r.Err, "credentials") {
+	if r.Code != 1 || !strings.Contains(r.Err, "no answer from AWS") ||
+		!strings.Contains(r.Err, "credentials") {
 		t.Errorf("%+v; want exit 1 and what to check", r)
 	}
 }

@@ -32,9 +32,11 @@ func TestList(t *testing.T) {
 		"--key-has fly": "ledger#payments#flying",
 		"--leases --overdue --key-has %payments-2": "ledger%payments-2",
 	} {
-		r := clitest.Run(t, append([]string{"list", "--json", "--endpoint-url", endpoint}, strings.Fields(args)...)...)
+		r := clitest.Run(t, append([]string{"list", "--json", "--endpoint-url", endpoint},
+			strings.Fields(args)...)...)
 		var rec struct{ IdempotencyKey string }
-		if err := json.Unmarshal([]byte(r.Out), &rec); err != nil || rec.IdempotencyKey != want || r.Code != 0 {
+		if err := json.Unmarshal([]byte(r.Out), &rec); err != nil || rec.IdempotencyKey != want ||
+			r.Code != 0 {
 			t.Errorf("list %s: %+v (%v); want %s alone", args, r, err, want)
 		}
 	}
@@ -42,10 +44,12 @@ func TestList(t *testing.T) {
 	if strings.Count(r.Out, "\n") != 4 || !strings.Contains(r.Err, "there are more") {
 		t.Errorf("list --limit 3: %+v", r)
 	}
-	if r := clitest.Run(t, "list", "--key-has", "missing", "--endpoint-url", endpoint); r.Code != 0 || r.Out != "" || !strings.Contains(r.Err, "0 entries") {
+	if r := clitest.Run(t, "list", "--key-has", "missing", "--endpoint-url", endpoint); r.Code != 0 ||
+		r.Out != "" || !strings.Contains(r.Err, "0 entries") {
 		t.Errorf("list of nothing: %+v", r)
 	}
-	if r := clitest.Run(t, "list", "--table", "missing", "--endpoint-url", endpoint); r.Code != 1 || !strings.Contains(r.Err, "missing") {
+	if r := clitest.Run(t, "list", "--table", "missing", "--endpoint-url", endpoint); r.Code != 1 ||
+		!strings.Contains(r.Err, "missing") {
 		t.Errorf("list of no table: %+v", r)
 	}
 }

@@ -12,13 +12,15 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// fakeItems is a table without the items of the aggregate "gone". The items of "changed" change before each update.
+// fakeItems is a table without the items of the aggregate "gone". The items of "changed" change before each
+// update.
 type fakeItems struct {
 	dynamooutbox.AdminClient
 	away bool
 }
 
-func (f *fakeItems) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+func (f *fakeItems) GetItem(_ context.Context, in *dynamodb.GetItemInput,
+	_ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
 	aggregate, _ := in.Key[dynamooutbox.AttrAggregate].(*types.AttributeValueMemberS)
 	switch {
 	case f.away:
@@ -29,12 +31,15 @@ func (f *fakeItems) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...f
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	event := &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"id": text("e")}}
 	return &dynamodb.GetItemOutput{Item: map[string]types.AttributeValue{
-		dynamooutbox.AttrAggregate: aggregate, dynamooutbox.AttrID: in.Key[dynamooutbox.AttrID], "topic": text("credited"),
-		"createdAt": &types.AttributeValueMemberN{Value: "1"}, "events": &types.AttributeValueMemberL{Value: []types.AttributeValue{event}},
+		dynamooutbox.AttrAggregate: aggregate, dynamooutbox.AttrID: in.Key[dynamooutbox.AttrID],
+		"topic":     text("credited"),
+		"createdAt": &types.AttributeValueMemberN{Value: "1"},
+		"events":    &types.AttributeValueMemberL{Value: []types.AttributeValue{event}},
 	}}, nil
 }
 
-func (f *fakeItems) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+func (f *fakeItems) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput,
+	_ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	if aggregate, _ := in.Key[dynamooutbox.AttrAggregate].(*types.AttributeValueMemberS); aggregate.Value == "changed" {
 		return nil, &types.ConditionalCheckFailedException{}
 	}
@@ -53,11 +58,13 @@ func TestEntriesGoneFromDynamoDBAreNamed(t *testing.T) {
 		entries = append(entries, Entry{ID: fmt.Sprint(n), Aggregate: fmt.Sprint("a", n%20)})
 	}
 	events, problems, err := (&dynamoOutbox{box: box, db: &fakeItems{}}).requeue(t.Context(), entries)
-	if named := errors.Join(problems...); events != 40 || len(problems) != 2 || !errors.Is(named, dynamooutbox.ErrNoItem) || err != nil {
+	if named := errors.Join(problems...); events != 40 || len(problems) != 2 ||
+		!errors.Is(named, dynamooutbox.ErrNoItem) || err != nil {
 		t.Errorf("%d, %v, %v; want 40, and two named", events, problems, err)
 	}
 	var missing *types.ResourceNotFoundException
-	if events, problems, err := (&dynamoOutbox{box: box, db: &fakeItems{away: true}}).requeue(t.Context(), entries); events+len(problems) != 0 || !errors.As(err, &missing) {
+	if events, problems, err := (&dynamoOutbox{box: box, db: &fakeItems{away: true}}).requeue(t.Context(),
+		entries); events+len(problems) != 0 || !errors.As(err, &missing) {
 		t.Errorf("without the table: %d, %v, %v; want nothing and the error", events, problems, err)
 	}
 }

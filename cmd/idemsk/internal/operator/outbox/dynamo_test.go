@@ -42,7 +42,8 @@ func newOutboxEnv(t *testing.T) *outboxEnv {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	s := &outboxEnv{T: t, db: dynamostore.NewClient(awstest.Config(t, endpoint)), cluster: cluster, endpoint: endpoint, table: awstest.Name("outbox")}
+	s := &outboxEnv{T: t, db: dynamostore.NewClient(awstest.Config(t, endpoint)), cluster: cluster,
+		endpoint: endpoint, table: awstest.Name("outbox")}
 	awstest.DeleteTableAtEnd(t, s.db, s.table)
 	awstest.DeleteTableAtEnd(t, s.db, s.keys())
 	return s
@@ -53,7 +54,8 @@ func (s *outboxEnv) keys() string { return "keys-" + s.table }
 // run runs a verb on the outbox.
 func (s *outboxEnv) run(verb string, args ...string) clitest.Result {
 	s.Helper()
-	r := clitest.Run(s.T, append([]string{verb, "--outbox-table", s.table, "--endpoint-url", s.endpoint, "--region", "us-east-1"}, args...)...)
+	r := clitest.Run(s.T, append([]string{verb, "--outbox-table", s.table, "--endpoint-url", s.endpoint,
+		"--region", "us-east-1"}, args...)...)
 	if strings.Contains(r.Out+r.Err, secret) {
 		s.Errorf("%s %v shows what an event holds: %+v", verb, args, r)
 	}
@@ -62,7 +64,8 @@ func (s *outboxEnv) run(verb string, args ...string) clitest.Result {
 
 func (s *outboxEnv) relay() clitest.Result {
 	s.Helper()
-	return s.run("relay", "--brokers", strings.Join(s.cluster.ListenAddrs(), ","), "--until-empty", "--max-attempts", "1")
+	return s.run("relay", "--brokers", strings.Join(s.cluster.ListenAddrs(), ","), "--until-empty",
+		"--max-attempts", "1")
 }
 
 // publish publishes events by handlers, those of a slice in one transaction.
@@ -84,9 +87,10 @@ func (s *outboxEnv) publish(transactions ...[]outbox.Event) {
 		s.Fatal(err)
 	}
 	for _, events := range transactions {
-		out := engine.Do(s.Context(), idem.Task{Key: events[0].ID, Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-			return nil, box.Do(ctx, func(ctx context.Context) error { return outbox.Publish(ctx, events...) })
-		})})
+		out := engine.Do(s.Context(), idem.Task{Key: events[0].ID,
+			Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+				return nil, box.Do(ctx, func(ctx context.Context) error { return outbox.Publish(ctx, events...) })
+			})})
 		if out.Kind != idem.Executed {
 			s.Fatal(out.Kind, out.Err)
 		}
@@ -100,7 +104,8 @@ func (s *outboxEnv) park(aggregate, id, event string) {
 		TableName: &s.table, Key: itemKey(aggregate, id),
 		UpdateExpression: aws.String("SET parkedAt = :n, attempts = :n, failure = :f ADD parked :ids"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":n": &types.AttributeValueMemberN{Value: "1"}, ":f": &types.AttributeValueMemberS{Value: "too odd"},
+			":n":   &types.AttributeValueMemberN{Value: "1"},
+			":f":   &types.AttributeValueMemberS{Value: "too odd"},
 			":ids": &types.AttributeValueMemberSS{Value: []string{event}},
 		},
 	})
@@ -111,7 +116,8 @@ func (s *outboxEnv) park(aggregate, id, event string) {
 
 func itemKey(aggregate, id string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{
-		dynamooutbox.AttrAggregate: &types.AttributeValueMemberS{Value: aggregate}, dynamooutbox.AttrID: &types.AttributeValueMemberS{Value: id},
+		dynamooutbox.AttrAggregate: &types.AttributeValueMemberS{Value: aggregate},
+		dynamooutbox.AttrID:        &types.AttributeValueMemberS{Value: id},
 	}
 }
 
@@ -126,7 +132,8 @@ func TestOutboxOfDynamoDB(t *testing.T) {
 	}
 	published := outboxEvent(4, []byte("acc-4"))
 	published.Topic = "debited"
-	s.publish([]outbox.Event{outboxEvent(1, []byte("acc-1")), outboxEvent(2, []byte("acc-1")), outboxEvent(3, []byte{0xfe})}, []outbox.Event{published})
+	s.publish([]outbox.Event{outboxEvent(1, []byte("acc-1")), outboxEvent(2, []byte("acc-1")),
+		outboxEvent(3, []byte{0xfe})}, []outbox.Event{published})
 	if r := s.relay(); r.Code != 0 || !strings.Contains(r.Err, "1 published, 3 parked") {
 		t.Fatalf("%+v", r)
 	}
@@ -148,7 +155,9 @@ func TestOutboxOfDynamoDB(t *testing.T) {
 func (s *outboxEnv) list() {
 	s.Helper()
 	r := s.run("outbox")
-	if r.Code != 0 || strings.Count(r.Out, "\n") != 3 || !strings.Contains(r.Err, "2 items parked in the table "+s.table+"\n") || !strings.Contains(r.Err, "1 read unit for 4 KB") {
+	if r.Code != 0 || strings.Count(r.Out, "\n") != 3 ||
+		!strings.Contains(r.Err, "2 items parked in the table "+s.table+"\n") ||
+		!strings.Contains(r.Err, "1 read unit for 4 KB") {
 		s.Errorf("%+v; want two items under a headline", r)
 	}
 	for _, says := range []string{
@@ -160,7 +169,8 @@ func (s *outboxEnv) list() {
 			s.Errorf("no line like %s in\n%s", says, r.Out)
 		}
 	}
-	if r := s.run("outbox", "--limit", "1"); r.Code != 0 || strings.Count(r.Out, "\n") != 2 || !strings.Contains(r.Err, "there are more") {
+	if r := s.run("outbox", "--limit", "1"); r.Code != 0 || strings.Count(r.Out, "\n") != 2 ||
+		!strings.Contains(r.Err, "there are more") {
 		s.Errorf("--limit 1: %+v", r)
 	}
 	found := make(map[string]map[string]any)
@@ -173,7 +183,8 @@ func (s *outboxEnv) list() {
 		found[id] = e
 	}
 	one := found[outboxID(1)]
-	if events, _ := one["events"].([]any); len(found) != 2 || len(events) != 2 || one["aggregate"] != "credited#acc-1" || one["key"] != "acc-1" || one["attempts"] != 1.0 {
+	if events, _ := one["events"].([]any); len(found) != 2 || len(events) != 2 ||
+		one["aggregate"] != "credited#acc-1" || one["key"] != "acc-1" || one["attempts"] != 1.0 {
 		s.Errorf("in JSON: %v", found)
 	}
 }
@@ -183,14 +194,17 @@ func (s *outboxEnv) listForeignItem() {
 	s.Helper()
 	s.park("alien", "x\x1b", "x\x1b")
 	for _, args := range [][]string{nil, {"--requeue", "x\x1b"}} {
-		if r := s.run("outbox", args...); r.Code != 1 || !strings.Contains(r.Err, `not one of an outbox: "alien"`) || strings.Contains(r.Err, "\x1b") {
+		if r := s.run("outbox", args...); r.Code != 1 ||
+			!strings.Contains(r.Err, `not one of an outbox: "alien"`) || strings.Contains(r.Err, "\x1b") {
 			s.Errorf("%q: %+v; want exit 1 and the item named", args, r)
 		}
 	}
-	if r := s.run("outbox", "--requeue", outboxID(3)); r.Code != 0 || strings.Contains(r.Err, "alien") || !strings.Contains(r.Err, "1 event requeued") {
+	if r := s.run("outbox", "--requeue", outboxID(3)); r.Code != 0 || strings.Contains(r.Err, "alien") ||
+		!strings.Contains(r.Err, "1 event requeued") {
 		s.Errorf("another one: %+v", r)
 	}
-	if _, err := s.db.DeleteItem(s.Context(), &dynamodb.DeleteItemInput{TableName: &s.table, Key: itemKey("alien", "x\x1b")}); err != nil {
+	if _, err := s.db.DeleteItem(s.Context(),
+		&dynamodb.DeleteItemInput{TableName: &s.table, Key: itemKey("alien", "x\x1b")}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -198,8 +212,10 @@ func (s *outboxEnv) listForeignItem() {
 func (s *outboxEnv) requeue() {
 	s.Helper()
 	// The ID of the second event selects the item.
-	if r := s.run("outbox", "--requeue", strings.ToUpper(outboxID(2)), outboxID(4)); r.Code != 1 || !strings.Contains(r.Err, outboxID(4)+" is not parked") ||
-		strings.Contains(strings.ToLower(r.Err), outboxID(2)) || !strings.Contains(r.Err, "2 events requeued in the table "+s.table) {
+	if r := s.run("outbox", "--requeue", strings.ToUpper(outboxID(2)), outboxID(4)); r.Code != 1 ||
+		!strings.Contains(r.Err, outboxID(4)+" is not parked") ||
+		strings.Contains(strings.ToLower(r.Err), outboxID(2)) ||
+		!strings.Contains(r.Err, "2 events requeued in the table "+s.table) {
 		s.Errorf("%+v; want one item requeued, and one that is published named", r)
 	}
 	if r := s.run("outbox"); r.Code != 0 || r.Out != "" || !strings.Contains(r.Err, "0 items") {
@@ -207,7 +223,8 @@ func (s *outboxEnv) requeue() {
 	}
 	s.park("credited#acc-1", outboxID(1), outboxID(2))
 	for _, want := range []string{"1 event requeued", "0 events requeued"} {
-		if r := s.run("outbox", "--requeue", "--all", "--yes"); r.Code != 0 || !strings.Contains(r.Err, want) {
+		if r := s.run("outbox", "--requeue", "--all", "--yes"); r.Code != 0 ||
+			!strings.Contains(r.Err, want) {
 			s.Errorf("all: %+v, want %q", r, want)
 		}
 	}
@@ -215,22 +232,27 @@ func (s *outboxEnv) requeue() {
 
 func (s *outboxEnv) requeueWhatIsForgotten() {
 	s.Helper()
-	if r := s.run("outbox", "--requeue", "--from", "48h", "--to", "47h", "--yes"); r.Code != 0 || !strings.Contains(r.Err, "0 events requeued") {
+	if r := s.run("outbox", "--requeue", "--from", "48h", "--to", "47h", "--yes"); r.Code != 0 ||
+		!strings.Contains(r.Err, "0 events requeued") {
 		s.Errorf("of another time: %+v", r)
 	}
-	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.Code != 0 || !strings.Contains(r.Err, "4 events requeued") {
+	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.Code != 0 ||
+		!strings.Contains(r.Err, "4 events requeued") {
 		s.Errorf("%+v; want all", r)
 	}
 	s.park("credited#acc-1", outboxID(1), outboxID(2))
-	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.Code != 1 || !strings.Contains(r.Err, "1 item is of that time parked in part") ||
+	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.Code != 1 ||
+		!strings.Contains(r.Err, "1 item is of that time parked in part") ||
 		!strings.Contains(r.Err, "2 events requeued") {
 		s.Errorf("%+v; want two, and the other item named", r)
 	}
 	s.park("credited#acc-1", outboxID(1), outboxID(1))
-	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.Code != 0 || !strings.Contains(r.Err, "2 events requeued") {
+	if r := s.run("outbox", "--requeue", "--from", "1h", "--to", "0s", "--yes"); r.Code != 0 ||
+		!strings.Contains(r.Err, "2 events requeued") {
 		s.Errorf("%+v; want two, and not parked ones", r)
 	}
-	if r := s.run("outbox", "--requeue", "--all", "--yes"); r.Code != 0 || !strings.Contains(r.Err, "2 events requeued") {
+	if r := s.run("outbox", "--requeue", "--all", "--yes"); r.Code != 0 ||
+		!strings.Contains(r.Err, "2 events requeued") {
 		s.Errorf("%+v; want the two that are parked", r)
 	}
 }
@@ -242,12 +264,14 @@ func TestConsoleOfAnOutboxInDynamoDB(t *testing.T) {
 	if r := s.run("relay", "--migrate"); r.Code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	s.publish([]outbox.Event{outboxEvent(1, []byte("acc-1")), outboxEvent(2, []byte("acc-1")), outboxEvent(3, []byte("acc-3"))})
+	s.publish([]outbox.Event{outboxEvent(1, []byte("acc-1")), outboxEvent(2, []byte("acc-1")),
+		outboxEvent(3, []byte("acc-3"))})
 	if r := s.relay(); r.Code != 0 || !strings.Contains(r.Err, "3 parked") {
 		t.Fatalf("%+v", r)
 	}
 	s.park("alien", "x", "x")
-	p := clitest.OpenConsole(t, "--endpoint-url", s.endpoint, "--region", "us-east-1", "--table", s.keys(), "--outbox-table", s.table, "--allow-changes")
+	p := clitest.OpenConsole(t, "--endpoint-url", s.endpoint, "--region", "us-east-1", "--table", s.keys(),
+		"--outbox-table", s.table, "--allow-changes")
 	parked := func() []console.Parked {
 		t.Helper()
 		got := clitest.Answer[console.ParkedEvents](p, "GET", "api/parked", nil)
@@ -258,12 +282,15 @@ func TestConsoleOfAnOutboxInDynamoDB(t *testing.T) {
 	}
 	events := parked()
 	chosen := slices.IndexFunc(events, func(e console.Parked) bool { return e.ID == outboxID(1) })
-	if len(events) != 2 || chosen < 0 || events[chosen].Events != 2 || events[chosen].Key != "acc-1" || events[chosen].Failure == "" || events[chosen].Attempts != 1 {
+	if len(events) != 2 || chosen < 0 || events[chosen].Events != 2 || events[chosen].Key != "acc-1" ||
+		events[chosen].Failure == "" || events[chosen].Attempts != 1 {
 		t.Fatalf("%+v; want two items", events)
 	}
 	requeue := func(chosen ...console.Parked) {
 		t.Helper()
-		if status, text := p.Ask(http.MethodPost, "api/actions", console.Change{Action: console.ChangeRequeue, Events: chosen}); len(chosen) > 0 && status != http.StatusOK {
+		if status, text := p.Ask(http.MethodPost, "api/actions",
+			console.Change{Action: console.ChangeRequeue, Events: chosen}); len(chosen) > 0 &&
+			status != http.StatusOK {
 			t.Errorf("%d %s", status, text)
 		}
 	}

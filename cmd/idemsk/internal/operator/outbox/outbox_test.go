@@ -28,7 +28,8 @@ const secret = "confidential"
 
 // outboxEvent returns an event for a topic that does not exist.
 func outboxEvent(n int, key []byte) outbox.Event {
-	return outbox.Event{ID: outboxID(n), Topic: "credited", Key: key, Value: []byte(secret), Headers: []outbox.Header{{Key: secret, Value: []byte(secret)}}}
+	return outbox.Event{ID: outboxID(n), Topic: "credited", Key: key, Value: []byte(secret),
+		Headers: []outbox.Header{{Key: secret, Value: []byte(secret)}}}
 }
 
 func TestOutboxOfPostgreSQL(t *testing.T) {
@@ -55,7 +56,8 @@ func TestOutboxOfPostgreSQL(t *testing.T) {
 	if _, err := pgoutbox.Migrate(t.Context(), pool, ""); err != nil {
 		t.Fatal(err)
 	}
-	if r := run(); r.Code != 0 || r.Out != "" || !strings.Contains(r.Err, "0 events parked in the table outbox") {
+	if r := run(); r.Code != 0 || r.Out != "" ||
+		!strings.Contains(r.Err, "0 events parked in the table outbox") {
 		t.Errorf("nothing is parked: %+v", r)
 	}
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -64,7 +66,9 @@ func TestOutboxOfPostgreSQL(t *testing.T) {
 	}
 	t.Cleanup(cluster.Close)
 	fillOutbox(t, pool)
-	relay := []string{"relay", "--store-url", server.URL(), "--brokers", strings.Join(cluster.ListenAddrs(), ","), "--until-empty", "--report-every", "200ms", "--max-attempts", "1"}
+	relay := []string{"relay", "--store-url", server.URL(),
+		"--brokers", strings.Join(cluster.ListenAddrs(), ","), "--until-empty", "--report-every", "200ms",
+		"--max-attempts", "1"}
 	if r := clitest.Run(t, relay...); r.Code != 0 || !strings.Contains(r.Err, "0 to be sent") {
 		t.Fatalf("%+v", r)
 	}
@@ -83,7 +87,8 @@ func fillOutbox(t *testing.T, pool *pgxpool.Pool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = pgoutbox.Publish(t.Context(), tx, outboxEvent(1, []byte("acc-1")), outboxEvent(2, []byte("\x1b[2J"+strings.Repeat("k", 100))),
+	err = pgoutbox.Publish(t.Context(), tx, outboxEvent(1, []byte("acc-1")),
+		outboxEvent(2, []byte("\x1b[2J"+strings.Repeat("k", 100))),
 		outboxEvent(3, []byte{0xfe}), outboxEvent(4, nil), outboxEvent(5, []byte("acc-1")))
 	if err == nil {
 		err = tx.Commit(t.Context())
@@ -97,7 +102,8 @@ func listOutbox(t *testing.T, run func(args ...string) clitest.Result) {
 	t.Helper()
 	r := run()
 	lines := strings.Split(strings.TrimSuffix(r.Out, "\n"), "\n")
-	if r.Code != 0 || len(lines) != 6 || !strings.Contains(r.Err, "5 events parked in the table outbox in PostgreSQL\n") {
+	if r.Code != 0 || len(lines) != 6 ||
+		!strings.Contains(r.Err, "5 events parked in the table outbox in PostgreSQL\n") {
 		t.Fatalf("%+v; want five events under a headline", r)
 	}
 	for n, says := range []string{
@@ -107,11 +113,14 @@ func listOutbox(t *testing.T, run func(args ...string) clitest.Result) {
 		`^` + outboxID(3) + ` +credited +\\xfe `,
 		`^` + outboxID(4) + ` +credited +(now|\d+s ago) `,
 	} {
-		if at := func(line string) bool { return regexp.MustCompile(says).MatchString(line) }; n == 0 && !at(lines[0]) || n > 0 && !anyOf(lines, at) {
+		if at := func(line string) bool { return regexp.MustCompile(says).MatchString(line) }; n == 0 &&
+			!at(lines[0]) || n > 0 && !anyOf(lines, at) {
 			t.Errorf("no line like %s in\n%s", says, r.Out)
 		}
 	}
-	if r := run("--limit", "2"); r.Code != 0 || strings.Count(r.Out, "\n") != 3 || !strings.Contains(r.Err, "2 events parked in the table outbox in PostgreSQL, the first found; there are more") {
+	if r := run("--limit", "2"); r.Code != 0 || strings.Count(r.Out, "\n") != 3 ||
+		!strings.Contains(r.Err,
+			"2 events parked in the table outbox in PostgreSQL, the first found; there are more") {
 		t.Errorf("--limit 2: %+v", r)
 	}
 	if r := run("--limit", "5"); strings.Contains(r.Err, "more") {
@@ -126,10 +135,13 @@ func listOutbox(t *testing.T, run func(args ...string) clitest.Result) {
 		}
 		found[fmt.Sprint(e["id"])] = e
 	}
-	for n, want := range map[int][2]any{1: {"acc-1", nil}, 3: {nil, "/g=="}, 4: {nil, nil}, 5: {"acc-1", nil}} {
+	for n, want := range map[int][2]any{1: {"acc-1", nil}, 3: {nil, "/g=="}, 4: {nil, nil},
+		5: {"acc-1", nil}} {
 		e := found[outboxID(n)]
-		if e == nil || e["key"] != want[0] || e["keyBase64"] != want[1] || e["topic"] != "credited" || e["attempts"] != 1.0 ||
-			!strings.Contains(fmt.Sprint(e["failure"]), "UNKNOWN_TOPIC") || !strings.HasSuffix(fmt.Sprint(e["createdAt"]), "Z") || e["parkedAt"] == nil || len(e) > 7 {
+		if e == nil || e["key"] != want[0] || e["keyBase64"] != want[1] || e["topic"] != "credited" ||
+			e["attempts"] != 1.0 ||
+			!strings.Contains(fmt.Sprint(e["failure"]), "UNKNOWN_TOPIC") ||
+			!strings.HasSuffix(fmt.Sprint(e["createdAt"]), "Z") || e["parkedAt"] == nil || len(e) > 7 {
 			t.Errorf("event %d in JSON: %v", n, e)
 		}
 	}
@@ -151,17 +163,21 @@ func requeueOutbox(t *testing.T, run func(args ...string) clitest.Result) {
 	t.Helper()
 	// One event exists, named several times in different notations. Two do not exist, and are named.
 	r := run("--requeue", outboxID(1), strings.ToUpper(outboxID(1)), outboxID(7), "no\x1bid", "no\x1bid")
-	if r.Code != 1 || !strings.Contains(r.Err, "  "+outboxID(7)+" is not parked in the table outbox") || strings.Count(r.Err, `  no\x1bid is not parked`) != 1 ||
+	if r.Code != 1 || !strings.Contains(r.Err, "  "+outboxID(7)+" is not parked in the table outbox") ||
+		strings.Count(r.Err, `  no\x1bid is not parked`) != 1 ||
 		strings.Contains(r.Err, outboxID(1)) || !strings.Contains(r.Err, "1 event requeued") {
 		t.Errorf("%+v; want one requeued and two named", r)
 	}
-	if r := run("--requeue", outboxID(1)); r.Code != 1 || !strings.Contains(r.Err, outboxID(1)+" is not parked") || !strings.Contains(r.Err, "0 events requeued") {
+	if r := run("--requeue", outboxID(1)); r.Code != 1 ||
+		!strings.Contains(r.Err, outboxID(1)+" is not parked") ||
+		!strings.Contains(r.Err, "0 events requeued") {
 		t.Errorf("again: %+v", r)
 	}
 	if r := run(); strings.Contains(r.Out, outboxID(1)) || !strings.Contains(r.Err, "4 events") {
 		t.Errorf("%+v; want the other four", r)
 	}
-	for _, want := range []string{"4 events requeued in the table outbox in PostgreSQL", "0 events requeued"} {
+	for _, want := range []string{"4 events requeued in the table outbox in PostgreSQL",
+		"0 events requeued"} {
 		if r := run("--requeue", "--all", "--yes"); r.Code != 0 || !strings.Contains(r.Err, want) {
 			t.Errorf("all: %+v, want %q", r, want)
 		}

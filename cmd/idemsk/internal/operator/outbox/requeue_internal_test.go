@@ -47,18 +47,21 @@ func TestRequeueAllAsksFirst(t *testing.T) {
 		var requeued []string
 		var said bytes.Buffer
 		o := invocation{requeue: true, all: true}
-		err := o.requeueIn(t.Context(), command.Streams{In: strings.NewReader(answer), Err: &said}, fakeOutbox(&requeued, "a", "b", "c"))
+		err := o.requeueIn(t.Context(), command.Streams{In: strings.NewReader(answer), Err: &said},
+			fakeOutbox(&requeued, "a", "b", "c"))
 		if err != nil || !slices.Equal(requeued, want) {
 			t.Errorf("%q: %v requeued, %v; want %v, the oldest first", answer, requeued, err, want)
 		}
-		if !strings.Contains(said.String(), "Send the 3 events again that are parked in the table outbox?") || (want == nil) != strings.Contains(said.String(), "nothing was done") {
+		if !strings.Contains(said.String(), "Send the 3 events again that are parked in the table outbox?") ||
+			(want == nil) != strings.Contains(said.String(), "nothing was done") {
 			t.Errorf("%q: %s", answer, said.String())
 		}
 	}
 	var requeued []string
 	var said bytes.Buffer
 	o := invocation{requeue: true, all: true}
-	if err := o.requeueIn(t.Context(), command.Streams{Err: &said}, fakeOutbox(&requeued)); err != nil || strings.Contains(said.String(), "?") {
+	if err := o.requeueIn(t.Context(), command.Streams{Err: &said}, fakeOutbox(&requeued)); err != nil ||
+		strings.Contains(said.String(), "?") {
 		t.Errorf("nothing to ask about: %v, %s", err, said.String())
 	}
 }
@@ -80,7 +83,8 @@ func TestAllEventsOfAnIDAreRequeued(t *testing.T) {
 	var said bytes.Buffer
 	o := invocation{requeue: true, ids: []string{"a", "x"}}
 	err := o.requeueIn(t.Context(), command.Streams{Err: &said}, fakeOutbox(&requeued, "a", "b", "a"))
-	if !errors.Is(err, command.ErrReported) || !slices.Equal(requeued, []string{"a", "a"}) || !strings.Contains(said.String(), "x is not parked") {
+	if !errors.Is(err, command.ErrReported) || !slices.Equal(requeued, []string{"a", "a"}) ||
+		!strings.Contains(said.String(), "x is not parked") {
 		t.Errorf("%v requeued, %v: %s", requeued, err, said.String())
 	}
 }
@@ -91,7 +95,8 @@ func TestUnreadableEntriesAreNamedAndKept(t *testing.T) {
 	var said bytes.Buffer
 	o := invocation{requeue: true, all: true, yes: true}
 	err := o.requeueIn(t.Context(), command.Streams{Err: &said}, fakeOutbox(&requeued, "a", "", "c"))
-	if !errors.Is(err, command.ErrReported) || !slices.Equal(requeued, []string{"c", "a"}) || !strings.Contains(said.String(), "odd") {
+	if !errors.Is(err, command.ErrReported) || !slices.Equal(requeued, []string{"c", "a"}) ||
+		!strings.Contains(said.String(), "odd") {
 		t.Errorf("%v requeued, %v: %s", requeued, err, said.String())
 	}
 }
@@ -107,7 +112,9 @@ func TestEntriesRequeuedBeforeAFailureAreCounted(t *testing.T) {
 	}
 	o := invocation{requeue: true, ids: []string{"a", "x"}}
 	err := o.requeueIn(t.Context(), command.Streams{Err: &said}, box)
-	if !errors.Is(err, away) || !strings.Contains(said.String(), "7 events requeued") || !strings.Contains(said.String(), "b has gone") || !strings.Contains(said.String(), "x is not parked") {
+	if !errors.Is(err, away) || !strings.Contains(said.String(), "7 events requeued") ||
+		!strings.Contains(said.String(), "b has gone") ||
+		!strings.Contains(said.String(), "x is not parked") {
 		t.Errorf("%v: %s", err, said.String())
 	}
 }

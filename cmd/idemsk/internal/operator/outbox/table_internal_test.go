@@ -13,7 +13,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
-// An event that another operator requeues or deletes between the list and the requeue is named, and does not stop the command.
+// An event that another operator requeues or deletes between the list and the requeue is named, and does not
+// stop the command.
 func TestEntriesGoneFromPostgreSQLAreNamed(t *testing.T) {
 	t.Parallel()
 	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
@@ -40,7 +41,8 @@ func TestEntriesGoneFromPostgreSQLAreNamed(t *testing.T) {
 		entries = append(entries, Entry{ID: id(i)})
 	}
 	events, problems, err := requeueInPostgres(t.Context(), box, pool, entries)
-	if events != n || len(problems) != 1 || !strings.Contains(problems[0].Error(), "1 of 1501 events") || err != nil {
+	if events != n || len(problems) != 1 || !strings.Contains(problems[0].Error(), "1 of 1501 events") ||
+		err != nil {
 		t.Errorf("%d, %v, %v; want %d, and one named", events, problems, err, n)
 	}
 	// The first ID recurs, as it can in another partition of a table. Its events are in two batches.

@@ -10,16 +10,16 @@ import (
 	"github.com/idemsk/idemsk/internal/reconcile"
 )
 
-// Line is a line of the reconciliation: a record of the store, a row of the export, or both.
+// Line is a line of the reconciliation: an entry of the store, a row of the export, or both.
 type Line struct {
 	Entry *store.Entry
 	Row   *reconcile.Row
 }
 
-func records(recs []store.Entry) []Line {
-	lines := make([]Line, len(recs))
-	for i := range recs {
-		lines[i].Entry = &recs[i]
+func entries(list []store.Entry) []Line {
+	lines := make([]Line, len(list))
+	for i := range list {
+		lines[i].Entry = &list[i]
 	}
 	return lines
 }
@@ -40,7 +40,7 @@ func unsettled(list []reconcile.Unsettled) []Line {
 	return lines
 }
 
-// Group is a kind of records that an operator should check.
+// Group is a kind of entries that an operator should check.
 type Group struct {
 	What  string
 	Found int
@@ -50,9 +50,9 @@ type Group struct {
 // Groups returns the groups of a report.
 func Groups(r *reconcile.Report) []Group {
 	return []Group{
-		{"hangs", r.Found.Overdue, records(r.Overdue)},
-		{"failed", r.Found.Failed, records(r.Failed)},
-		{"not in the export", r.Found.OnlyInStore, records(r.OnlyInStore)},
+		{"hangs", r.Found.Overdue, entries(r.Overdue)},
+		{"failed", r.Found.Failed, entries(r.Failed)},
+		{"not in the export", r.Found.OnlyInStore, entries(r.OnlyInStore)},
 		{"not in the store", r.Found.OnlyInExport, rows(r.OnlyInExport)},
 		{"not completed", r.Found.Unsettled, unsettled(r.Unsettled)},
 		{"twice in the export", r.Found.Twice, rows(r.Twice)},

@@ -71,7 +71,7 @@ func (r *invocation) declare(fs *flag.FlagSet) {
 	fs.DurationVar(&r.covers, "covers", 0,
 		"instead of --from: the export has the records of this `TIME` before it was written")
 	fs.DurationVar(&r.lag, "lag", 0, "with --covers: except those of this `TIME` before it was written")
-	fs.IntVar(&r.limit, "limit", defaultReconcileLimit,
+	fs.IntVar(&r.limit, "limit", defaultLimit,
 		"list at most `N` keys or rows of each kind; 0 for all")
 	fs.DurationVar(&r.every, "every", 0, "repeat until interrupted, with this `TIME` between runs")
 	fs.StringVar(&r.emf, "emf", "",
@@ -83,8 +83,8 @@ func (r *invocation) declare(fs *flag.FlagSet) {
 	fs.BoolVar(&r.json, "json", false, "print the report as JSON")
 }
 
-// defaultReconcileLimit is the default of --limit.
-const defaultReconcileLimit = 1000
+// defaultLimit is the default of --limit.
+const defaultLimit = 1000
 
 func (r *invocation) check(args []string) error {
 	switch {

@@ -36,19 +36,23 @@ func TestReconcile(t *testing.T) {
 	clitest.Golden(t, "reconcile", clitest.Scrub(r.Out))
 
 	path := clitest.File(t, "bookings.csv", "id\ndone\nghost\x1b\nflying\ndone\nsecret\n")
-	r = clitest.Run(t, "reconcile", "--endpoint-url", endpoint, "--against", path, "--field", "id", "--namespace", "ledger", "--topic", "payments")
+	r = clitest.Run(t, "reconcile", "--endpoint-url", endpoint, "--against", path, "--field", "id",
+		"--namespace", "ledger", "--topic", "payments")
 	if r.Code != 1 || r.Err != "" {
 		t.Errorf("%+v; want exit 1, and nothing but the report", r)
 	}
 	clitest.Golden(t, "reconcile-against", strings.ReplaceAll(clitest.Scrub(r.Out), path, "bookings.csv"))
 
-	path = clitest.File(t, "bookings.jsonl", `{"id":"ledger#payments#done"}`+"\n"+`{"id":"ledger#payments#secret"}`)
-	r = clitest.Run(t, "reconcile", "--endpoint-url", endpoint, "--against", path, "--field", "id", "--from", "90m", "--json")
+	path = clitest.File(t, "bookings.jsonl",
+		`{"id":"ledger#payments#done"}`+"\n"+`{"id":"ledger#payments#secret"}`)
+	r = clitest.Run(t, "reconcile", "--endpoint-url", endpoint, "--against", path, "--field", "id",
+		"--from", "90m", "--json")
 	var report struct {
 		Overdue, Failed, OnlyInStore, OnlyInExport []any
 		Matched                                    int
 	}
-	if err := json.Unmarshal([]byte(r.Out), &report); err != nil || r.Code != 0 || report.Matched != 2 || report.OnlyInStore != nil || len(report.Overdue) != 1 {
+	if err := json.Unmarshal([]byte(r.Out), &report); err != nil || r.Code != 0 || report.Matched != 2 ||
+		report.OnlyInStore != nil || len(report.Overdue) != 1 {
 		t.Errorf("%+v: %v", r, err)
 	}
 }
@@ -92,24 +96,30 @@ func newBucketAndKeys(t *testing.T) (endpoint string, s3 *s3test.Server) {
 func TestReconcileWithABucket(t *testing.T) {
 	t.Parallel()
 	endpoint, s3 := newBucketAndKeys(t)
-	args := []string{"reconcile", "--endpoint-url", endpoint, "--against", "s3://exports/bookings/", "--field", "id", "--namespace", "ledger", "--topic", "payments",
+	args := []string{"reconcile", "--endpoint-url", endpoint, "--against", "s3://exports/bookings/",
+		"--field", "id", "--namespace", "ledger", "--topic", "payments",
 		"--covers", "4h", "--lag", "1h", "--limit", "1", "--emf", "ledger"}
-	if r := clitest.Run(t, args...); r.Code != 1 || !strings.Contains(r.Err, "there is no export in s3://exports/bookings/") {
+	if r := clitest.Run(t, args...); r.Code != 1 ||
+		!strings.Contains(r.Err, "there is no export in s3://exports/bookings/") {
 		t.Errorf("%+v; want exit 1, and that there is no export", r)
 	}
 	s3.PutAt("/exports/bookings/1.csv", []byte("id\nsecret\n"), time.Now().Add(-5*time.Hour))
-	if r := clitest.Run(t, args...); r.Code != 1 || !strings.Contains(r.Err, "bookings/1.csv was written 5h") {
+	if r := clitest.Run(t, args...); r.Code != 1 ||
+		!strings.Contains(r.Err, "bookings/1.csv was written 5h") {
 		t.Errorf("%+v; want exit 1, and that the export is old", r)
 	}
 	s3.Put("/exports/bookings/2.csv", []byte("id\ndone\n"))
 	r := clitest.Run(t, args...)
-	if r.Code != 1 || !strings.Contains(r.Out, "1 row in s3://exports/bookings/2.csv: 1 completed, 0 not in the store, 0 not completed, 0 there twice; 3 completed and not in the export.\n"+
-		"Not all are listed: --limit 0 lists all.\n") {
+	if r.Code != 1 || !strings.Contains(r.Out,
+		"1 row in s3://exports/bookings/2.csv: 1 completed, 0 not in the store, 0 not completed, 0 there "+
+			"twice; 3 completed and not in the export.\n"+
+			"Not all are listed: --limit 0 lists all.\n") {
 		t.Errorf("%+v; want exit 1, and three keys that are not in the export", r)
 	}
 	_, line, _ := strings.Cut(r.Out, "lists all.\n")
 	var metrics map[string]any
-	if err := json.Unmarshal([]byte(line), &metrics); err != nil || metrics["FunctionName"] != "ledger" || metrics["ExportDifferences"] != 3.0 || metrics["KeysOverdue"] != 1.0 {
+	if err := json.Unmarshal([]byte(line), &metrics); err != nil || metrics["FunctionName"] != "ledger" ||
+		metrics["ExportDifferences"] != 3.0 || metrics["KeysOverdue"] != 1.0 {
 		t.Errorf("the metrics are %s: %v", line, err)
 	}
 }
@@ -118,7 +128,8 @@ func TestReconcileAtAnInterval(t *testing.T) {
 	t.Parallel()
 	endpoint, client := clitest.NewDynamoDB(t)
 	clitest.Fill(t, client)
-	for table, text := range map[string]string{dynamostore.DefaultTable: "8 records in the store: 1 hang, 1 failed", "missing": "idemsk reconcile: dynamostore: list table missing"} {
+	for table, text := range map[string]string{dynamostore.DefaultTable: "8 records in the store: 1 hang, 1 " +
+		"failed", "missing": "idemsk reconcile: dynamostore: list table missing"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		out := &clitest.Endless{Text: text, Left: 3, End: cancel}
 		args := []string{"reconcile", "--every", "10ms", "--endpoint-url", endpoint, "--table", table}
@@ -134,14 +145,18 @@ func TestReconcileServesMetrics(t *testing.T) {
 	t.Parallel()
 	endpoint, s3 := newBucketAndKeys(t)
 	began := time.Now()
-	r := reconcileServing(t, "--every", "10ms", "--endpoint-url", endpoint, "--against", "s3://exports/bookings/", "--field", "id",
+	r := reconcileServing(t, "--every", "10ms", "--endpoint-url", endpoint,
+		"--against", "s3://exports/bookings/", "--field", "id",
 		"--namespace", "ledger", "--topic", "payments", "--covers", "4h")
-	r.after("there is no export", map[string]float64{"last_run_failed": 1, "last_success_timestamp_seconds": 0, "keys": 0})
+	r.after("there is no export", map[string]float64{"last_run_failed": 1,
+		"last_success_timestamp_seconds": 0, "keys": 0})
 
 	s3.PutAt("/exports/bookings/1.csv", []byte("id\ndone\nghost\n"), began)
-	found := map[string]float64{"keys": 8, "keys_overdue": 1, "keys_failed": 1, "export_rows": 2, "export_matched": 1, "export_differences": 4, "last_run_failed": 0}
+	found := map[string]float64{"keys": 8, "keys_overdue": 1, "keys_failed": 1, "export_rows": 2,
+		"export_matched": 1, "export_differences": 4, "last_run_failed": 0}
 	metrics := r.after("2 rows in", found)
-	if at := metrics["last_success_timestamp_seconds"]; at < float64(began.Unix()) || metrics["duration_seconds"] <= 0 || metrics["keys_in_progress_age_seconds"] <= 0 {
+	if at := metrics["last_success_timestamp_seconds"]; at < float64(began.Unix()) ||
+		metrics["duration_seconds"] <= 0 || metrics["keys_in_progress_age_seconds"] <= 0 {
 		t.Errorf("%v; want a run after %s, its duration, and the age of a key", metrics, began)
 	}
 	if metrics["failures_total"] < 1 {
@@ -155,7 +170,8 @@ func TestReconcileServesMetrics(t *testing.T) {
 	}
 
 	second := clitest.Run(t, "reconcile", "--every", "1h", "--endpoint-url", endpoint, "--http", r.addr)
-	if second.Code != 1 || second.Out != "" || !strings.Contains(second.Err, "--http: listen tcp "+r.addr+": bind: address already in use") {
+	if second.Code != 1 || second.Out != "" ||
+		!strings.Contains(second.Err, "--http: listen tcp "+r.addr+": bind: address already in use") {
 		t.Errorf("%+v; want exit 1, and that the port is in use", second)
 	}
 }
@@ -174,7 +190,8 @@ func reconcileServing(t *testing.T, flags ...string) *servedReconcile {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Main(ctx, append([]string{"reconcile", "--http", "127.0.0.1:0"}, flags...), cli.Streams{Out: write, Err: write}, "v1")
+		ended <- cli.Main(ctx, append([]string{"reconcile", "--http", "127.0.0.1:0"}, flags...),
+			cli.Streams{Out: write, Err: write}, "v1")
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -232,7 +249,8 @@ func (r *servedReconcile) scrape() map[string]float64 {
 	defer resp.Body.Close()
 	values := make(map[string]float64)
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if name, value, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "idemsk_reconcile_"), " "); ok && name != "#" {
+		if name, value, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "idemsk_reconcile_"), " "); ok &&
+			name != "#" {
 			if values[name], err = strconv.ParseFloat(value, 64); err != nil {
 				r.t.Fatal(err)
 			}
@@ -244,8 +262,10 @@ func (r *servedReconcile) scrape() map[string]float64 {
 func TestReconcileFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"x"}, {"--limit", "-1"}, {"--every", "-1s"}, {"--covers", "1h"}, {"--against", "a.csv", "--lag", "1h"},
-		{"--http", "127.0.0.1:0"}, {"--against", "a.csv", "--covers", "1h", "--lag", "1h"}, {"--against", "a.csv", "--covers", "2h", "--from", "1h"}, {"--topic", "payments"},
+		{"x"}, {"--limit", "-1"}, {"--every", "-1s"}, {"--covers", "1h"},
+		{"--against", "a.csv", "--lag", "1h"},
+		{"--http", "127.0.0.1:0"}, {"--against", "a.csv", "--covers", "1h", "--lag", "1h"},
+		{"--against", "a.csv", "--covers", "2h", "--from", "1h"}, {"--topic", "payments"},
 	} {
 		if r := clitest.Run(t, append([]string{"reconcile"}, args...)...); r.Code != 2 || r.Out != "" {
 			t.Errorf("%v: %+v; want exit 2", args, r)

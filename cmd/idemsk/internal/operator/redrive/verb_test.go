@@ -60,7 +60,8 @@ func newCloud(t *testing.T) *cloud {
 	c.sqs = sqs.NewFromConfig(awstest.Config(t, c.url))
 	var tables *dynamodb.Client
 	c.dynamo, tables = clitest.StartDynamoDB(t)
-	c.env, err = testenv.InDynamoDB(tables, testenv.Names{Keys: dynamostore.DefaultTable, Ledger: "idemsk-ledger"}, c.sqs)
+	c.env, err = testenv.InDynamoDB(tables,
+		testenv.Names{Keys: dynamostore.DefaultTable, Ledger: "idemsk-ledger"}, c.sqs)
 	if err == nil {
 		err = c.env.Create(t.Context(), "letters")
 	}
@@ -82,7 +83,8 @@ func (c *cloud) deploy(t *testing.T, env ...string) {
 	f, err := runtimeapi.Start(t.Context(), runtimeapi.Config{
 		Command: []string{handler}, Name: "payments", Timeout: time.Minute, Stdout: note, Stderr: note,
 		Env: append([]string{
-			"AWS_ENDPOINT_URL_DYNAMODB=" + c.dynamo, "AWS_ENDPOINT_URL_SQS=" + c.url, "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret",
+			"AWS_ENDPOINT_URL_DYNAMODB=" + c.dynamo, "AWS_ENDPOINT_URL_SQS=" + c.url, "AWS_ACCESS_KEY_ID=id",
+			"AWS_SECRET_ACCESS_KEY=secret",
 			"IDEMSK_DEAD_LETTER_QUEUE_URL=" + c.queue, "IDEMSK_FAILURES=partial",
 		}, env...),
 	})
@@ -134,7 +136,8 @@ func (c *cloud) play(t *testing.T, name string) {
 	}
 }
 
-// verify compares what the function has written, and the dead letters that are left, with what its variables make of a sample event.
+// verify compares what the function has written, and the dead letters that are left, with what its variables
+// make of a sample event.
 func (c *cloud) verify(t *testing.T, name string, env ...string) {
 	t.Helper()
 	rules, err := oracle.ReadRules("payments", env)
@@ -169,7 +172,8 @@ func (c *cloud) verify(t *testing.T, name string, env ...string) {
 // bodies returns the messages in the queue, which stay there.
 func (c *cloud) bodies(t *testing.T) (bodies []string) {
 	t.Helper()
-	out, err := c.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &c.queue, MaxNumberOfMessages: 10})
+	out, err := c.sqs.ReceiveMessage(t.Context(),
+		&sqs.ReceiveMessageInput{QueueUrl: &c.queue, MaxNumberOfMessages: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,14 +196,16 @@ func TestRedriveToTheFunction(t *testing.T) {
 	c.deploy(t, "IDEMSK_SIMULATE=on")
 	c.play(t, "poison-record")
 	c.verify(t, "poison-record")
-	redrive := []string{"redrive", "--endpoint-url", c.url, "--queue-url", c.queue, "--function-name", "payments", "--yes"}
+	redrive := []string{"redrive", "--endpoint-url", c.url, "--queue-url", c.queue,
+		"--function-name", "payments", "--yes"}
 
 	dry := clitest.Run(t, append(redrive, "--dry-run")...)
 	if dry.Code != 0 || !strings.Contains(dry.Out, "would redrive  payments-0@7001") || c.letters(t) != 1 {
 		t.Errorf("dry run: %+v, %d letters left", dry, c.letters(t))
 	}
 	again := clitest.Run(t, redrive...) // the cause is there still
-	if again.Code != 1 || !strings.Contains(again.Out, "failed again") || !strings.Contains(again.Err, "not fixed") || c.letters(t) != 1 {
+	if again.Code != 1 || !strings.Contains(again.Out, "failed again") ||
+		!strings.Contains(again.Err, "not fixed") || c.letters(t) != 1 {
 		t.Errorf("before the fix: %+v, %d letters; want the old one gone, and a new one", again, c.letters(t))
 	}
 	c.deploy(t)
@@ -209,24 +215,29 @@ func TestRedriveToTheFunction(t *testing.T) {
 	}
 	c.verify(t, "poison-record", "IDEMSK_SIMULATE=off")
 	clitest.Golden(t, "redrive-function", fixed.Out+fixed.Err)
-	if r := clitest.Run(t, redrive...); r.Code != 0 || r.Out != "" || !strings.Contains(r.Err, "there are no dead letters") {
+	if r := clitest.Run(t, redrive...); r.Code != 0 || r.Out != "" ||
+		!strings.Contains(r.Err, "there are no dead letters") {
 		t.Errorf("with an empty queue: %+v", r)
 	}
 }
 
-// A record without a key is FAILED under its place. After a redrive it fails again with a new dead letter, until its cause is fixed.
+// A record without a key is FAILED under its place. After a redrive it fails again with a new dead letter,
+// until its cause is fixed.
 func TestRedriveOfARecordWithoutKey(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	c.deploy(t)
 	c.play(t, "missing-key")
-	redrive := []string{"redrive", "--endpoint-url", c.url, "--queue-url", c.queue, "--function-name", "payments", "--yes", "--json"}
+	redrive := []string{"redrive", "--endpoint-url", c.url, "--queue-url", c.queue,
+		"--function-name", "payments", "--yes", "--json"}
 	r := clitest.Run(t, redrive...)
-	if r.Code != 1 || !strings.Contains(r.Out, "failed again") || !strings.Contains(r.Out, "not fixed") || c.letters(t) != 1 {
+	if r.Code != 1 || !strings.Contains(r.Out, "failed again") || !strings.Contains(r.Out, "not fixed") ||
+		c.letters(t) != 1 {
 		t.Errorf("before the fix: %+v, %d letters; want the old one gone, and a new one", r, c.letters(t))
 	}
 	c.deploy(t, "IDEMSK_KEY=json:$.paymentId")
-	if r := clitest.Run(t, redrive...); r.Code != 0 || !strings.Contains(r.Out, "executed") || c.letters(t) != 0 {
+	if r := clitest.Run(t, redrive...); r.Code != 0 || !strings.Contains(r.Out, "executed") ||
+		c.letters(t) != 0 {
 		t.Errorf("fixed: %+v, %d letters left", r, c.letters(t))
 	}
 }
@@ -235,20 +246,25 @@ func TestRedriveToTheTopic(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	brokers := clitest.NewCluster(t, kfake.SeedTopics(3, "payments"))
-	for _, body := range []string{clitest.LetterJSON(1), clitest.LetterJSON(2), "hello", clitest.LetterJSON(1)} {
-		if _, err := c.sqs.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &c.queue, MessageBody: &body}); err != nil {
+	for _, body := range []string{clitest.LetterJSON(1), clitest.LetterJSON(2), "hello",
+		clitest.LetterJSON(1)} {
+		if _, err := c.sqs.SendMessage(t.Context(),
+			&sqs.SendMessageInput{QueueUrl: &c.queue, MessageBody: &body}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := clitest.Run(t, "redrive", "--endpoint-url", c.url, "--queue-url", c.queue, "--brokers", brokers, "--yes")
+	r := clitest.Run(t, "redrive", "--endpoint-url", c.url, "--queue-url", c.queue, "--brokers", brokers,
+		"--yes")
 	if r.Code != 1 || c.letters(t) != 1 || strings.Contains(r.Out+r.Err, "\x1b") {
-		t.Errorf("exit %d, %d messages left; want 1, and 1 that is no letter\n%s", r.Code, c.letters(t), r.Out+r.Err)
+		t.Errorf("exit %d, %d messages left; want 1, and 1 that is no letter\n%s", r.Code, c.letters(t),
+			r.Out+r.Err)
 	}
 	id := strings.Fields(r.Err[strings.Index(r.Err, "message (")+len("message ("):])[0]
 	clitest.Golden(t, "redrive-topic", strings.ReplaceAll(r.Out+r.Err, strings.TrimSuffix(id, "):"), "<id>"))
 }
 
-// A topic of dead letters is read to its end. What was redriven is not redriven again, and a function gets its letters only.
+// A topic of dead letters is read to its end. What was redriven is not redriven again, and a function gets
+// its letters only.
 func TestRedriveFromATopic(t *testing.T) {
 	t.Parallel()
 	brokers := clitest.NewCluster(t, kfake.SeedTopics(3, "payments"), kfake.SeedTopics(1, "letters"))
@@ -272,7 +288,8 @@ func TestRedriveFromATopic(t *testing.T) {
 	if got := clitest.ReadTopic(t, brokers, "payments", 2); !slices.Equal(got, want) {
 		t.Errorf("redriven: %q; want %q", got, want)
 	}
-	if r := clitest.Run(t, "redrive", "--dead-letter-topic", "missing", "--brokers", brokers, "--yes"); r.Code != 1 || !strings.Contains(r.Err, "no such topic") {
+	if r := clitest.Run(t, "redrive", "--dead-letter-topic", "missing", "--brokers", brokers,
+		"--yes"); r.Code != 1 || !strings.Contains(r.Err, "no such topic") {
 		t.Errorf("without the topic: %+v", r)
 	}
 }
@@ -286,14 +303,16 @@ func TestRedriveFromAFile(t *testing.T) {
 	}
 	brokers := clitest.NewCluster(t, kfake.SeedTopics(3, "payments"))
 	r := clitest.Run(t, "redrive", "--file", path, "--brokers", brokers, "--yes", "--limit", "2", "--json")
-	if r.Code != 0 || strings.Count(r.Out, "\n") != 2 || !strings.Contains(r.Out, `"where":"payments-1@1"`) || strings.Contains(r.Out, "\x1b") {
+	if r.Code != 0 || strings.Count(r.Out, "\n") != 2 || !strings.Contains(r.Out, `"where":"payments-1@1"`) ||
+		strings.Contains(r.Out, "\x1b") {
 		t.Errorf("%+v", r)
 	}
 	r = clitest.Run(t, "redrive", "--file", path, "--brokers", brokers, "--yes", "--key", "payments#p-3\x1b")
 	if r.Code != 0 || !strings.Contains(r.Err, "1 redriven, 2 with another key") {
 		t.Errorf("%+v", r)
 	}
-	if r := clitest.Run(t, "redrive", "--file", path+".not", "--brokers", brokers, "--yes"); r.Code != 1 || !strings.Contains(r.Err, "letters.jsonl.not") {
+	if r := clitest.Run(t, "redrive", "--file", path+".not", "--brokers", brokers, "--yes"); r.Code != 1 ||
+		!strings.Contains(r.Err, "letters.jsonl.not") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -303,20 +322,24 @@ func TestRedriveOfOneFunctionOrCluster(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
 	var lines string
-	for n, of := range []string{`"function":"payments"`, `"function":"audit"`, `"function":"payments","cluster":"one"`, `"function":"payments","cluster":"two"`} {
-		lines += strings.Replace(strings.ReplaceAll(clitest.LetterJSON(n), "\n", ""), `"topic"`, of+`,"topic"`, 1) + "\n"
+	for n, of := range []string{`"function":"payments"`, `"function":"audit"`,
+		`"function":"payments","cluster":"one"`, `"function":"payments","cluster":"two"`} {
+		lines += strings.Replace(strings.ReplaceAll(clitest.LetterJSON(n), "\n", ""), `"topic"`,
+			of+`,"topic"`, 1) + "\n"
 	}
 	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	redrive := []string{"redrive", "--file", path, "--brokers", clitest.NewCluster(t, kfake.SeedTopics(3, "payments")), "--yes"}
+	redrive := []string{"redrive", "--file", path,
+		"--brokers", clitest.NewCluster(t, kfake.SeedTopics(3, "payments")), "--yes"}
 	for args, want := range map[string]string{
 		"":                      "3 redriven, 1 of another cluster (--of-cluster)",
 		"--of-function audit":   "1 redriven, 3 of another function (--of-function)",
 		"--of-cluster two":      "3 redriven, 1 of another cluster (--of-cluster)",
 		"--of-function payment": "4 of another function (--of-function)",
 	} {
-		if r := clitest.Run(t, append(redrive, strings.Fields(args)...)...); r.Code != 0 || !strings.Contains(r.Err, "idemsk redrive: "+want) {
+		if r := clitest.Run(t, append(redrive, strings.Fields(args)...)...); r.Code != 0 ||
+			!strings.Contains(r.Err, "idemsk redrive: "+want) {
 			t.Errorf("%s: %+v; want %q", args, r, want)
 		}
 	}
@@ -335,19 +358,22 @@ func TestRedriveOfManyLetters(t *testing.T) {
 	}
 	r := clitest.Run(t, "redrive", "--file", path, "--brokers", clitest.NewCluster(t), "--dry-run")
 	if r.Code != 0 || strings.Count(r.Out, "OUTCOME") != 2 || strings.Count(r.Out, "would redrive") != 1500 {
-		t.Errorf("exit %d, %d tables, %d results", r.Code, strings.Count(r.Out, "OUTCOME"), strings.Count(r.Out, "would redrive"))
+		t.Errorf("exit %d, %d tables, %d results", r.Code, strings.Count(r.Out, "OUTCOME"),
+			strings.Count(r.Out, "would redrive"))
 	}
 }
 
 func TestRedriveFromNoQueue(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
-	r := clitest.Run(t, "redrive", "--endpoint-url", c.url, "--queue-url", c.queue+"-not", "--function-name", "payments", "--yes")
+	r := clitest.Run(t, "redrive", "--endpoint-url", c.url, "--queue-url", c.queue+"-not",
+		"--function-name", "payments", "--yes")
 	if r.Code != 1 || !strings.Contains(r.Err, "no such queue") {
 		t.Errorf("%+v", r)
 	}
 	c.queue += "-not"
-	if r := clitest.Run(t, "redrive", "--queue-url", c.queue, "--brokers", "127.0.0.1:1", "--yes", "--endpoint-url", c.url); r.Code != 1 ||
+	if r := clitest.Run(t, "redrive", "--queue-url", c.queue, "--brokers", "127.0.0.1:1", "--yes",
+		"--endpoint-url", c.url); r.Code != 1 ||
 		!strings.Contains(r.Err, "no Kafka broker answers at 127.0.0.1:1") {
 		t.Errorf("%+v", r)
 	}

@@ -52,10 +52,12 @@ func TestRelayOfDynamoDB(t *testing.T) {
 			t.Errorf("%s: %v", key, values)
 		}
 	}
-	if r := clitest.Run(t, "relay", "--outbox-table", keys, "--endpoint-url", endpoint, "--brokers", brokers); r.Code != 1 || !strings.Contains(r.Err, "has no stream") {
+	if r := clitest.Run(t, "relay", "--outbox-table", keys, "--endpoint-url", endpoint,
+		"--brokers", brokers); r.Code != 1 || !strings.Contains(r.Err, "has no stream") {
 		t.Errorf("a table that is no outbox: %+v", r)
 	}
-	if r := clitest.Run(t, "relay", "--outbox-table", "no-such-table", "--endpoint-url", endpoint, "--brokers", brokers); r.Code != 1 || !strings.Contains(r.Err, "check the name of the table") {
+	if r := clitest.Run(t, "relay", "--outbox-table", "no-such-table", "--endpoint-url", endpoint,
+		"--brokers", brokers); r.Code != 1 || !strings.Contains(r.Err, "check the name of the table") {
 		t.Errorf("no table: %+v", r)
 	}
 }
@@ -76,11 +78,13 @@ func publish(t *testing.T, db *dynamodb.Client, table, keys string, n int) {
 		t.Fatal(err)
 	}
 	for i := range n {
-		out := engine.Do(t.Context(), idem.Task{Key: fmt.Sprint(i), Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-			return nil, box.Do(ctx, func(ctx context.Context) error {
-				return outbox.Publish(ctx, outbox.Event{Topic: "credited", Key: fmt.Append(nil, "acc-", i%3), Value: fmt.Appendf(nil, "%03d", i)})
-			})
-		})})
+		out := engine.Do(t.Context(), idem.Task{Key: fmt.Sprint(i),
+			Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+				return nil, box.Do(ctx, func(ctx context.Context) error {
+					return outbox.Publish(ctx, outbox.Event{Topic: "credited", Key: fmt.Append(nil, "acc-", i%3),
+						Value: fmt.Appendf(nil, "%03d", i)})
+				})
+			})})
 		if out.Kind != idem.Executed {
 			t.Fatal(out.Kind, out.Err)
 		}

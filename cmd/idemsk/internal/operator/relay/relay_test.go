@@ -28,10 +28,12 @@ func TestRelay(t *testing.T) {
 	defer cluster.Close()
 	brokers := strings.Join(cluster.ListenAddrs(), ",")
 
-	if r := clitest.Run(t, "relay", "--store-url", server.URL(), "--brokers", brokers); r.Code != 1 || !strings.Contains(r.Err, "outbox") {
+	if r := clitest.Run(t, "relay", "--store-url", server.URL(), "--brokers", brokers); r.Code != 1 ||
+		!strings.Contains(r.Err, "outbox") {
 		t.Errorf("without the table: %+v; want exit 1 and what to do", r)
 	}
-	if r := clitest.Run(t, "relay", "--store-url", server.URL(), "--migrate"); r.Code != 0 || !strings.Contains(r.Err, "1 migration applied to outbox") {
+	if r := clitest.Run(t, "relay", "--store-url", server.URL(), "--migrate"); r.Code != 0 ||
+		!strings.Contains(r.Err, "1 migration applied to outbox") {
 		t.Errorf("%+v", r)
 	}
 	pool, err := pgstore.NewPool(server.URL())
@@ -60,7 +62,8 @@ func TestRelay(t *testing.T) {
 	if r.Code != 0 || !strings.Contains(r.Err, "3 published") || !strings.Contains(r.Err, "0 to be sent") {
 		t.Errorf("%+v; want 3 published, and the end", r)
 	}
-	if r := clitest.Run(t, "relay", "--store-url", server.URL(), "--brokers", "127.0.0.1:1"); r.Code != 1 || !strings.Contains(r.Err, "127.0.0.1:1 a Kafka broker") {
+	if r := clitest.Run(t, "relay", "--store-url", server.URL(), "--brokers", "127.0.0.1:1"); r.Code != 1 ||
+		!strings.Contains(r.Err, "127.0.0.1:1 a Kafka broker") {
 		t.Errorf("no broker: %+v", r)
 	}
 }

@@ -17,10 +17,12 @@ func TestTableFromTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("IDEMSK_TABLE", "other")
-	if r := clitest.Run(t, "list", "--endpoint-url", endpoint); r.Code != 0 || !strings.Contains(r.Err, "scanning the table other") {
+	if r := clitest.Run(t, "list", "--endpoint-url", endpoint); r.Code != 0 ||
+		!strings.Contains(r.Err, "scanning the table other") {
 		t.Errorf("%+v", r)
 	}
-	if r := clitest.Run(t, "list", "--endpoint-url", endpoint, "--table", "nowhere"); r.Code != 1 || !strings.Contains(r.Err, "check the name of the table") {
+	if r := clitest.Run(t, "list", "--endpoint-url", endpoint, "--table", "nowhere"); r.Code != 1 ||
+		!strings.Contains(r.Err, "check the name of the table") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -28,7 +30,8 @@ func TestTableFromTheEnvironment(t *testing.T) {
 func TestNoDatabase(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"migrate"}, {"prune"}, {"migrate", "x"}, {"prune", "--batch", "0"}, {"prune", "--every", "-1s"}, {"migrate", "--store-url", "postgres://u:secret@h:port/x"},
+		{"migrate"}, {"prune"}, {"migrate", "x"}, {"prune", "--batch", "0"}, {"prune", "--every", "-1s"},
+		{"migrate", "--store-url", "postgres://u:secret@h:port/x"},
 	} {
 		if r := clitest.Run(t, args...); r.Code != 2 || strings.Contains(r.Err, "secret") {
 			t.Errorf("%v: %+v; want exit 2 and no password", args, r)

@@ -59,7 +59,8 @@ func redisStore(t *testing.T) (storeURL string, s store.Store) {
 func fillStore(t *testing.T, s store.Store) {
 	t.Helper()
 	claim := func(key string, lease time.Duration) store.Entry {
-		res := s.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "owner-" + key, Source: "payments-0@7", Lease: lease, Retention: time.Hour}})
+		res := s.Claim(t.Context(), []store.ClaimRequest{{Key: key, Owner: "owner-" + key,
+			Source: "payments-0@7", Lease: lease, Retention: time.Hour}})
 		if res[0].Err != nil {
 			t.Fatal(res[0].Err)
 		}
@@ -73,13 +74,17 @@ func fillStore(t *testing.T, s store.Store) {
 	}
 	claim("ledger#payments#dead", time.Millisecond)
 	claim("ledger#payments#flying", time.Hour)
-	settle(claim("ledger#payments#done", time.Hour), store.Settlement{Op: store.OpComplete, Result: []byte(`{"balance":1250}`)})
-	settle(claim("ledger#payments#failed", time.Hour), store.Settlement{Op: store.OpFail, Failure: &store.Failure{Code: store.CodePermanent, Message: "no such account"}})
+	settle(claim("ledger#payments#done", time.Hour),
+		store.Settlement{Op: store.OpComplete, Result: []byte(`{"balance":1250}`)})
+	settle(claim("ledger#payments#failed", time.Hour),
+		store.Settlement{Op: store.OpFail,
+			Failure: &store.Failure{Code: store.CodePermanent, Message: "no such account"}})
 }
 
 func TestOtherStores(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) (string, store.Store){"PostgreSQL": postgresStore, "Redis": redisStore} {
+	for name, open := range map[string]func(t *testing.T) (string, store.Store){"PostgreSQL": postgresStore,
+		"Redis": redisStore} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			where, st := open(t)
@@ -95,8 +100,10 @@ func TestOtherStores(t *testing.T) {
 }
 
 func getFromStore(t *testing.T, name string, flags []string) {
-	r := clitest.Run(t, append([]string{"get", "done", "--namespace", "ledger", "--topic", "payments"}, flags...)...)
-	for _, says := range []string{"status    COMPLETED\n", "attempts  1\n", "source    payments-0@7\n", `{"balance":1250}`} {
+	r := clitest.Run(t, append([]string{"get", "done", "--namespace", "ledger", "--topic", "payments"},
+		flags...)...)
+	for _, says := range []string{"status    COMPLETED\n", "attempts  1\n", "source    payments-0@7\n",
+		`{"balance":1250}`} {
 		if r.Code != 0 || r.Err != "" || !strings.Contains(r.Out, says) {
 			t.Errorf("%+v; want exit 0, and %q", r, says)
 		}
@@ -106,25 +113,30 @@ func getFromStore(t *testing.T, name string, flags []string) {
 		Status  string
 		Failure struct{ Message string }
 	}
-	if err := json.Unmarshal([]byte(r.Out), &rec); err != nil || rec.Status != "FAILED" || rec.Failure.Message != "no such account" {
+	if err := json.Unmarshal([]byte(r.Out), &rec); err != nil || rec.Status != "FAILED" ||
+		rec.Failure.Message != "no such account" {
 		t.Errorf("%+v: %v", r, err)
 	}
-	if r = clitest.Run(t, append([]string{"get", "missing"}, flags...)...); r.Code != 1 || !strings.Contains(r.Err, name) || !strings.Contains(r.Err, "<namespace>#<topic>#<key>") {
+	if r = clitest.Run(t, append([]string{"get", "missing"}, flags...)...); r.Code != 1 ||
+		!strings.Contains(r.Err, name) || !strings.Contains(r.Err, "<namespace>#<topic>#<key>") {
 		t.Errorf("%+v; want exit 1, where it looked, and how keys are stored", r)
 	}
 }
 
 func listStore(t *testing.T, name string, flags []string) {
 	r := clitest.Run(t, append([]string{"list"}, flags...)...)
-	if r.Code != 0 || strings.Count(r.Out, "\n") != 5 || !strings.Contains(r.Err, name) || !strings.Contains(r.Err, "4 entries\n") {
+	if r.Code != 0 || strings.Count(r.Out, "\n") != 5 || !strings.Contains(r.Err, name) ||
+		!strings.Contains(r.Err, "4 entries\n") {
 		t.Errorf("%+v; want four entries, and where they are", r)
 	}
 	for args, want := range map[string]string{
-		"--status FAILED": "ledger#payments#failed", "--overdue": "ledger#payments#dead", "--key-has fly": "ledger#payments#flying", "--status COMPLETED": "ledger#payments#done",
+		"--status FAILED": "ledger#payments#failed", "--overdue": "ledger#payments#dead",
+		"--key-has fly": "ledger#payments#flying", "--status COMPLETED": "ledger#payments#done",
 	} {
 		r := clitest.Run(t, append(append([]string{"list", "--json"}, flags...), strings.Fields(args)...)...)
 		var rec struct{ IdempotencyKey string }
-		if err := json.Unmarshal([]byte(r.Out), &rec); err != nil || rec.IdempotencyKey != want || r.Code != 0 {
+		if err := json.Unmarshal([]byte(r.Out), &rec); err != nil || rec.IdempotencyKey != want ||
+			r.Code != 0 {
 			t.Errorf("list %s: %+v (%v); want %s alone", args, r, err, want)
 		}
 	}
@@ -136,13 +148,16 @@ func reconcileStore(t *testing.T, flags []string) {
 		t.Errorf("%+v; want one that hangs and one that failed", r)
 	}
 	path := clitest.File(t, "bookings.csv", "id\ndone\nghost\nflying\n")
-	r = clitest.Run(t, append([]string{"reconcile", "--against", path, "--field", "id", "--namespace", "ledger", "--topic", "payments", "--json"}, flags...)...)
+	r = clitest.Run(t, append([]string{"reconcile", "--against", path, "--field", "id",
+		"--namespace", "ledger", "--topic", "payments", "--json"}, flags...)...)
 	var report struct {
 		Overdue, Failed, OnlyInStore, OnlyInExport, Unsettled []any
 		Matched                                               int
 	}
-	if err := json.Unmarshal([]byte(r.Out), &report); err != nil || r.Code != 1 || report.Matched != 1 || len(report.OnlyInExport) != 1 ||
-		len(report.Unsettled) != 1 || report.OnlyInStore != nil || len(report.Overdue) != 1 || len(report.Failed) != 1 {
+	if err := json.Unmarshal([]byte(r.Out), &report); err != nil || r.Code != 1 || report.Matched != 1 ||
+		len(report.OnlyInExport) != 1 ||
+		len(report.Unsettled) != 1 || report.OnlyInStore != nil || len(report.Overdue) != 1 ||
+		len(report.Failed) != 1 {
 		t.Errorf("%+v: %v", r, err)
 	}
 }
@@ -161,9 +176,12 @@ func consoleOfStore(t *testing.T, name string, flags []string) {
 	if dead.State != console.LeaseOver || dead.Token != l.Entries[0].Token {
 		t.Errorf("%+v", dead)
 	}
-	p.Refused("POST", "api/actions", console.Change{Action: "delete", Key: dead.Key, Token: dead.Token + 1}, http.StatusConflict, "nothing was deleted")
-	clitest.Answer[map[string]string](p, "POST", "api/actions", console.Change{Action: "delete", Key: dead.Key, Token: dead.Token})
-	p.Refused("POST", "api/actions", console.Change{Action: "delete", Key: dead.Key, Token: dead.Token}, http.StatusNotFound, "the entry is gone")
+	p.Refused("POST", "api/actions", console.Change{Action: "delete", Key: dead.Key, Token: dead.Token + 1},
+		http.StatusConflict, "nothing was deleted")
+	clitest.Answer[map[string]string](p, "POST", "api/actions",
+		console.Change{Action: "delete", Key: dead.Key, Token: dead.Token})
+	p.Refused("POST", "api/actions", console.Change{Action: "delete", Key: dead.Key, Token: dead.Token},
+		http.StatusNotFound, "the entry is gone")
 }
 
 func wrongPassword(t *testing.T, where string) {
@@ -174,7 +192,8 @@ func wrongPassword(t *testing.T, where string) {
 	u.User = url.UserPassword(u.User.Username(), "wrong-secret")
 	for _, verb := range [][]string{{"get", "k"}, {"list"}, {"reconcile"}} {
 		r := clitest.Run(t, append(verb, "--store-url", u.String())...)
-		if r.Code != 1 || r.Out != "" || strings.Contains(r.Err, "wrong-secret") || !strings.Contains(r.Err, "wrong") {
+		if r.Code != 1 || r.Out != "" || strings.Contains(r.Err, "wrong-secret") ||
+			!strings.Contains(r.Err, "wrong") {
 			t.Errorf("%v: %+v; want exit 1, that the credentials are wrong, and no password", verb, r)
 		}
 	}
@@ -202,7 +221,8 @@ func TestStoreURLs(t *testing.T) {
 	if r := clitest.Run(t, "get", "k"); r.Code != 1 || !strings.Contains(r.Err, "redisstore") {
 		t.Errorf("with IDEMSK_STORE_URL: %+v; want the server that it names to be asked", r)
 	}
-	if r := clitest.Run(t, "get", "k", "--endpoint-url", "http://127.0.0.1:1"); r.Code != 1 || !strings.Contains(r.Err, "no answer from AWS") {
+	if r := clitest.Run(t, "get", "k", "--endpoint-url", "http://127.0.0.1:1"); r.Code != 1 ||
+		!strings.Contains(r.Err, "no answer from AWS") {
 		t.Errorf("with an endpoint of DynamoDB: %+v; want it to be asked", r)
 	}
 }

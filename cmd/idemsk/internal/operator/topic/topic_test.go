@@ -17,7 +17,8 @@ func TestTopicThatCannotBeCreated(t *testing.T) {
 		"INVALID_REPLICATION_FACTOR":                {"other", "--replication-factor", "3"},
 		"creating the topic payments at " + brokers: {"payments"},
 	} {
-		if r := clitest.Run(t, append([]string{"topic", "create", "--brokers", brokers}, args...)...); r.Code != 1 || !strings.Contains(r.Err, says) {
+		if r := clitest.Run(t, append([]string{"topic", "create", "--brokers", brokers},
+			args...)...); r.Code != 1 || !strings.Contains(r.Err, says) {
 			t.Errorf("%v: %+v; want exit 1 and %q", args, r, says)
 		}
 	}
