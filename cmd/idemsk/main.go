@@ -1,4 +1,5 @@
-// Command idemsk runs idempotent MSK functions on one machine, and manages their keys and dead letters in production.
+// Command idemsk runs idempotent MSK functions on one machine, and manages their keys and dead letters in
+// production.
 //
 //	idemsk help
 package main
@@ -33,12 +34,14 @@ func toolVersion() string {
 func main() {
 	redis.SetLogger(quiet{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, toolVersion())
+	code := cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr},
+		toolVersion())
 	stop()
 	os.Exit(code)
 }
 
-// quiet discards the log of the Redis client, which has a line for each failed connection. The verb prints the error once.
+// quiet discards the log of the Redis client, which has a line for each failed connection. The verb prints
+// the error once.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}

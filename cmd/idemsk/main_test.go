@@ -24,7 +24,8 @@ var tool, function string //nolint:gochecknoglobals // set once, before any test
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "idemsk-test-")
 	tool, function = filepath.Join(dir, "idemsk"), filepath.Join(dir, "bootstrap")
-	for path, pkg := range map[string]string{tool: "github.com/idemsk/idemsk/cmd/idemsk", function: handlertest.Package} {
+	for path, pkg := range map[string]string{tool: "github.com/idemsk/idemsk/cmd/idemsk",
+		function: handlertest.Package} {
 		if err == nil {
 			err = handlertest.Build(path, pkg)
 		}
@@ -46,7 +47,8 @@ func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tool, "local", "--function", function, "--produce", "200000", "--pollers", "1", "--env", "IDEMSK_SIMULATE=off")
+	cmd := exec.CommandContext(ctx, tool, "local", "--function", function, "--produce", "200000", "--pollers",
+		"1", "--env", "IDEMSK_SIMULATE=off")
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	var out bytes.Buffer
 	cmd.Stdout = &out
@@ -70,7 +72,8 @@ func TestInterrupt(t *testing.T) {
 			}
 		}
 	}
-	if err := cmd.Wait(); err != nil || !interrupted || !strings.Contains(out.String(), "are not committed after") {
+	if err := cmd.Wait(); err != nil || !interrupted ||
+		!strings.Contains(out.String(), "are not committed after") {
 		t.Errorf("ended with %v, interrupted %v, and the words\n%s", err, interrupted, &out)
 	}
 	if pids := running(t, function); len(pids) > 0 {
@@ -84,14 +87,15 @@ func TestInterrupt(t *testing.T) {
 // A tool that go install built prints its module's version: "(devel)" in a clone.
 func TestVersionOfAnInstalledTool(t *testing.T) {
 	t.Parallel()
-	if out, err := exec.CommandContext(t.Context(), tool, "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "idemsk (devel)") &&
-		!strings.HasPrefix(string(out), "idemsk v") {
+	if out, err := exec.CommandContext(t.Context(), tool, "version").CombinedOutput(); err != nil ||
+		!strings.HasPrefix(string(out), "idemsk (devel)") &&
+			!strings.HasPrefix(string(out), "idemsk v") {
 		t.Errorf("%s, %v; want the module's version", out, err)
 	}
 }
 
-// If a server is down at the start, the tool prints one message and exits with status 1 within 10 s. The network refuses or is
-// silent.
+// If a server is down at the start, the tool prints one message and exits with status 1 within 10 s. The
+// network refuses or is silent.
 func TestServerThatIsDownAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -101,12 +105,15 @@ func TestServerThatIsDownAtTheStart(t *testing.T) {
 		web, postgres, redis := "http://"+address, "postgres://u:p@"+address+"/d", "redis://"+address
 		for _, args := range [][]string{
 			{"local", "--function", tool, "--store", web}, {"local", "--function", tool, "--store", postgres},
-			{"local", "--function", tool, "--store", redis}, {"local", "--function", tool, "--brokers", address},
+			{"local", "--function", tool, "--store", redis},
+			{"local", "--function", tool, "--brokers", address},
 			{"local", "--invoke", web}, {"local", "--from-localstack", "--endpoint-url", web},
 			{"local", "--function", tool, "--on-failure", "s3://bucket", "--endpoint-url", web},
 			{"local", "--function", tool, "--on-failure", "arn:aws:sqs:us-east-1:1:q", "--endpoint-url", web},
-			{"get", "k", "--endpoint-url", web}, {"get", "k", "--store-url", postgres}, {"get", "k", "--store-url", redis},
-			{"migrate", "--store-url", postgres}, {"prune", "--store-url", postgres}, {"outbox", "--store-url", postgres},
+			{"get", "k", "--endpoint-url", web}, {"get", "k", "--store-url", postgres},
+			{"get", "k", "--store-url", redis},
+			{"migrate", "--store-url", postgres}, {"prune", "--store-url", postgres},
+			{"outbox", "--store-url", postgres},
 			{"topic", "create", "t", "--brokers", address}, {"produce", "--brokers", address},
 		} {
 			wait.Go(func() { checkDown(t, dir, args) })
@@ -168,7 +175,8 @@ func running(t *testing.T, program string) (pids []string) {
 		t.Fatalf("the processes can't be listed: this test needs Linux's /proc (%v)", err)
 	}
 	for _, path := range all {
-		if cmdline, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(cmdline), program+"\x00") {
+		if cmdline, err := os.ReadFile(path); err == nil &&
+			strings.HasPrefix(string(cmdline), program+"\x00") {
 			pids = append(pids, path)
 		}
 	}

@@ -1,14 +1,26 @@
-// Package cli is the command line of idemsk: verbs, flags, help and exit codes.
+// Package cli is the command line of idemsk: the table of verbs, help and exit codes.
 package cli
 
 import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"strings"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
+	local "github.com/idemsk/idemsk/cmd/idemsk/internal/local/verb"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/get"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/list"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/migrate"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/outbox"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/produce"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/prune"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/reconcile"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/relay"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/topic"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
@@ -20,124 +32,93 @@ const (
 )
 
 // Streams are the standard streams of the process.
-type Streams struct {
-	In       io.Reader
-	Out, Err io.Writer
-}
-
-// sayf writes to the error stream. A failure to write is ignored.
-func (s Streams) sayf(format string, args ...any) {
-	_, _ = fmt.Fprint(s.Err, term.FoldFor(s.Err, fmt.Sprintf(format, args...)))
-}
-
-// print writes a text to the output, and returns the exit code.
-func (s Streams) print(text string) int {
-	if _, err := io.WriteString(s.Out, term.FoldFor(s.Out, text)); err != nil {
-		s.sayf("idemsk: %v\n", err)
-		return exitFailed
-	}
-	return exitOK
-}
-
-// verb is a subcommand of the tool.
-type verb struct {
-	name     string
-	args     string // after the flags, for help
-	short    string
-	about    string
-	examples []string
-	// flags declares the verb's flags and returns the action to run after they are parsed.
-	flags func(fs *flag.FlagSet) action
-}
-
-// action runs a verb with its non-flag arguments. Its error is a usageError, errReported or any other error.
-type action func(ctx context.Context, s Streams, args []string) error
+type Streams = command.Streams
 
 // verbs returns all verbs.
-func verbs() []verb {
-	return []verb{
-		localVerb(), consoleVerb(), getVerb(), listVerb(), reconcileVerb(), redriveVerb(), topicVerb(), produceVerb(),
-		migrateVerb(), pruneVerb(), relayVerb(), outboxVerb(),
+func verbs() []command.Verb {
+	return []command.Verb{
+		local.Verb(), console.Verb(), get.Verb(), list.Verb(), reconcile.Verb(), redrive.Verb(), topic.Verb(),
+		produce.Verb(),
+		migrate.Verb(), prune.Verb(), relay.Verb(), outbox.Verb(),
 	}
 }
 
-func findVerb(name string) (verb, bool) {
+func findVerb(name string) (command.Verb, bool) {
 	for _, v := range verbs() {
-		if v.name == name {
+		if v.Name == name {
 			return v, true
 		}
 	}
-	return verb{}, false
+	return command.Verb{}, false
 }
-
-// errReported means that the verb failed and has already reported why.
-var errReported = errors.New("reported")
-
-// usageError means that the command line is not valid.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
-func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
 // Main runs the tool with args, which exclude the program's name, and returns the exit code.
 func Main(ctx context.Context, args []string, s Streams, version string) int {
 	if len(args) == 0 {
-		s.sayf("%s", overview())
+		s.Sayf("%s", overview())
 		return exitUsage
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
 		return help(args[1:], s)
 	case "version", "-version", "--version":
-		return s.print("idemsk " + version + "\n")
+		return write(s, "idemsk "+version+"\n")
 	}
 	v, ok := findVerb(args[0])
 	if !ok {
-		s.sayf("idemsk: there is no verb %s: see idemsk help\n", term.Escape(args[0]))
+		s.Sayf("idemsk: there is no verb %s: see idemsk help\n", term.Escape(args[0]))
 		return exitUsage
 	}
-	return v.main(ctx, args[1:], s)
+	return runVerb(ctx, v, args[1:], s)
 }
 
-func (v verb) main(ctx context.Context, args []string, s Streams) int {
-	fs := flag.NewFlagSet(v.name, flag.ContinueOnError)
+func runVerb(ctx context.Context, v command.Verb, args []string, s Streams) int {
+	fs := flag.NewFlagSet(v.Name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	run := v.flags(fs)
+	run := v.Flags(fs)
 	rest, err := parse(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
-		return s.print(v.help())
+		return write(s, v.Page())
 	}
 	if err != nil {
-		err = &usageError{err}
+		err = &command.UsageError{Err: err}
 	} else {
 		err = run(ctx, s, rest)
 	}
-	return v.exit(ctx, err, s)
+	return exit(ctx, v.Name, err, s)
 }
 
 // exit prints the error, if there is one, and returns the exit code.
-func (v verb) exit(ctx context.Context, err error, s Streams) int {
-	var usage *usageError
+func exit(ctx context.Context, verb string, err error, s Streams) int {
+	var usage *command.UsageError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errReported):
+	case errors.Is(err, command.ErrReported):
 		return exitFailed
 	case errors.As(err, &usage):
 		line := strings.ReplaceAll(err.Error(), "\n", "; ")
-		s.sayf("idemsk %s: %s (see idemsk help %s)\n", v.name, term.Escape(line), v.name)
+		s.Sayf("idemsk %s: %s (see idemsk help %s)\n", verb, term.Escape(line), verb)
 		return exitUsage
 	case ctx.Err() != nil:
-		s.sayf("idemsk %s: interrupted\n", v.name)
+		s.Sayf("idemsk %s: interrupted\n", verb)
 		return exitFailed
 	}
-	s.sayf("idemsk %s: %s\n", v.name, term.EscapeLines(err.Error()))
+	s.Sayf("idemsk %s: %s\n", verb, term.EscapeLines(err.Error()))
 	return exitFailed
 }
 
-// parse reads flags, which may be before, between and after the other arguments. Arguments after "--" are not flags.
+// write writes a text to the output, and returns the exit code.
+func write(s Streams, text string) int {
+	if _, err := io.WriteString(s.Out, term.FoldFor(s.Out, text)); err != nil {
+		s.Sayf("idemsk: %v\n", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// parse reads flags, which may be before, between and after the other arguments. Arguments after "--" are not
+// flags.
 func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
 	for len(args) > 0 {
 		if args[0] == "--" {

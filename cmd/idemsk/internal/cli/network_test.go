@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/clitest"
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
-// emptyAWS is an endpoint with an empty table, stream and queue. It never answers the first request of each kind.
+// emptyAWS is an endpoint with an empty table, stream and queue. It never answers the first request of each
+// kind.
 type emptyAWS struct {
 	lost string // the kind, as X-Amz-Target has it
 	lose func()
@@ -44,17 +46,20 @@ func (e *emptyAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestVerbsRetryWhenAWSDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	const soon = 20 * time.Second // above two attempts
-	brokers := newCluster(t)
+	brokers := clitest.NewCluster(t)
 	for _, tc := range []struct {
 		args []string
 		lost string
 		code int
 		says string
 	}{
-		{[]string{"redrive", "--queue-url", "http://127.0.0.1/0/letters", "--function-name", "payments", "--yes"}, "ReceiveMessage", 0, "there are no dead letters"},
+		{[]string{"redrive", "--queue-url", "http://127.0.0.1/0/letters", "--function-name", "payments",
+			"--yes"}, "ReceiveMessage", 0, "there are no dead letters"},
 		{[]string{"outbox", "--outbox-table", "idemsk-outbox"}, "Scan", 0, ""},
-		{[]string{"relay", "--outbox-table", "idemsk-outbox", "--brokers", brokers, "--until-empty"}, "DescribeTable", 0, "0 published"},
-		{[]string{"relay", "--outbox-table", "idemsk-outbox", "--brokers", brokers, "--until-empty"}, "DescribeStream", 0, "0 published"},
+		{[]string{"relay", "--outbox-table", "idemsk-outbox", "--brokers", brokers, "--until-empty"},
+			"DescribeTable", 0, "0 published"},
+		{[]string{"relay", "--outbox-table", "idemsk-outbox", "--brokers", brokers, "--until-empty"},
+			"DescribeStream", 0, "0 published"},
 		{[]string{"list"}, "Scan", 0, ""},
 		{[]string{"get", "payments#k"}, "GetItem", 1, "there is no entry"},
 	} {
@@ -67,12 +72,13 @@ func TestVerbsRetryWhenAWSDoesNotAnswer(t *testing.T) {
 			t.Cleanup(func() { proxy.Existing(faultproxy.Reset) })
 			service.lose = func() { proxy.NextReply(faultproxy.Silent) }
 			begun := time.Now()
-			r := idemsk(t, append(tc.args, "--endpoint-url", url)...)
+			r := clitest.Run(t, append(tc.args, "--endpoint-url", url)...)
 			if took := time.Since(begun); took > soon {
 				t.Errorf("it took %v, want at most %v", took, soon)
 			}
-			if r.code != tc.code || !strings.Contains(r.out+r.err, tc.says) || proxy.Connections() < 2 {
-				t.Errorf("%+v, over %d connections; want exit code %d and %q", r, proxy.Connections(), tc.code, tc.says)
+			if r.Code != tc.code || !strings.Contains(r.Out+r.Err, tc.says) || proxy.Connections() < 2 {
+				t.Errorf("%+v, over %d connections; want exit code %d and %q", r, proxy.Connections(),
+					tc.code, tc.says)
 			}
 		})
 	}

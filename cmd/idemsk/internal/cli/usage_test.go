@@ -3,6 +3,8 @@ package cli_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/clitest"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -36,13 +38,14 @@ func TestUsageErrors(t *testing.T) {
 		"redrive --file f --queue-url q --brokers b":              "want one of",
 		"redrive --queue-url q --dead-letter-topic t --brokers b": "want one of",
 		"redrive --dead-letter-topic t --function-name f":         "--dead-letter-topic needs --brokers",
-		"redrive --file f":                                                 "--brokers or --function-name",
-		"redrive --file f --brokers b":                                     "give --yes",
-		"redrive --file f --brokers b --yes x":                             `"x"`,
-		"redrive --file f --function-name f --tls --yes":                   "need --brokers",
-		"redrive --file f --brokers b --yes --auth kerberos":               `"kerberos"`,
-		"redrive --file f --function-name f --auth none --tls=x --yes":     `invalid boolean value "x"`,
-		"redrive --file f --brokers b --yes --auth scram-sha-512":          "--secret-arn is \"\": want the ARN of a secret with username and password, or set IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD",
+		"redrive --file f":                                             "--brokers or --function-name",
+		"redrive --file f --brokers b":                                 "give --yes",
+		"redrive --file f --brokers b --yes x":                         `"x"`,
+		"redrive --file f --function-name f --tls --yes":               "need --brokers",
+		"redrive --file f --brokers b --yes --auth kerberos":           `"kerberos"`,
+		"redrive --file f --function-name f --auth none --tls=x --yes": `invalid boolean value "x"`,
+		"redrive --file f --brokers b --yes --auth scram-sha-512": "--secret-arn is \"\": want the ARN of a secret with username and password, " +
+			"or set IDEMSK_KAFKA_USERNAME and IDEMSK_KAFKA_PASSWORD",
 		"redrive --file f --brokers b:9092 --yes --auth plain --tls=false": "unencrypted",
 		"redrive --file f --brokers b --yes --auth mtls --tls-cert c":      "--tls-key is missing",
 		"redrive --file f --function-name f --secret-arn a --yes":          "need --brokers",
@@ -91,32 +94,33 @@ func TestUsageErrors(t *testing.T) {
 		"outbox":                                                            "the database is missing",
 		"outbox --store-url postgres://u@h/d --table a.b.c":                 `"a.b.c"`,
 	} {
-		r := idemsk(t, strings.Fields(args)...)
-		if r.code != 2 || r.out != "" || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, says) {
-			t.Errorf("idemsk %s: exit %d, %q; want 2 and one line that says %q", args, r.code, r.err, says)
+		r := clitest.Run(t, strings.Fields(args)...)
+		if r.Code != 2 || r.Out != "" || strings.Count(r.Err, "\n") != 1 || !strings.Contains(r.Err, says) {
+			t.Errorf("idemsk %s: exit %d, %q; want 2 and one line that says %q", args, r.Code, r.Err, says)
 		}
 	}
-	if r := idemsk(t); r.code != 2 || !strings.Contains(r.err, "usage: idemsk VERB") {
+	if r := clitest.Run(t); r.Code != 2 || !strings.Contains(r.Err, "usage: idemsk VERB") {
 		t.Errorf("no arguments: %+v", r)
 	}
 }
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	golden(t, "help", idemsk(t, "help").out)
-	for _, verb := range []string{"local", "console", "get", "list", "reconcile", "redrive", "topic", "produce", "migrate", "prune", "relay", "outbox"} {
-		page := idemsk(t, "help", verb)
-		if page.code != 0 {
+	clitest.Golden(t, "help", clitest.Run(t, "help").Out)
+	for _, verb := range []string{"local", "console", "get", "list", "reconcile", "redrive", "topic",
+		"produce", "migrate", "prune", "relay", "outbox"} {
+		page := clitest.Run(t, "help", verb)
+		if page.Code != 0 {
 			t.Errorf("help %s: %+v", verb, page)
 		}
-		golden(t, "help-"+verb, page.out)
+		clitest.Golden(t, "help-"+verb, page.Out)
 		for _, h := range []string{"-h", "--help"} {
-			if same := idemsk(t, verb, h); same != page {
+			if same := clitest.Run(t, verb, h); same != page {
 				t.Errorf("%s %s differs from help %s: %+v", verb, h, verb, same)
 			}
 		}
 	}
-	if r := idemsk(t, "--version"); r.code != 0 || r.out != "idemsk v1.2.3\n" {
+	if r := clitest.Run(t, "--version"); r.Code != 0 || r.Out != "idemsk v1.2.3\n" {
 		t.Errorf("--version: %+v", r)
 	}
 }
@@ -124,10 +128,11 @@ func TestHelp(t *testing.T) {
 func TestHostileArgumentsAreEscaped(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"\x1b[2J"}, {"list", "\x1b[2J"}, {"help", "\x1b[2J"}, {"get", "--\x1b[2J"}, {"local", "--function", "f", "--events", "/nowhere/\x1b[2J"},
+		{"\x1b[2J"}, {"list", "\x1b[2J"}, {"help", "\x1b[2J"}, {"get", "--\x1b[2J"},
+		{"local", "--function", "f", "--events", "/nowhere/\x1b[2J"},
 	} {
-		r := idemsk(t, args...)
-		if r.code == 0 || strings.Contains(r.err, "\x1b") || !strings.Contains(r.err, `\x1b`) {
+		r := clitest.Run(t, args...)
+		if r.Code == 0 || strings.Contains(r.Err, "\x1b") || !strings.Contains(r.Err, `\x1b`) {
 			t.Errorf("idemsk %q: %+v", args, r)
 		}
 	}

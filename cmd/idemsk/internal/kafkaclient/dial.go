@@ -24,13 +24,15 @@ func CheckTopic(name string) error {
 // DialTimeout bounds how long Dial waits for a broker, however many are named.
 const DialTimeout = 5 * time.Second
 
-// Dial returns a client that a broker has answered. The caller closes it. Its error says where it asked, and what to do.
+// Dial returns a client that a broker has answered. The caller closes it. Its error says where it asked, and
+// what to do.
 func Dial(ctx context.Context, brokers []string, opts ...kgo.Opt) (*kgo.Client, error) {
 	client, err := kgo.NewClient(append(slices.Clone(opts), kgo.SeedBrokers(brokers...))...)
 	if err != nil {
 		return nil, fmt.Errorf("the Kafka client: %w", err)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, DialTimeout, fmt.Errorf("no answer within %v", DialTimeout))
+	limited, cancel := context.WithTimeoutCause(ctx, DialTimeout,
+		fmt.Errorf("no answer within %v", DialTimeout))
 	defer cancel()
 	// Ping itself heeds no context while it connects.
 	stop := context.AfterFunc(limited, client.Close)

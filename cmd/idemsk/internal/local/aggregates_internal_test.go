@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
 
@@ -40,7 +40,8 @@ func put(t testing.TB, s *dynamofake.Server, key, status string, lease time.Time
 	}
 }
 
-// The numbers of keys by state miss no change, whatever the rate and however many histories are dropped. Histories of settled keys are dropped first.
+// The numbers of keys by state miss no change, whatever the rate and however many histories are dropped.
+// Histories of settled keys are dropped first.
 func TestNoStateChangeIsMissed(t *testing.T) {
 	t.Parallel()
 	const writers, each, open = 4, maxKeys/4 + 200, 5
@@ -69,7 +70,8 @@ func TestNoStateChangeIsMissed(t *testing.T) {
 	}
 	all.Wait()
 	keys := r.Keys(console.Query{})
-	want := map[string]int{console.Held: open, console.LeaseOver: 1, console.Completed: writers * each * 9 / 10, console.Failed: writers * each / 10}
+	want := map[string]int{console.Held: open, console.LeaseOver: 1,
+		console.Completed: writers * each * 9 / 10, console.Failed: writers * each / 10}
 	for state, n := range want {
 		if keys.States[state] != n {
 			t.Errorf("%d keys are %s, want %d", keys.States[state], state, n)

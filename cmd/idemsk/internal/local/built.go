@@ -11,26 +11,32 @@ import (
 	"strings"
 )
 
-// FindFunction finds the built example function, next to the tool or in the working directory. store is "postgres", "redis", or
-// "" for DynamoDB.
+// FindFunction finds the built example function, next to the tool or in the working directory. store is
+// "postgres", "redis", or "" for DynamoDB.
 func FindFunction(store string) (string, error) {
-	return find("function", filepath.Join("dist", builtName("handler", runtime.GOOS, runtime.GOARCH, store), "bootstrap"), store)
+	return find("function", filepath.Join("dist", builtName("handler", runtime.GOOS, runtime.GOARCH, store),
+		"bootstrap"), store)
 }
 
-// FindConsumer finds the built consumer process of the example, which has all stores, as FindFunction finds the function.
+// FindConsumer finds the built consumer process of the example, which has all stores, as FindFunction finds
+// the function.
 func FindConsumer() (string, error) {
-	return find("consumer process", filepath.Join("dist", builtName("ledger-consumer", runtime.GOOS, runtime.GOARCH, "")), "")
+	return find("consumer process", filepath.Join("dist",
+		builtName("ledger-consumer", runtime.GOOS, runtime.GOARCH, "")), "")
 }
 
 // FindLayer finds the wrapper script of the built layer as FindFunction finds the function.
 func FindLayer(store string) (string, error) {
-	return find("layer", filepath.Join("dist", builtName("layer", runtime.GOOS, runtime.GOARCH, store), "idemsk"), store)
+	return find("layer", filepath.Join("dist", builtName("layer", runtime.GOOS, runtime.GOARCH, store),
+		"idemsk"), store)
 }
 
-// examplePackage is the package of the example function. Those for the other stores, and the consumer process, are below it.
+// examplePackage is the package of the example function. Those for the other stores, and the consumer
+// process, are below it.
 const examplePackage = "github.com/idemsk/idemsk/lambda/handler"
 
-// IsExample reports whether the function is the example: it is the default one, or its program was built from the example's package.
+// IsExample reports whether the function is the example: it is the default one, or its program was built from
+// the example's package.
 func (o *Options) IsExample() bool {
 	if o.Example {
 		return true
@@ -69,7 +75,8 @@ func find(what, built, store string) (string, error) {
 	return "", fmt.Errorf("the %s is not built (looked for %s): run make build, or name a program with --function", what, strings.Join(places, ", "))
 }
 
-// builtName returns the name of a build in dist, as scripts/build.sh names it. The build for Linux is the one that is deployed.
+// builtName returns the name of a build in dist, as scripts/build.sh names it. The build for Linux is the one
+// that is deployed.
 func builtName(kind, system, arch, store string) string {
 	parts := []string{kind, system, arch, store}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" || p == "linux" }), "-")

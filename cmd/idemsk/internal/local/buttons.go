@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
@@ -20,7 +20,8 @@ import (
 const (
 	storeFault = 10 * time.Second
 	storeDelay = time.Second
-	signalTime = 200 * time.Millisecond // until a signal has its effect: the process does not get the answer to its claim before
+	// until a signal has its effect: the process does not get the answer to its claim before
+	signalTime = 200 * time.Millisecond
 )
 
 // armed holds the faults that buttons have asked for.
@@ -60,7 +61,8 @@ func (a *armed) claimed(in *invocation, key string) {
 	}
 }
 
-// written takes note of a write to another table than that of the keys, an effect. Like claimed, it does not wait.
+// written takes note of a write to another table than that of the keys, an effect. Like claimed, it does not
+// wait.
 func (a *armed) written(in *invocation) {
 	if in == nil || in.slot.process == nil || in.replay || !a.effect.CompareAndSwap(true, false) {
 		return
@@ -85,11 +87,12 @@ func (a *armed) fault(_ string, body []byte) dynamofake.Fault {
 	return dynamofake.Fault{}
 }
 
-// hold pauses the process of the victim if the request completes its key. The request is performed when the process continues, as one that was
-// sent before the pause and arrived late.
+// hold pauses the process of the victim if the request completes its key. The request is performed when the
+// process continues, as one that was sent before the pause and arrived late.
 func (a *armed) hold(body []byte) {
 	v := a.victim.Load()
-	if v == nil || !bytes.Contains(body, []byte(store.StatusCompleted)) || !bytes.Contains(body, v.key) || !a.pause.CompareAndSwap(true, false) {
+	if v == nil || !bytes.Contains(body, []byte(store.StatusCompleted)) || !bytes.Contains(body, v.key) ||
+		!a.pause.CompareAndSwap(true, false) {
 		return
 	}
 	a.victim.Store(nil)
@@ -120,7 +123,8 @@ func (b *buttons) available() []string {
 	if r.o.processes() {
 		return b.topicActions()
 	}
-	actions := append(b.topicActions(), console.ActionDisable, console.ActionEnable, console.ActionRedeliver, console.ActionTwice)
+	actions := append(b.topicActions(), console.ActionDisable, console.ActionEnable, console.ActionRedeliver,
+		console.ActionTwice)
 	if b.whyNoEffect() == "" {
 		actions = append(actions, console.ActionKillEffect)
 	}
@@ -167,7 +171,8 @@ func (b *buttons) pauseTime() time.Duration {
 	return b.run.o.lease() + margin
 }
 
-// again delivers the event of an invocation to n processes at once. Their answers are ignored, as those of a poller that has lost its partitions.
+// again delivers the event of an invocation to n processes at once. Their answers are ignored, as those of a
+// poller that has lost its partitions.
 func (b *buttons) again(ctx context.Context, number, n int) error {
 	rec := b.run.recorder
 	rec.mu.Lock()
@@ -188,7 +193,8 @@ func (b *buttons) deliver(ctx context.Context, in *invocation, n int) error {
 		}
 		go func() {
 			_, err := invoker.Invoke(ctx, &esm.Invocation{
-				Poller: esm.NoPoller, Batch: in.batch, Number: in.Try, Records: in.Records, Delivered: in.delivered, Payload: in.payload,
+				Poller: esm.NoPoller, Batch: in.batch, Number: in.Try, Records: in.Records,
+				Delivered: in.delivered, Payload: in.payload,
 			})
 			errs <- err
 		}()
@@ -235,7 +241,8 @@ func (b *buttons) close() {
 	}
 }
 
-// serve delivers the batch of each paused process to another one when the lease is over, and then continues it, until the context ends.
+// serve delivers the batch of each paused process to another one when the lease is over, and then continues
+// it, until the context ends.
 func (b *buttons) serve(ctx context.Context) {
 	defer close(b.run.recorder.armed.ended)
 	for {
@@ -249,7 +256,8 @@ func (b *buttons) serve(ctx context.Context) {
 			v.in.slot.process.function.Signal(syscall.SIGCONT)
 			b.pausing.Store(false)
 			if err != nil && ctx.Err() == nil {
-				b.run.o.Say("The batch of the paused process could not be delivered to another one: " + err.Error())
+				b.run.o.Say("The batch of the paused process could not be delivered to another one: " +
+					err.Error())
 			}
 		case <-ctx.Done():
 			return

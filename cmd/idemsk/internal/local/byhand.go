@@ -7,7 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/produce"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
@@ -42,7 +42,8 @@ func (b *buttons) produce(ctx context.Context, rec *console.Record) (string, err
 // produceFile produces the records of a file, or none if a line is not a record.
 func (b *buttons) produceFile(ctx context.Context, text string) (string, error) {
 	if len(text) > console.MaxFile {
-		return "", fmt.Errorf("%w: the file has %d bytes, and the page takes %d at most", console.ErrFile, len(text), console.MaxFile)
+		return "", fmt.Errorf("%w: the file has %d bytes, and the page takes %d at most", console.ErrFile,
+			len(text), console.MaxFile)
 	}
 	read := produce.Read(strings.NewReader(text), produce.JSONLine)
 	good, bad := 0, []string(nil)
@@ -68,7 +69,8 @@ func (b *buttons) produceFile(ctx context.Context, text string) (string, error) 
 	}
 	defer client.Close()
 	topic := b.run.o.ESM.Topics[0]
-	n, err := produce.Write(ctx, client, topic, produce.Read(strings.NewReader(text), produce.JSONLine), func(*kgo.Record) {})
+	n, err := produce.Write(ctx, client, topic, produce.Read(strings.NewReader(text), produce.JSONLine),
+		func(*kgo.Record) {})
 	if err != nil {
 		return "", fmt.Errorf("%d of %d records were produced: %w", n, good, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/metrics"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/internal/mskevent"
@@ -36,8 +37,9 @@ const (
 // recordsOfChance is the number of records for which a process meets each fault with its chance.
 const recordsOfChance = 100
 
-// stableLooks is how many looks in a row must find the group stable before a fault, with the broker in this process. That broker removes a
-// member whose session ends while it waits for a rebalance, and never answers it, so no process may be dead or paused during a rebalance.
+// stableLooks is how many looks in a row must find the group stable before a fault, with the broker in this
+// process. That broker removes a member whose session ends while it waits for a rebalance, and never answers
+// it, so no process may be dead or paused during a rebalance.
 const stableLooks = 2
 
 // maxExits is how often in a row processes may end by themselves, without a commit between.
@@ -59,13 +61,15 @@ type consumers struct {
 	exits      int // that were not asked for, since the last commit
 }
 
-// newConsumers connects to the brokers, and starts no process. Its error says why the topic or the group can't be used.
+// newConsumers connects to the brokers, and starts no process. Its error says why the topic or the group
+// can't be used.
 func newConsumers(ctx context.Context, r *run) (*consumers, error) {
 	client, err := kafkaclient.Dial(ctx, r.brokers, r.o.Kafka...)
 	if err != nil {
 		return nil, err
 	}
-	c := &consumers{o: r.o, run: r, session: usualSession, admin: kadm.NewClient(client), http: &http.Client{Transport: &http.Transport{}, Timeout: time.Second}}
+	c := &consumers{o: r.o, run: r, session: usualSession, admin: kadm.NewClient(client),
+		http: &http.Client{Transport: &http.Transport{}, Timeout: time.Second}}
 	r.closers = append(r.closers, func() error { c.http.CloseIdleConnections(); client.Close(); return nil })
 	if len(r.o.Brokers) == 0 {
 		c.session = ownSession
@@ -82,7 +86,8 @@ func (c *consumers) open(ctx context.Context) error {
 	topic := c.o.ESM.Topics[0]
 	starts, err := c.admin.ListStartOffsets(ctx, topic)
 	if err = cmp.Or(err, starts.Error()); err != nil {
-		return fmt.Errorf("the topic %s: %w: create it (idemsk topic create), or name another with --topic", topic, err)
+		return fmt.Errorf("the topic %s: %w: create it (idemsk topic create), or name another with --topic",
+			topic, err)
 	}
 	group, err := c.group(ctx)
 	if err != nil {
@@ -104,12 +109,14 @@ func (c *consumers) environment() []string {
 	env := []string{"PATH=" + os.Getenv("PATH")}
 	if c.run.store != nil {
 		env = append(env, c.run.store.variablesOf(c.o)...)
-		env = append(env, "AWS_REGION="+Region)
+		env = append(env, "AWS_REGION="+testenv.Region)
 	}
 	env = append(env,
-		"IDEMSK_KAFKA_BROKERS="+joined(c.run.brokers), "IDEMSK_KAFKA_TOPICS="+c.o.ESM.Topics[0], "IDEMSK_KAFKA_GROUP="+c.o.ESM.ConsumerGroup,
+		"IDEMSK_KAFKA_BROKERS="+joined(c.run.brokers), "IDEMSK_KAFKA_TOPICS="+c.o.ESM.Topics[0],
+		"IDEMSK_KAFKA_GROUP="+c.o.ESM.ConsumerGroup,
 		"IDEMSK_NAMESPACE="+c.o.FunctionName, "IDEMSK_KAFKA_SESSION_TIMEOUT="+c.session.String(),
-		"IDEMSK_COMMIT_INTERVAL="+commitInterval.String(), "IDEMSK_DRAIN_TIMEOUT="+drainTimeout.String(), "IDEMSK_HTTP_ADDR="+loopback(0))
+		"IDEMSK_COMMIT_INTERVAL="+commitInterval.String(), "IDEMSK_DRAIN_TIMEOUT="+drainTimeout.String(),
+		"IDEMSK_HTTP_ADDR="+loopback(0))
 	return append(env, c.o.Env...)
 }
 
@@ -160,8 +167,10 @@ func (c *consumers) keep() error {
 		if err := c.ended(m); err != nil {
 			return err
 		}
-		// A static member takes its partitions over from the process that was killed, without a rebalance that waits for that one.
-		env := append([]string{"IDEMSK_KAFKA_INSTANCE_ID=" + c.o.ESM.ConsumerGroup + "-" + strconv.Itoa(m.number), "IDEMSK_KAFKA_LEAVE=true"}, c.env...)
+		// A static member takes its partitions over from the process that was killed, without a rebalance
+		// that waits for that one.
+		env := append([]string{"IDEMSK_KAFKA_INSTANCE_ID=" + c.o.ESM.ConsumerGroup + "-" +
+			strconv.Itoa(m.number), "IDEMSK_KAFKA_LEAVE=true"}, c.env...)
 		if err := m.start(c.run.command, env, c.run.log); err != nil {
 			return fmt.Errorf("the consumer process can't be started (--function): %w", err)
 		}
@@ -263,7 +272,8 @@ func (c *consumers) committed(ctx context.Context) (commits kadm.OffsetResponses
 	return commits, nil
 }
 
-// injectFaults rolls the chances once for every recordsOfChance records that were committed, as soon as the group is stable.
+// injectFaults rolls the chances once for every recordsOfChance records that were committed, as soon as the
+// group is stable.
 func (c *consumers) injectFaults() {
 	now := time.Now()
 	for _, m := range c.members {
@@ -275,7 +285,8 @@ func (c *consumers) injectFaults() {
 	}
 	for ; c.rolled < c.partitions.done()/recordsOfChance && c.stable >= stableLooks; c.rolled++ {
 		roll := func(purpose string) float64 { return chances.roll(purpose, mskevent.Place{}, c.rolled) }
-		able := slices.DeleteFunc(slices.Clone(c.members), func(m *member) bool { return m.killed || m.paused || m.hasEnded() })
+		able := slices.DeleteFunc(slices.Clone(c.members),
+			func(m *member) bool { return m.killed || m.paused || m.hasEnded() })
 		if len(able) == 0 {
 			continue
 		}
@@ -285,7 +296,8 @@ func (c *consumers) injectFaults() {
 			m.kill()
 			c.stable = 0
 			c.run.tally.killed(verify.Kill{During: "process " + strconv.Itoa(m.number), At: now})
-		case roll(forConcurrent) < chances.Concurrent && !slices.ContainsFunc(c.members, func(m *member) bool { return m.paused }):
+		case roll(forConcurrent) < chances.Concurrent &&
+			!slices.ContainsFunc(c.members, func(m *member) bool { return m.paused }):
 			// The others get its partitions, and perhaps the keys that it holds.
 			m.pause(now.Add(c.session + time.Duration(roll(forMoment)*float64(c.o.lease()+time.Second))))
 			c.stable = 0
@@ -304,8 +316,10 @@ func (c *consumers) stop() error {
 	for _, m := range c.members {
 		select {
 		case <-m.process.Ended():
-			if status, ok := m.process.Status(); !ok && !m.killed && m.metricsAddress() != "" { // else it had not begun
-				failed = append(failed, fmt.Errorf("process %d did not drain: %s: %s", m.number, status, m.lastLine()))
+			if status, ok := m.process.Status(); !ok && !m.killed && m.metricsAddress() != "" {
+				// else it had not begun
+				failed = append(failed, fmt.Errorf("process %d did not drain: %s: %s", m.number, status,
+					m.lastLine()))
 			}
 		case <-c.run.cut:
 			return nil

@@ -40,24 +40,32 @@ func processes(t *testing.T, n int) (local.Options, *transcript) {
 	return o, s
 }
 
-// Processes of a group are killed, and paused until others have their partitions. The ledger is exact, and without idemsk it is not.
+// Processes of a group are killed, and paused until others have their partitions. The ledger is exact, and
+// without idemsk it is not.
 func TestConsumerProcessesBookOnce(t *testing.T) {
 	t.Parallel()
 	o, s := processes(t, 3)
-	o.Produce, o.Copies, o.Prove, o.Traces = 3000, 0.3, true, cmp.Or(os.Getenv(keytrace.DirVariable), t.TempDir())
+	o.Produce, o.Copies, o.Prove, o.Traces = 3000, 0.3, true, cmp.Or(os.Getenv(keytrace.DirVariable),
+		t.TempDir())
 	o.Faults = local.Faults{Kill: 0.2, Concurrent: 0.2}
 	o.Show = func(v *local.View) func() {
-		return func() { s.say(v.Line()); s.say(strings.Join(v.Lines(term.Room{Columns: 79, Rows: 23}), "\n")) }
+		return func() {
+			s.say(v.Line())
+			s.say(
+				strings.Join(v.Lines(term.Room{Columns: 79, Rows: 23}), "\n"))
+		}
 	}
 	report, err := run(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !report.Verified.OK() || report.Done != 3000 || report.Lag() != 0 || len(report.Kills) == 0 || report.Concurrent == 0 ||
+	if !report.Verified.OK() || report.Done != 3000 || report.Lag() != 0 || len(report.Kills) == 0 ||
+		report.Concurrent == 0 ||
 		report.Started <= 3 || report.Failed != 0 {
 		t.Errorf("%+v\n%s", report, report.Text())
 	}
-	if report.Outcomes.Executed == 0 || report.Outcomes.DeadLettered == 0 || report.Delivered <= report.Outcomes.Executed {
+	if report.Outcomes.Executed == 0 || report.Outcomes.DeadLettered == 0 ||
+		report.Delivered <= report.Outcomes.Executed {
 		t.Errorf("the metrics of the processes are not counted: %+v", report.Outcomes)
 	}
 	o.Unprotected = true
@@ -68,12 +76,14 @@ func TestConsumerProcessesBookOnce(t *testing.T) {
 	if len(without.Verified.Off) == 0 {
 		t.Error("the ledger is exact without idemsk: the run delivers nothing twice")
 	}
-	for _, want := range []string{"processes killed in the middle", "paused until others had its partitions", "and nothing is lost; without idemsk"} {
+	for _, want := range []string{"processes killed in the middle", "paused until others had its partitions",
+		"and nothing is lost; without idemsk"} {
 		if text := report.Beside(without); !strings.Contains(squeezed(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	for _, want := range []string{"group group, 3 processes, 127.0.0.1:", "Faults by seed 7.", `"msg":"partitions assigned"`, " processes started, ",
+	for _, want := range []string{"group group, 3 processes, 127.0.0.1:", "Faults by seed 7.",
+		`"msg":"partitions assigned"`, " processes started, ",
 		"150 traces of keys in " + o.Traces} {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("not said: %q\n%s", want, s)
@@ -92,7 +102,8 @@ func TestConsumerProcessesBookOnceByPartition(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, s)
 	}
-	if !report.Verified.OK() || report.Done != 3000 || report.Lag() != 0 || len(report.Kills) == 0 || report.Concurrent == 0 || report.Failed != 0 {
+	if !report.Verified.OK() || report.Done != 3000 || report.Lag() != 0 || len(report.Kills) == 0 ||
+		report.Concurrent == 0 || report.Failed != 0 {
 		t.Errorf("%+v\n%s", report, report.Text())
 	}
 }
@@ -102,14 +113,16 @@ func TestConsumerProcessesAreDrained(t *testing.T) {
 	t.Parallel()
 	o, s := processes(t, 1)
 	o.Brokers, o.Store, o.UntilDrained = newCluster(t).ListenAddrs(), local.StoreNone, false
-	o.Produce, o.Env = 2000, append(o.Env, "IDEMSK_STORE=memory", "IDEMSK_SIMULATE=on", "IDEMSK_MAX_ATTEMPTS=3", "IDEMSK_CONCURRENCY=2")
+	o.Produce, o.Env = 2000, append(o.Env, "IDEMSK_STORE=memory", "IDEMSK_SIMULATE=on",
+		"IDEMSK_MAX_ATTEMPTS=3", "IDEMSK_CONCURRENCY=2")
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	o.Show = func(v *local.View) func() {
 		watched := make(chan struct{})
 		go func() {
 			defer close(watched)
-			for ctx.Err() == nil && (strings.Contains(v.Line(), "lag 0") || strings.HasPrefix(v.Line(), "0 records done")) {
+			for ctx.Err() == nil && (strings.Contains(v.Line(), "lag 0") ||
+				strings.HasPrefix(v.Line(), "0 records done")) {
 				<-time.After(time.Millisecond)
 			}
 			stop()
@@ -132,7 +145,8 @@ func TestConsumerProcessesAreDrained(t *testing.T) {
 // committed compares the committed offsets of the group.
 func committed(t *testing.T, brokers []string, want int64) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumerGroup("group"), kgo.ConsumeTopics("payments"))
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumerGroup("group"),
+		kgo.ConsumeTopics("payments"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,13 +182,15 @@ func TestGroupInUse(t *testing.T) {
 	t.Parallel()
 	o, _ := options(t, "")
 	o.Host, o.Processes, o.Brokers = local.HostProcess, 1, newCluster(t, "a").ListenAddrs()
-	client, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...), kgo.ConsumerGroup("group"), kgo.ConsumeTopics("payments"))
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...), kgo.ConsumerGroup("group"),
+		kgo.ConsumeTopics("payments"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	client.PollRecords(t.Context(), 1)
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "the consumer group group has 1 active members: stop them") {
+	if _, err := run(t, o); err == nil ||
+		!strings.Contains(err.Error(), "the consumer group group has 1 active members: stop them") {
 		t.Errorf("%v", err)
 	}
 }

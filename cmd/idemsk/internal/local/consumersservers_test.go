@@ -11,8 +11,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
-// On PostgreSQL bookings commit with their completions: the ledger is exact although processes are killed, and paused until others have
-// their partitions.
+// On PostgreSQL bookings commit with their completions: the ledger is exact although processes are killed,
+// and paused until others have their partitions.
 func TestConsumerProcessesBookOnceOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	o := onServer(t, testkit.Run(t, pgserver.Start, pgserver.Config{}).URL())
@@ -22,7 +22,8 @@ func TestConsumerProcessesBookOnceOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// On Redis a booking does not commit with its completion, so the ledger is exact as long as no process is killed.
+// On Redis a booking does not commit with its completion, so the ledger is exact as long as no process is
+// killed.
 func TestConsumerProcessesBookOnceOnRedis(t *testing.T) {
 	t.Parallel()
 	proven(t, onServer(t, testkit.Run(t, redisserver.Start, redisserver.Config{}).URL()))
@@ -43,7 +44,8 @@ func proven(t *testing.T, o local.Options) *local.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !report.Verified.OK() || report.Done != o.Produce || report.Outcomes.DeadLettered == 0 || report.Outcomes.Replayed == 0 {
+	if !report.Verified.OK() || report.Done != o.Produce || report.Outcomes.DeadLettered == 0 ||
+		report.Outcomes.Replayed == 0 {
 		t.Errorf("%+v\n%s", report, report.Text())
 	}
 	return report

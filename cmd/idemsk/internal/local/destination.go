@@ -28,8 +28,8 @@ type onFailure struct {
 	close func()
 }
 
-// openDestination opens the destination that OnFailure names as in DestinationConfig: by the ARN of a queue, an SNS topic or a
-// bucket, or as kafka://TOPIC. The URL of a queue and s3://BUCKET are accepted too.
+// openDestination opens the destination that OnFailure names as in DestinationConfig: by the ARN of a queue,
+// an SNS topic or a bucket, or as kafka://TOPIC. The URL of a queue and s3://BUCKET are accepted too.
 func openDestination(ctx context.Context, o *Options, s *runStore, brokers []string) (*onFailure, error) {
 	name := o.ESM.OnFailure
 	if topic, ok := esm.KafkaTopic(name); ok {
@@ -46,7 +46,8 @@ func openDestination(ctx context.Context, o *Options, s *runStore, brokers []str
 		return openBucket(ctx, o, bucket)
 	case strings.HasPrefix(name, "arn:aws:sns:"):
 		return openNotifications(ctx, o, name)
-	case strings.HasPrefix(name, "arn:aws:sqs:"), strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
+	case strings.HasPrefix(name, "arn:aws:sqs:"), strings.HasPrefix(name, "http://"),
+		strings.HasPrefix(name, "https://"):
 		return openQueue(ctx, o, s, name)
 	}
 	return nil, optionsf("--on-failure is %q: want arn:aws:sqs:…, the URL of a queue, arn:aws:sns:…, arn:aws:s3:::BUCKET or kafka://TOPIC", name)
@@ -99,7 +100,8 @@ func (q *queue) Send(ctx context.Context, f *esm.Failure) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, destinationTimeout)
 	defer cancel()
-	_, err = q.client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: aws.String(string(body))})
+	_, err = q.client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &q.url,
+		MessageBody: aws.String(string(body))})
 	return err
 }
 
@@ -116,7 +118,10 @@ func openBucket(ctx context.Context, o *Options, name string) (*onFailure, error
 		return nil, err
 	}
 	b := &bucket{service: s, name: name, mapping: newUUID()}
-	if err := promptly(ctx, func(ctx context.Context) error { return b.do(ctx, http.MethodHead, "", nil) }); err != nil {
+	if err := promptly(ctx, func(ctx context.Context) error {
+		return b.do(ctx, http.MethodHead, "",
+			nil)
+	}); err != nil {
 		s.close()
 		return nil, fmt.Errorf("the on-failure destination, bucket %s at %s: %w", name, s.endpoint, err)
 	}
@@ -125,13 +130,15 @@ func openBucket(ctx context.Context, o *Options, name string) (*onFailure, error
 
 func (b *bucket) String() string { return "the bucket " + b.name }
 
-// Send implements esm.Destination. Object keys are those that AWS documents for its streams, with the partition instead of the shard.
+// Send implements esm.Destination. Object keys are those that AWS documents for its streams, with the
+// partition instead of the shard.
 func (b *bucket) Send(ctx context.Context, f *esm.Failure) error {
 	body, err := f.WithPayload()
 	if err != nil {
 		return err
 	}
-	key := fmt.Sprintf("aws/lambda/%s/%s/%s-%s", b.mapping, f.Records[0].Place().Partition, f.At.UTC().Format("2006/01/02/2006-01-02T15.04.05"), newUUID())
+	key := fmt.Sprintf("aws/lambda/%s/%s/%s-%s", b.mapping, f.Records[0].Place().Partition,
+		f.At.UTC().Format("2006/01/02/2006-01-02T15.04.05"), newUUID())
 	return b.do(ctx, http.MethodPut, key, body)
 }
 
@@ -156,8 +163,12 @@ func openNotifications(ctx context.Context, o *Options, arn string) (*onFailure,
 		return nil, err
 	}
 	n := &notifications{service: s, arn: arn}
-	err = promptly(ctx, func(ctx context.Context) error { return n.call(ctx, url.Values{"Action": {"GetTopicAttributes"}}) })
-	if refused := (*statusError)(nil); err != nil && (!errors.As(err, &refused) || refused.code != http.StatusForbidden) {
+	err = promptly(ctx, func(ctx context.Context) error {
+		return n.call(ctx,
+			url.Values{"Action": {"GetTopicAttributes"}})
+	})
+	if refused := (*statusError)(nil); err != nil &&
+		(!errors.As(err, &refused) || refused.code != http.StatusForbidden) {
 		s.close()
 		return nil, fmt.Errorf("the on-failure destination %s at %s: %w", arn, s.endpoint, err)
 	}
@@ -198,8 +209,10 @@ type topic struct {
 }
 
 func openTopic(ctx context.Context, opts []kgo.Opt, name string, brokers []string) (*onFailure, error) {
-	client, err := kgo.NewClient(append(slices.Clone(opts), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-on-failure"),
-		kgo.DefaultProduceTopic(name), kgo.RecordDeliveryTimeout(destinationTimeout), kgo.UnknownTopicRetries(1))...)
+	client, err := kgo.NewClient(append(slices.Clone(opts), kgo.SeedBrokers(brokers...),
+		kgo.ClientID("idemsk-local-on-failure"),
+		kgo.DefaultProduceTopic(name), kgo.RecordDeliveryTimeout(destinationTimeout),
+		kgo.UnknownTopicRetries(1))...)
 	if err != nil {
 		return nil, fmt.Errorf("the Kafka client: %w", err)
 	}

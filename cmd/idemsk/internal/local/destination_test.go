@@ -23,15 +23,18 @@ import (
 func TestOnFailureToAQueueInThisProcess(t *testing.T) {
 	t.Parallel()
 	o, _ := options(t, "fails")
-	o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = 20, 0, "arn:aws:sqs:us-east-1:000000000000:gave-up"
+	o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = 20, 0,
+		"arn:aws:sqs:us-east-1:000000000000:gave-up"
 	report, err := run(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.GivenUp[esm.RetryAttemptsExhausted] != 20 || report.Sent != 20 || report.Lag() != 0 || report.Failed != report.Invocations {
+	if report.GivenUp[esm.RetryAttemptsExhausted] != 20 || report.Sent != 20 || report.Lag() != 0 ||
+		report.Failed != report.Invocations {
 		t.Errorf("%+v", report)
 	}
-	if text := report.Text(); !strings.Contains(text, "20 records: RetryAttemptsExhausted") || !strings.Contains(text, "20 records at the on-failure destination") {
+	if text := report.Text(); !strings.Contains(text, "20 records: RetryAttemptsExhausted") ||
+		!strings.Contains(text, "20 records at the on-failure destination") {
 		t.Errorf("%s", text)
 	}
 }
@@ -69,7 +72,8 @@ func TestOnFailureToATopic(t *testing.T) {
 		t.Errorf("keys %v", got)
 	}
 	o.ESM.OnFailure, o.ESM.ConsumerGroup = "kafka://nowhere", "other"
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "the topic nowhere rejected 2 records") {
+	if _, err := run(t, o); err == nil ||
+		!strings.Contains(err.Error(), "the topic nowhere rejected 2 records") {
 		t.Errorf("an unknown topic: %v", err)
 	}
 }
@@ -94,7 +98,8 @@ func TestOnFailureToABucket(t *testing.T) {
 	o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure, o.ESM.BatchSize = 10, 0, "arn:aws:s3:::there", 10
 	o.Endpoint = true
 	o.AWS = func(context.Context) (aws.Config, error) {
-		return aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, nil
+		return aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL,
+			Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, nil
 	}
 	report, err := run(t, o)
 	if err != nil || report.Sent != 10 {
@@ -107,7 +112,8 @@ func TestOnFailureToABucket(t *testing.T) {
 		}
 	}
 	o.ESM.OnFailure = "s3://nowhere"
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "bucket nowhere at "+server.URL+": 404") {
+	if _, err := run(t, o); err == nil ||
+		!strings.Contains(err.Error(), "bucket nowhere at "+server.URL+": 404") {
 		t.Errorf("an unknown bucket: %v", err)
 	}
 }
@@ -125,7 +131,8 @@ func (s *snsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	form, err := url.ParseQuery(string(body))
 	switch {
-	case err != nil || r.Method != http.MethodPost || r.URL.Path != "/" || form.Get("Version") != "2010-03-31" ||
+	case err != nil || r.Method != http.MethodPost || r.URL.Path != "/" ||
+		form.Get("Version") != "2010-03-31" ||
 		!strings.Contains(r.Header.Get("Authorization"), "/eu-west-1/sns/aws4_request") ||
 		r.Header.Get("Content-Type") != "application/x-www-form-urlencoded; charset=utf-8":
 		w.WriteHeader(http.StatusBadRequest)
@@ -141,7 +148,8 @@ func (s *snsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The message is the metadata, without the records, as for SQS. The topic's region signs, not that of the configuration.
+// The message is the metadata, without the records, as for SQS. The topic's region signs, not that of the
+// configuration.
 func TestOnFailureToSNS(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []int{http.StatusOK, http.StatusForbidden} {
@@ -152,7 +160,8 @@ func TestOnFailureToSNS(t *testing.T) {
 		o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.BatchSize, o.Endpoint = 10, 0, 10, true
 		o.ESM.OnFailure = "arn:aws:sns:eu-west-1:000000000000:gave-up"
 		o.AWS = func(context.Context) (aws.Config, error) {
-			return aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, nil
+			return aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL,
+				Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, nil
 		}
 		report, err := run(t, o)
 		if err != nil || report.Sent != 10 {
@@ -170,7 +179,8 @@ func TestOnFailureToSNS(t *testing.T) {
 				Payload any
 			}
 			err := json.Unmarshal([]byte(text), &message)
-			if err != nil || message.RequestContext.Condition != esm.RetryAttemptsExhausted || message.Version != "1.0" ||
+			if err != nil || message.RequestContext.Condition != esm.RetryAttemptsExhausted ||
+				message.Version != "1.0" ||
 				len(message.KafkaBatchInfo.RecordsInfo) == 0 || message.Payload != nil {
 				t.Errorf("%s: %v", text, err)
 			}
@@ -180,11 +190,14 @@ func TestOnFailureToSNS(t *testing.T) {
 			t.Errorf("the messages are about %d records; want 10: %q", records, sns.published)
 		}
 		o.ESM.OnFailure = "arn:aws:sns:eu-west-1:000000000000:nowhere"
-		if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), o.ESM.OnFailure+" at "+server.URL+": 404 Not Found: <ErrorResponse>") {
+		if _, err := run(t, o); err == nil ||
+			!strings.Contains(err.Error(),
+				o.ESM.OnFailure+" at "+server.URL+": 404 Not Found: <ErrorResponse>") {
 			t.Errorf("an unknown topic: %v", err)
 		}
 		o.ESM.OnFailure = "arn:aws:sns:gave-up"
-		if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "want arn:aws:sns:REGION:ACCOUNT:TOPIC") {
+		if _, err := run(t, o); err == nil ||
+			!strings.Contains(err.Error(), "want arn:aws:sns:REGION:ACCOUNT:TOPIC") {
 			t.Errorf("no ARN: %v", err)
 		}
 	}

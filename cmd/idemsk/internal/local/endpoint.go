@@ -23,7 +23,8 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// endpoint invokes a function at a Lambda Invoke endpoint: that of AWS, of LocalStack, or a Runtime Interface Emulator.
+// endpoint invokes a function at a Lambda Invoke endpoint: that of AWS, of LocalStack, or a Runtime Interface
+// Emulator.
 type endpoint struct {
 	client    *lambda.Client
 	transport *http.Transport
@@ -58,14 +59,16 @@ func dialEndpoint(ctx context.Context, o *Options, t *tally) (*endpoint, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFunction(ctx, lambda.NewFromConfig(cfg, func(l *lambda.Options) { l.BaseEndpoint = &base }), base, name); err != nil {
+	if err := checkFunction(ctx, lambda.NewFromConfig(cfg,
+		func(l *lambda.Options) { l.BaseEndpoint = &base }), base, name); err != nil {
 		return nil, err
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: o.ESM.Pollers}
 	client := lambda.NewFromConfig(cfg, func(l *lambda.Options) {
 		l.BaseEndpoint = &base
 		l.Retryer = aws.NopRetryer{} // the mapping retries
-		l.HTTPClient = awsclient.New(&http.Client{Transport: transport, Timeout: o.ESM.Timeout + answerSlack}, 0)
+		l.HTTPClient = awsclient.New(&http.Client{Transport: transport, Timeout: o.ESM.Timeout + answerSlack},
+			0)
 	})
 	return &endpoint{client: client, transport: transport, name: name, url: base, tally: t}, nil
 }
@@ -88,8 +91,9 @@ func splitInvokeURL(text, name string) (base, function string, err error) {
 	return base, parts[2], nil
 }
 
-// checkFunction returns an error if there is no answer, or if the function does not exist. It accepts any other answer: a Runtime
-// Interface Emulator supports invocations only, and a role that may invoke a function may not be allowed to read it.
+// checkFunction returns an error if there is no answer, or if the function does not exist. It accepts any
+// other answer: a Runtime Interface Emulator supports invocations only, and a role that may invoke a function
+// may not be allowed to read it.
 func checkFunction(ctx context.Context, client *lambda.Client, base, name string) error {
 	err := promptly(ctx, func(ctx context.Context) error {
 		_, err := client.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
@@ -99,7 +103,8 @@ func checkFunction(ctx context.Context, client *lambda.Client, base, name string
 	var response *awshttp.ResponseError
 	switch {
 	case errors.As(err, &missing):
-		return fmt.Errorf("there is no function %s at %s: deploy it, or check --function-name: %w", name, base, err)
+		return fmt.Errorf("there is no function %s at %s: deploy it, or check --function-name: %w", name,
+			base, err)
 	case err == nil, errors.As(err, &response) && response.Response != nil && response.HTTPStatusCode() != 0:
 		return nil
 	}
@@ -109,7 +114,8 @@ func checkFunction(ctx context.Context, client *lambda.Client, base, name string
 // Invoke implements esm.Invoker.
 func (e *endpoint) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
 	out, err := e.client.Invoke(ctx, &lambda.InvokeInput{
-		FunctionName: &e.name, Payload: inv.Payload, InvocationType: types.InvocationTypeRequestResponse, LogType: types.LogTypeTail,
+		FunctionName: &e.name, Payload: inv.Payload, InvocationType: types.InvocationTypeRequestResponse,
+		LogType: types.LogTypeTail,
 	})
 	if err != nil {
 		return esm.Answer{}, e.explain(err)
@@ -155,8 +161,10 @@ func (e *endpoint) explain(err error) error {
 	var response *awshttp.ResponseError
 	switch {
 	case errors.As(err, &missing):
-		return fmt.Errorf("there is no function %s at %s: deploy it, or check --function-name: %w", e.name, e.url, err)
-	case errors.As(err, &response) && (response.HTTPStatusCode() == http.StatusTooManyRequests || response.HTTPStatusCode() >= http.StatusInternalServerError):
+		return fmt.Errorf("there is no function %s at %s: deploy it, or check --function-name: %w", e.name,
+			e.url, err)
+	case errors.As(err, &response) && (response.HTTPStatusCode() == http.StatusTooManyRequests ||
+		response.HTTPStatusCode() >= http.StatusInternalServerError):
 		return &esm.UnavailableError{Err: err}
 	case errors.As(err, &api):
 		return fmt.Errorf("invoking %s at %s: %w", e.name, e.url, err)

@@ -53,7 +53,8 @@ func TestInvokeEndpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Invocations != 2 || report.Failed != 1 || report.Done != 2 || report.Outcomes.Executed != 2 || len(report.GivenUp) != 0 {
+	if report.Invocations != 2 || report.Failed != 1 || report.Done != 2 || report.Outcomes.Executed != 2 ||
+		len(report.GivenUp) != 0 {
 		t.Errorf("%+v; want one function error, and the throttle not counted", report)
 	}
 }
@@ -63,8 +64,10 @@ func TestInvokeEndpointWithoutTheFunction(t *testing.T) {
 	t.Parallel()
 	url := lambdaServer(t, func(http.ResponseWriter, int) { t.Error("nothing is to be invoked") })
 	o, _ := options(t, "")
-	o.Function, o.Env, o.Invoke, o.UntilDrained = "", nil, url+"/2015-03-31/functions/missing/invocations", false
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "there is no function missing at "+url) {
+	o.Function, o.Env, o.Invoke, o.UntilDrained = "", nil, url+
+		"/2015-03-31/functions/missing/invocations", false
+	if _, err := run(t, o); err == nil ||
+		!strings.Contains(err.Error(), "there is no function missing at "+url) {
 		t.Errorf("%v", err)
 	}
 }
@@ -82,7 +85,8 @@ func TestInvokeAnEmulator(t *testing.T) {
 	}))
 	t.Cleanup(emulator.Close)
 	o, _ := options(t, "")
-	o.Function, o.Env, o.Invoke, o.Produce = "", nil, emulator.URL+"/2015-03-31/functions/function/invocations", 10
+	o.Function, o.Env, o.Invoke, o.Produce = "", nil, emulator.URL+
+		"/2015-03-31/functions/function/invocations", 10
 	if report, err := run(t, o); err != nil || report.Done != 10 {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
-// ReadEvents reads the event in a file, or those in the *.json files of a folder, ordered by name. It also reads events that are not
-// from a Kafka event source mapping; the function gets them once and unchanged.
+// ReadEvents reads the event in a file, or those in the *.json files of a folder, ordered by name. It also
+// reads events that are not from a Kafka event source mapping; the function gets them once and unchanged.
 func ReadEvents(path string) ([]*mskevent.Event, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -58,6 +58,7 @@ func (o *Options) checkEvents(check checkFunc) {
 	}
 	topic, toTopic := esm.KafkaTopic(o.ESM.OnFailure)
 	check(!toTopic, "--on-failure kafka://%s needs a cluster: --events has none", topic)
-	check(len(o.Brokers) == 0 && o.Produce == 0, "--events excludes --brokers and --produce: the function gets recorded events in the place of a topic's records")
+	check(len(o.Brokers) == 0 && o.Produce == 0,
+		"--events excludes --brokers and --produce: the function gets recorded events in the place of a topic's records")
 	check(o.ESM.FilterCriteria == "", "--events excludes --filter-criteria: recorded events have been filtered")
 }

@@ -61,7 +61,8 @@ func TestSampleEvents(t *testing.T) {
 	}
 	// The records of the samples that must become dead letters. events/README.md gives the reasons.
 	want := []string{
-		"payments-0@2201", "payments-0@4401", "payments-0@4501", "payments-0@4600", "payments-0@5400", "payments-0@5500", "payments-0@5600",
+		"payments-0@2201", "payments-0@4401", "payments-0@4501", "payments-0@4600", "payments-0@5400",
+		"payments-0@5500", "payments-0@5600",
 		"payments-0@6000", "payments-0@6100", "payments-0@6200", "payments-0@6300", "payments-0@6400",
 		"payments-0@7001", "payments-0@7200", "payments-0@7300", "payments-0@7401",
 	}
@@ -73,10 +74,13 @@ func TestSampleEvents(t *testing.T) {
 		t.Errorf("dead letters:\n got %v\nwant %v", got, want)
 	}
 	if died := strings.Count(s.String(), "process-dies.json: 3 records, failed: Runtime.ExitError") +
-		strings.Count(s.String(), "process-dies.json: 2 records, failed: Runtime.ExitError"); died != 5 || report.Failed != 5 {
-		t.Errorf("%d processes died, %d invocations failed; want the 5 attempts of process-dies:\n%s", died, report.Failed, s)
+		strings.Count(s.String(), "process-dies.json: 2 records, failed: Runtime.ExitError"); died != 5 ||
+		report.Failed != 5 {
+		t.Errorf("%d processes died, %d invocations failed; want the 5 attempts of process-dies:\n%s", died,
+			report.Failed, s)
 	}
-	for _, want := range []string{"40 of 40 events done with", "everything is done with after", "exactly once each, to the cent"} {
+	for _, want := range []string{"40 of 40 events done with", "everything is done with after",
+		"exactly once each, to the cent"} {
 		if !strings.Contains(report.Text(), want) {
 			t.Errorf("no %q in the closing table:\n%s", want, report.Text())
 		}
@@ -92,7 +96,8 @@ func TestOnlyUnsettledRecordsOfAnEventAreDeliveredAgain(t *testing.T) {
 	o, _ := ledger(t)
 	deliver(t, &o, "handler-panics")
 	if r := prove(t, o); !r.Verified.OK() || r.Invocations != 5 || r.Delivered != 6 {
-		t.Errorf("%d records in %d deliveries, want 2 and 4 times 1; problems: %q", r.Delivered, r.Invocations, r.Verified.Problems)
+		t.Errorf("%d records in %d deliveries, want 2 and 4 times 1; problems: %q", r.Delivered,
+			r.Invocations, r.Verified.Problems)
 	}
 }
 
@@ -103,7 +108,8 @@ func TestWholeEventIsDeliveredAgainWithoutPartialResponses(t *testing.T) {
 	o.ESM.FunctionResponseTypes = nil
 	deliver(t, &o, "fails-twice-then-succeeds", "poison-record")
 	if r := prove(t, o); !r.Verified.OK() || r.Invocations != 4 || r.Failed != 2 {
-		t.Errorf("%d invocations, %d failed; want 3 and 1, of which 2; problems: %q", r.Invocations, r.Failed, r.Verified.Problems)
+		t.Errorf("%d invocations, %d failed; want 3 and 1, of which 2; problems: %q", r.Invocations, r.Failed,
+			r.Verified.Problems)
 	}
 }
 
@@ -148,16 +154,19 @@ func TestFileThatIsNoEvent(t *testing.T) {
 			t.Errorf("the output does not contain %s:\n%s", want, s)
 		}
 	}
-	if _, err := local.ReadEvents(t.TempDir()); err == nil || !strings.Contains(err.Error(), "there is no *.json in") {
+	if _, err := local.ReadEvents(t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "there is no *.json in") {
 		t.Errorf("an empty folder: %v", err)
 	}
-	if _, err := local.ReadEvents(path + ".not"); err == nil || !strings.Contains(err.Error(), "order.json.not") {
+	if _, err := local.ReadEvents(path + ".not"); err == nil ||
+		!strings.Contains(err.Error(), "order.json.not") {
 		t.Errorf("a missing file: %v", err)
 	}
 }
 
-// With one payment at a time, a kill before an effect repeats no booking, because there was none. In plain mode a kill after an
-// effect repeats the booking, and the audit names the kill. In atomic mode it repeats none.
+// With one payment at a time, a kill before an effect repeats no booking, because there was none. In plain
+// mode a kill after an effect repeats the booking, and the audit names the kill. In atomic mode it repeats
+// none.
 func TestKillsAtEffects(t *testing.T) {
 	t.Parallel()
 	one := []string{"IDEMSK_CONCURRENCY=1", "IDEMSK_BATCHING=off", "IDEMSK_MAX_ATTEMPTS=25"}
@@ -177,8 +186,10 @@ func TestKillsAtEffects(t *testing.T) {
 			if !report.Verified.OK() || len(report.Kills) == 0 {
 				t.Fatalf("%d kills, problems: %q", len(report.Kills), report.Verified.Problems)
 			}
-			if want := map[bool]int{true: len(report.Kills)}[test.again]; len(report.Verified.Repeats) != want {
-				t.Errorf("%d kills repeated %d bookings; want %d", len(report.Kills), len(report.Verified.Repeats), want)
+			if want := map[bool]int{true: len(report.Kills)}[test.again]; len(
+				report.Verified.Repeats) != want {
+				t.Errorf("%d kills repeated %d bookings; want %d", len(report.Kills),
+					len(report.Verified.Repeats), want)
 			}
 		})
 	}

@@ -46,7 +46,8 @@ func (c *chances) Again(first mskevent.Place) bool {
 type killable interface {
 	esm.Invoker
 	kill()
-	// arm makes the next effect kill the process, until disarm is called. It returns false if effects are not observed.
+	// arm makes the next effect kill the process, until disarm is called. It returns false if effects are not
+	// observed.
 	arm() (disarm func(), ok bool)
 	// killed reports whether kill ended the last invocation.
 	killed() bool
@@ -54,7 +55,8 @@ type killable interface {
 	number() int
 }
 
-// faulty is an invoker that injects faults. Concurrent duplicates go to a second invoker, which is created on first use.
+// faulty is an invoker that injects faults. Concurrent duplicates go to a second invoker, which is created on
+// first use.
 type faulty struct {
 	chances   *chances
 	tally     *tally
@@ -112,12 +114,14 @@ func (f *faulty) mayKill(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 	answer, err := main.Invoke(ctx, inv)
 	disarm()
 	if err == nil && main.killed() {
-		f.tally.killed(verify.Kill{Executor: answer.RequestID, Process: main.number(), During: inv.Batch, At: time.Now()})
+		f.tally.killed(verify.Kill{Executor: answer.RequestID, Process: main.number(), During: inv.Batch,
+			At: time.Now()})
 	}
 	return answer, err
 }
 
-// killLater kills the process at a random moment of an invocation that starts now, unless disarm was called before.
+// killLater kills the process at a random moment of an invocation that starts now, unless disarm was called
+// before.
 func (f *faulty) killLater(main killable, inv *esm.Invocation) (disarm func()) {
 	moment := time.Duration(f.chances.roll(forMoment, inv.First, inv.Number) * float64(f.guess()))
 	fired := make(chan struct{})

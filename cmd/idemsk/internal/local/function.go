@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
@@ -23,12 +24,13 @@ type process struct {
 }
 
 // startProcess starts a process of the function. Its output goes to the log, and its metrics to the tally.
-func startProcess(ctx context.Context, o *Options, command, env []string, point *killPoint, s *slot, t *tally, log *lineWriter) (*process, error) {
+func startProcess(ctx context.Context, o *Options, command, env []string, point *killPoint, s *slot, t *tally,
+	log *lineWriter) (*process, error) {
 	f, err := runtimeapi.Start(ctx, runtimeapi.Config{
 		Command: command,
 		Env:     slices.Concat(env, o.Env),
 		Name:    o.FunctionName,
-		Region:  Region,
+		Region:  testenv.Region,
 		ARN:     arnOf(o.FunctionName),
 		Timeout: o.ESM.Timeout, InitTimeout: o.InitTimeout,
 		Stdout: func(line []byte) { t.printed(line); log.line(line); s.line(line) },
@@ -57,7 +59,9 @@ func advised(err error) error {
 	return err
 }
 
-func arnOf(name string) string { return "arn:aws:lambda:" + Region + ":000000000000:function:" + name }
+func arnOf(name string) string {
+	return "arn:aws:lambda:" + testenv.Region + ":000000000000:function:" + name
+}
 
 // Invoke implements esm.Invoker.
 func (p *process) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
@@ -77,14 +81,18 @@ func (p *process) invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 	switch {
 	case errors.Is(err, runtimeapi.ErrInitExit) && p.hit.Load(): // it was killed while it started
 		p.cut = true
-		return esm.Answer{FunctionError: unhandled, Message: "Runtime.ExitError: killed while it started", Injected: true}, nil
+		return esm.Answer{FunctionError: unhandled, Message: "Runtime.ExitError: killed while it started",
+			Injected: true}, nil
 	case errors.As(err, &failed):
-		return esm.Answer{RequestID: failed.RequestID, FunctionError: unhandled, Message: failed.Type + ": " + failed.Message}, nil
+		return esm.Answer{RequestID: failed.RequestID, FunctionError: unhandled,
+			Message: failed.Type + ": " + failed.Message}, nil
 	case errors.As(err, &crashed):
 		p.cut = crashed.Killed
-		return esm.Answer{RequestID: crashed.RequestID, FunctionError: unhandled, Message: crashed.Type() + ": " + crashed.Message(), Injected: crashed.Killed}, nil
+		return esm.Answer{RequestID: crashed.RequestID, FunctionError: unhandled,
+			Message: crashed.Type() + ": " + crashed.Message(), Injected: crashed.Killed}, nil
 	case errors.As(err, &late):
-		return esm.Answer{RequestID: late.RequestID, FunctionError: unhandled, Message: late.Type() + ": " + late.Message()}, nil
+		return esm.Answer{RequestID: late.RequestID, FunctionError: unhandled,
+			Message: late.Type() + ": " + late.Message()}, nil
 	}
 	return esm.Answer{}, advised(err)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/internal/mskevent"
@@ -21,7 +21,8 @@ const (
 	maxEvents    = 100 // of a key
 	maxKeysShown = 200
 	maxNote      = 400 // bytes of a result or a failure
-	maxOpen      = 100 // keys that are not settled and are kept longer than settled ones that changed after them
+	// keys that are not settled and are kept longer than settled ones that changed after them
+	maxOpen = 100
 )
 
 // keyHistory is a key, and what happened to it.
@@ -50,7 +51,8 @@ func (k *keyHistory) add(e event) {
 	e.Times = 1
 	if n := len(k.events); n > 0 {
 		last := &k.events[n-1]
-		if last.Kind == e.Kind && last.in == e.in && last.Process == e.Process && last.Token == e.Token && e.Kind != console.KindDelivered {
+		if last.Kind == e.Kind && last.in == e.in && last.Process == e.Process && last.Token == e.Token &&
+			e.Kind != console.KindDelivered {
 			e.Times += last.Times
 			*last = e
 			return
@@ -114,7 +116,8 @@ func (r *recorder) observe(w *dynamofake.Write) {
 		k.steals++
 	}
 	k.delivered(in)
-	e := event{in: in, Event: console.Event{At: now, Kind: kind, Token: k.token, Attempts: k.attempts, Until: k.until(), Note: k.note}}
+	e := event{in: in, Event: console.Event{At: now, Kind: kind, Token: k.token, Attempts: k.attempts,
+		Until: k.until(), Note: k.note}}
 	if in == nil {
 		e.Process = r.processOf(w.After(attrOwner))
 	}
@@ -124,13 +127,15 @@ func (r *recorder) observe(w *dynamofake.Write) {
 	}
 }
 
-// count counts the key of a write in the state that it has now, as if no lease were over. These counts have all keys, also those whose history is
-// not kept any more.
+// count counts the key of a write in the state that it has now, as if no lease were over. These counts have
+// all keys, also those whose history is not kept any more.
 func (r *recorder) count(w *dynamofake.Write) {
-	if before := console.StateOf(store.Status(w.Before(attrStatus)), w.Before(attrRetry) != "", false); before != "" {
+	if before := console.StateOf(store.Status(w.Before(attrStatus)), w.Before(attrRetry) != "",
+		false); before != "" {
 		r.states[before]--
 	}
-	if after := console.StateOf(store.Status(w.After(attrStatus)), w.After(attrRetry) != "", false); after != "" {
+	if after := console.StateOf(store.Status(w.After(attrStatus)), w.After(attrRetry) != "",
+		false); after != "" {
 		r.states[after]++
 	}
 }
@@ -159,7 +164,8 @@ func kindOf(w *dynamofake.Write) string {
 	return console.KindClaimed
 }
 
-// processOf returns the number of the process of an owner. The names of the owners of a process have the same beginning.
+// processOf returns the number of the process of an owner. The names of the owners of a process have the same
+// beginning.
 func (r *recorder) processOf(owner string) int {
 	name, _, ok := strings.Cut(owner, "-")
 	if !ok || len(r.owners) >= maxKeys {
@@ -186,10 +192,12 @@ func (k *keyHistory) take(w *dynamofake.Write, now int64) {
 	case k.status == store.StatusFailed || k.retry != 0:
 		k.note = w.After("failure", "message")
 	}
-	k.note = strings.Clone(strings.ToValidUTF8(k.note[:min(len(k.note), maxNote)], "\uFFFD")) // not the whole item
+	// not the whole item
+	k.note = strings.Clone(strings.ToValidUTF8(k.note[:min(len(k.note), maxNote)], "\uFFFD"))
 }
 
-// refused classifies a write that a condition refused: a claim of a key that has an entry, or a settlement of an owner that has lost the key.
+// refused classifies a write that a condition refused: a claim of a key that has an entry, or a settlement of
+// an owner that has lost the key.
 func (k *keyHistory) refused(w *dynamofake.Write, in *invocation, now int64) event {
 	e := event{in: in, Event: console.Event{At: now, Token: k.token, Attempts: k.attempts, Until: k.until()}}
 	claim := store.Status(w.Wanted(attrStatus)) == store.StatusStarted && w.Wanted(attrLease) != ""
@@ -230,7 +238,8 @@ func (k *keyHistory) state(now int64) string {
 
 func (k *keyHistory) show(now int64) console.Key {
 	return console.Key{
-		Key: k.key, State: k.state(now), Token: k.token, Attempts: k.attempts, Source: k.source, Outcome: k.note, Until: k.until(), Updated: k.updated,
+		Key: k.key, State: k.state(now), Token: k.token, Attempts: k.attempts, Source: k.source,
+		Outcome: k.note, Until: k.until(), Updated: k.updated,
 		Steals: k.steals, Refused: k.refusals, Replays: k.replays,
 	}
 }
@@ -249,7 +258,8 @@ func (r *recorder) keyOf(key string) *keyHistory {
 	return k
 }
 
-// forget drops the history of the key that did not change for the longest time. Up to maxOpen keys that are not settled are kept.
+// forget drops the history of the key that did not change for the longest time. Up to maxOpen keys that are
+// not settled are kept.
 func (r *recorder) forget() {
 	oldest := r.order.Front()
 	for e, open := oldest, 0; e != nil && open < maxOpen; e, open = e.Next(), open+1 {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// The moments of an invocation at which a process is killed. An effect is a write to a table other than that of the keys.
+// The moments of an invocation at which a process is killed. An effect is a write to a table other than that
+// of the keys.
 const (
 	KillAny          = "any"           // a random moment
 	KillBeforeEffect = "before-effect" // when it requests an effect, which is not performed
@@ -39,7 +40,8 @@ func startKillPoint(tables http.Handler, keys string, after bool) (*killPoint, e
 	if err != nil {
 		return nil, fmt.Errorf("the DynamoDB endpoint for a process (--kill-at): %w", err)
 	}
-	k := &killPoint{tables: tables, keys: keys, after: after, url: "http://" + listener.Addr().String(), served: make(chan struct{})}
+	k := &killPoint{tables: tables, keys: keys, after: after, url: "http://" + listener.Addr().String(),
+		served: make(chan struct{})}
 	k.server = &http.Server{Handler: k, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		defer close(k.served)
@@ -53,7 +55,8 @@ func (k *killPoint) close() {
 	<-k.served
 }
 
-// ServeHTTP performs a request. If it is armed and the request is an effect, it kills the process and sends no answer.
+// ServeHTTP performs a request. If it is armed and the request is an effect, it kills the process and sends
+// no answer.
 func (k *killPoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -77,7 +80,8 @@ func (k *killPoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done() // its connection ends with it
 }
 
-// tableNames matches the tables of a request. It does not match strings in items, because their quotes are escaped.
+// tableNames matches the tables of a request. It does not match strings in items, because their quotes are
+// escaped.
 var tableNames = regexp.MustCompile(`"TableName"\s*:\s*"([^"]*)"`)
 
 func (k *killPoint) effect(r *http.Request, body []byte) bool {

@@ -10,8 +10,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// lineWriter writes the lines of several processes to one log. It shows warnings of misspelt variables, each once, because nobody reads the
-// log of a run that succeeds.
+// lineWriter writes the lines of several processes to one log. It shows warnings of misspelt variables, each
+// once, because nobody reads the log of a run that succeeds.
 type lineWriter struct {
 	say func(line string)
 
@@ -48,13 +48,15 @@ func (l *lineWriter) first(variable string) bool {
 	return true
 }
 
-// misspelt returns the variable of a line that app.Vars.WarnUnread has logged, and the warning; "" for any other line.
+// misspelt returns the variable of a line that app.Vars.WarnUnread has logged, and the warning; "" for any
+// other line.
 func misspelt(line []byte) (variable, warning string) {
 	if !bytes.Contains(line, []byte(`"variable"`)) {
 		return "", ""
 	}
 	var said struct{ Level, Msg, Variable, Perhaps string }
-	if json.Unmarshal(line, &said) != nil || said.Level != "WARN" || !strings.HasPrefix(said.Msg, said.Variable+" is set") {
+	if json.Unmarshal(line, &said) != nil || said.Level != "WARN" ||
+		!strings.HasPrefix(said.Msg, said.Variable+" is set") {
 		return "", ""
 	}
 	if said.Perhaps != "" {

@@ -56,7 +56,8 @@ func child(mode string) {
 			_, _ = os.Stdout.WriteString(strings.Join(os.Environ(), " ") + "\n")
 		case "names": // a record of the event as failed
 			offset := regexp.MustCompile(`"offset":(\d+)`).FindSubmatch(event)[1]
-			answer = `{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":` + string(offset) + `}}]}`
+			answer = `{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":` +
+				string(offset) + `}}]}`
 		case "garbage":
 			answer = `"ok"`
 		case "fails":
@@ -67,9 +68,11 @@ func child(mode string) {
 		case "slow":
 			<-time.After(20 * time.Millisecond)
 		case "metrics":
-			_, _ = os.Stdout.WriteString(`{"_aws":{},"Executed":2,"BatchSize":2,"table":"` + os.Getenv("IDEMSK_TABLE") + `"}` + "\n")
+			_, _ = os.Stdout.WriteString(`{"_aws":{},"Executed":2,"BatchSize":2,"table":"` +
+				os.Getenv("IDEMSK_TABLE") + `"}` + "\n")
 		}
-		done, err := http.Post(base+resp.Header.Get("Lambda-Runtime-Aws-Request-Id")+path, "application/json", strings.NewReader(answer))
+		done, err := http.Post(base+resp.Header.Get("Lambda-Runtime-Aws-Request-Id")+path, "application/json",
+			strings.NewReader(answer))
 		if err != nil {
 			os.Exit(0)
 		}
@@ -98,7 +101,8 @@ func (s *transcript) String() string {
 	return strings.Join(s.lines, "\n")
 }
 
-// options returns options that run this test binary as the function of a mode, until nothing is left to deliver.
+// options returns options that run this test binary as the function of a mode, until nothing is left to
+// deliver.
 func options(t *testing.T, mode string) (local.Options, *transcript) {
 	t.Helper()
 	program, err := os.Executable()
@@ -107,14 +111,17 @@ func options(t *testing.T, mode string) (local.Options, *transcript) {
 	}
 	s := new(transcript)
 	o := local.Options{
-		ESM: esm.DefaultConfig(), Partitions: 3, Function: "'" + program + "'", FunctionName: "function", Store: local.StoreFake,
-		Env:  []string{modeVariable + "=" + mode, "GOCOVERDIR=" + t.TempDir()},
-		Seed: 7, UntilDrained: true, Log: s, Say: s.say,
+		ESM: esm.DefaultConfig(), Partitions: 3, Function: "'" + program + "'", FunctionName: "function",
+		Store: local.StoreFake,
+		Env:   []string{modeVariable + "=" + mode, "GOCOVERDIR=" + t.TempDir()},
+		Seed:  7, UntilDrained: true, Log: s, Say: s.say,
 		AWS: func(context.Context) (aws.Config, error) {
-			return aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, nil
+			return aws.Config{Region: "us-east-1",
+				Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, nil
 		},
 	}
-	o.ESM.Topics, o.ESM.ConsumerGroup, o.ESM.MaximumBatchingWindow = []string{"payments"}, "group", 20*time.Millisecond
+	o.ESM.Topics, o.ESM.ConsumerGroup, o.ESM.MaximumBatchingWindow = []string{"payments"}, "group",
+		20*time.Millisecond
 	o.ESM.RetryDelay = time.Millisecond
 	return o, s
 }
@@ -134,7 +141,8 @@ func run(t *testing.T, o local.Options) (*local.Report, error) {
 func newCluster(t *testing.T, values ...string) *kfake.Cluster {
 	t.Helper()
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments", "letters"), kfake.ListenFn(loopback),
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments", "letters"),
+		kfake.ListenFn(loopback),
 		kfake.BrokerConfigs(map[string]string{"message.max.bytes": "10000000"}))
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +154,8 @@ func newCluster(t *testing.T, values ...string) *kfake.Cluster {
 	}
 	defer client.Close()
 	for _, v := range values {
-		if err := client.ProduceSync(t.Context(), &kgo.Record{Key: []byte("key-" + v), Value: []byte(v)}).FirstErr(); err != nil {
+		if err := client.ProduceSync(t.Context(),
+			&kgo.Record{Key: []byte("key-" + v), Value: []byte(v)}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,8 +22,9 @@ type Wanted struct {
 	Topic    string // "" is any
 }
 
-// FromMapping sets options from a deployed event source mapping on Kafka: the mapping's parameters, the function and its timeout. It
-// does not change the options of brokers and authentication. It returns a line that describes the mapping.
+// FromMapping sets options from a deployed event source mapping on Kafka: the mapping's parameters, the
+// function and its timeout. It does not change the options of brokers and authentication. It returns a line
+// that describes the mapping.
 func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted) (said string, err error) {
 	cfg, err := o.AWS(ctx)
 	if err != nil {
@@ -43,7 +44,8 @@ func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted
 	// GetFunctionConfiguration of LocalStack does not support aliases.
 	function, err := client.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: mapping.FunctionArn})
 	if err != nil {
-		return "", fmt.Errorf("the function %s of the event source mapping %s: %w", aws.ToString(mapping.FunctionArn), aws.ToString(mapping.UUID), err)
+		return "", fmt.Errorf("the function %s of the event source mapping %s: %w",
+			aws.ToString(mapping.FunctionArn), aws.ToString(mapping.UUID), err)
 	}
 	o.Invoke, o.FunctionName, o.Function, o.Store = endpoint, aws.ToString(mapping.FunctionArn), "", StoreNone
 	if c := function.Configuration; c != nil && aws.ToInt32(c.Timeout) > 0 {
@@ -55,12 +57,14 @@ func FromMapping(ctx context.Context, o *Options, endpoint string, wanted Wanted
 	if err := o.fillRegistry(mapping); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("Serving the event source mapping %s at %s: topic %s, group %s, batches of %d, to %s.", aws.ToString(mapping.UUID), endpoint,
+	return fmt.Sprintf("Serving the event source mapping %s at %s: topic %s, group %s, batches of %d, to %s.",
+		aws.ToString(mapping.UUID), endpoint,
 		strings.Join(mapping.Topics, ","), o.ESM.ConsumerGroup, o.ESM.BatchSize, o.FunctionName), nil
 }
 
 // findMapping finds the mapping on Kafka that is wanted.
-func findMapping(ctx context.Context, client *lambda.Client, endpoint string, wanted Wanted) (*types.EventSourceMappingConfiguration, error) {
+func findMapping(ctx context.Context, client *lambda.Client, endpoint string,
+	wanted Wanted) (*types.EventSourceMappingConfiguration, error) {
 	var found, others []types.EventSourceMappingConfiguration
 	pages := lambda.NewListEventSourceMappingsPaginator(client, &lambda.ListEventSourceMappingsInput{})
 	for pages.HasMorePages() {
@@ -80,7 +84,8 @@ func findMapping(ctx context.Context, client *lambda.Client, endpoint string, wa
 	}
 	switch {
 	case len(found) == 0 && len(others) > 0:
-		return nil, fmt.Errorf("there is no event source mapping on Kafka at %s%s; there are: %s", endpoint, wanted, describe(others))
+		return nil, fmt.Errorf("there is no event source mapping on Kafka at %s%s; there are: %s", endpoint,
+			wanted, describe(others))
 	case len(found) == 0:
 		return nil, fmt.Errorf("there is no event source mapping on Kafka at %s: deploy one (make deploy-local)", endpoint)
 	case len(found) > 1:
@@ -98,13 +103,15 @@ func findMapping(ctx context.Context, client *lambda.Client, endpoint string, wa
 func describe(mappings []types.EventSourceMappingConfiguration) string {
 	all := make([]string, 0, len(mappings))
 	for i := range mappings {
-		all = append(all, fmt.Sprintf("topic %s to %s", strings.Join(mappings[i].Topics, ","), functionOf(&mappings[i])))
+		all = append(all, fmt.Sprintf("topic %s to %s", strings.Join(mappings[i].Topics, ","),
+			functionOf(&mappings[i])))
 	}
 	return strings.Join(all, "; ")
 }
 
 func onKafka(m *types.EventSourceMappingConfiguration) bool {
-	return m.AmazonManagedKafkaEventSourceConfig != nil || m.SelfManagedKafkaEventSourceConfig != nil || m.SelfManagedEventSource != nil ||
+	return m.AmazonManagedKafkaEventSourceConfig != nil || m.SelfManagedKafkaEventSourceConfig != nil ||
+		m.SelfManagedEventSource != nil ||
 		strings.HasPrefix(aws.ToString(m.EventSourceArn), "arn:aws:kafka:")
 }
 
@@ -112,8 +119,8 @@ func (w Wanted) fits(m *types.EventSourceMappingConfiguration) bool {
 	return w.fitsFunction(m) && (w.Topic == "" || slices.Contains(m.Topics, w.Topic))
 }
 
-// fitsFunction compares names in the forms that AWS accepts: NAME, NAME:ALIAS, ACCOUNT:function:NAME, or the ARN, with or without
-// the alias.
+// fitsFunction compares names in the forms that AWS accepts: NAME, NAME:ALIAS, ACCOUNT:function:NAME, or the
+// ARN, with or without the alias.
 func (w Wanted) fitsFunction(m *types.EventSourceMappingConfiguration) bool {
 	arn, name := aws.ToString(m.FunctionArn), functionOf(m)
 	bare, alias, _ := strings.Cut(name, ":")
@@ -154,7 +161,8 @@ func fill(c *esm.Config, m *types.EventSourceMappingConfiguration) error {
 	if m.MaximumBatchingWindowInSeconds != nil {
 		c.MaximumBatchingWindow = seconds(*m.MaximumBatchingWindowInSeconds)
 	}
-	if c.StartingPosition = cmp.Or(string(m.StartingPosition), c.StartingPosition); m.StartingPositionTimestamp != nil {
+	if c.StartingPosition = cmp.Or(string(m.StartingPosition),
+		c.StartingPosition); m.StartingPositionTimestamp != nil {
 		c.StartingPositionTimestamp = *m.StartingPositionTimestamp
 	}
 	if m.MaximumRetryAttempts != nil {
@@ -186,7 +194,8 @@ func fill(c *esm.Config, m *types.EventSourceMappingConfiguration) error {
 	return err
 }
 
-// fillRegistry sets the schema registry of a mapping. An address that is set already takes the place of the mapping's.
+// fillRegistry sets the schema registry of a mapping. An address that is set already takes the place of the
+// mapping's.
 func (o *Options) fillRegistry(m *types.EventSourceMappingConfiguration) error {
 	var registry *types.KafkaSchemaRegistryConfig
 	if c := m.AmazonManagedKafkaEventSourceConfig; c != nil {
@@ -199,7 +208,8 @@ func (o *Options) fillRegistry(m *types.EventSourceMappingConfiguration) error {
 	case registry == nil && o.SchemaRegistry == "":
 		return nil
 	case registry == nil:
-		return optionsf("--schema-registry: the event source mapping %s has no schema registry", aws.ToString(m.UUID))
+		return optionsf("--schema-registry: the event source mapping %s has no schema registry",
+			aws.ToString(m.UUID))
 	case len(registry.AccessConfigs) > 0 && o.SchemaRegistry == "":
 		return optionsf("the schema registry %s of the event source mapping %s needs authentication, which is not supported: replace it by --schema-registry",
 			aws.ToString(registry.SchemaRegistryURI), aws.ToString(m.UUID))

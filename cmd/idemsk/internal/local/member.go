@@ -13,7 +13,8 @@ import (
 	"github.com/idemsk/idemsk/internal/subprocess"
 )
 
-// member is one of the processes of consumers: one after another, if it is killed. Only output is safe for concurrent use.
+// member is one of the processes of consumers: one after another, if it is killed. Only output is safe for
+// concurrent use.
 type member struct {
 	number   int
 	process  *subprocess.Process // nil before the first start

@@ -63,14 +63,15 @@ const (
 
 // Options configure a run.
 type Options struct {
-	// ESM are the parameters of the event source mapping. Run sets FunctionARN. If it has Events, there is no broker and no topic, and
-	// the run ends when they are delivered.
+	// ESM are the parameters of the event source mapping. Run sets FunctionARN. If it has Events, there is no
+	// broker and no topic, and the run ends when they are delivered.
 	ESM esm.Config
-	// Brokers are the cluster's addresses. If there are none, a broker runs in this process, with a topic of Partitions partitions.
+	// Brokers are the cluster's addresses. If there are none, a broker runs in this process, with a topic of
+	// Partitions partitions.
 	Brokers    []string
 	Partitions int
-	// SchemaRegistry is the URL of a schema registry with Confluent's API, the ARN of one of AWS Glue, RegistryFake or RegistryFakeGlue, if
-	// ESM.SchemaRegistry is set.
+	// SchemaRegistry is the URL of a schema registry with Confluent's API, the ARN of one of AWS Glue,
+	// RegistryFake or RegistryFakeGlue, if ESM.SchemaRegistry is set.
 	SchemaRegistry string
 	// Ports are the ports of servers in this process.
 	Ports Ports
@@ -81,28 +82,33 @@ type Options struct {
 	// Copies is payments.Config.Copies.
 	Copies float64
 
-	// Host is HostLambda (the default) or HostProcess. With HostProcess, Function is the command of a process that is configured as by
-	// package app/process, and Processes is the number of processes. Of the mapping only the topic and the group apply.
+	// Host is HostLambda (the default) or HostProcess. With HostProcess, Function is the command of a process
+	// that is configured as by package app/process, and Processes is the number of processes. Of the mapping
+	// only the topic and the group apply.
 	Host      string
 	Processes int
-	// Function is the command of a function that uses the Runtime API, Invoke the URL of a Lambda Invoke endpoint. One of them is set.
+	// Function is the command of a function that uses the Runtime API, Invoke the URL of a Lambda Invoke
+	// endpoint. One of them is set.
 	Function string
 	Invoke   string
-	// Example is true if the function is known to be the example, see IsExample. The example gets variables that only it reads.
+	// Example is true if the function is known to be the example, see IsExample. The example gets variables
+	// that only it reads.
 	Example bool
 	// FunctionName is the function's name. The URL in Invoke may contain it instead.
 	FunctionName string
 	// Env are variables of the function, NAME=VALUE. They override those that Run sets.
 	Env []string
-	// InitTimeout is the maximum time until a process of the function requests its first event. 0 means 10 s, as on AWS.
+	// InitTimeout is the maximum time until a process of the function requests its first event. 0 means 10 s,
+	// as on AWS.
 	InitTimeout time.Duration
-	// Store is StoreFake, StoreNone, or the URL of a DynamoDB (http://…), PostgreSQL (postgres://…) or Redis (redis://…) on this
-	// machine.
+	// Store is StoreFake, StoreNone, or the URL of a DynamoDB (http://…), PostgreSQL (postgres://…) or Redis
+	// (redis://…) on this machine.
 	Store string
-	// Tables are additional tables in the DynamoDB in this process, each as NAME=KEY. KEY is the name of its partition key, a string.
+	// Tables are additional tables in the DynamoDB in this process, each as NAME=KEY. KEY is the name of its
+	// partition key, a string.
 	Tables []string
-	// AWS loads the configuration for the function at Invoke and for on-failure destinations. Endpoint is true if the configuration
-	// has one endpoint for all services.
+	// AWS loads the configuration for the function at Invoke and for on-failure destinations. Endpoint is
+	// true if the configuration has one endpoint for all services.
 	AWS      func(ctx context.Context) (aws.Config, error)
 	Endpoint bool
 
@@ -115,9 +121,11 @@ type Options struct {
 	UntilDrained bool
 	// Prove verifies the ledger of the example function at the end.
 	Prove bool
-	// Bookings is a file with a line of JSON for each payment that the function booked; see verify.ReadDoubles. Default: none.
+	// Bookings is a file with a line of JSON for each payment that the function booked; see
+	// verify.ReadDoubles. Default: none.
 	Bookings string
-	// Traces is a folder for traces of what the DynamoDB in this process did to keys, which scripts/trace.sh compares with the model. Default: none.
+	// Traces is a folder for traces of what the DynamoDB in this process did to keys, which scripts/trace.sh
+	// compares with the model. Default: none.
 	Traces string
 	// Unprotected runs the example function without idemsk, for comparison.
 	Unprotected bool
@@ -188,20 +196,28 @@ type checkFunc func(ok bool, format string, args ...any)
 
 // checkOwn refuses invalid options of the broker, the tables and the queue in this process.
 func (o *Options) checkOwn(check checkFunc) {
-	for name, port := range map[string]int{"--broker-port": o.Ports.Broker, "--dynamodb-port": o.Ports.DynamoDB, "--sqs-port": o.Ports.SQS} {
-		check(port >= 0 && port <= maxPort, "%s is %d: want 1 to %d, or 0 for a free one", name, port, maxPort)
+	for name, port := range map[string]int{"--broker-port": o.Ports.Broker,
+		"--dynamodb-port": o.Ports.DynamoDB, "--sqs-port": o.Ports.SQS} {
+		check(port >= 0 && port <= maxPort, "%s is %d: want 1 to %d, or 0 for a free one", name, port,
+			maxPort)
 	}
-	check(o.Ports.Broker == 0 || len(o.Brokers) == 0, "--broker-port and --brokers exclude each other: one is for the broker in this process")
-	check(o.Ports.DynamoDB == 0 || o.storeKind() == StoreFake, "--dynamodb-port needs --store fake: it is for the DynamoDB in this process")
-	check(len(o.Tables) == 0 || o.storeKind() == StoreFake, "--create-table needs --store fake: it is for the DynamoDB in this process")
+	check(o.Ports.Broker == 0 || len(o.Brokers) == 0,
+		"--broker-port and --brokers exclude each other: one is for the broker in this process")
+	check(o.Ports.DynamoDB == 0 || o.storeKind() == StoreFake,
+		"--dynamodb-port needs --store fake: it is for the DynamoDB in this process")
+	check(len(o.Tables) == 0 || o.storeKind() == StoreFake,
+		"--create-table needs --store fake: it is for the DynamoDB in this process")
 	for _, table := range o.Tables {
 		name, key, _ := strings.Cut(table, "=")
 		check(name != "" && key != "", "--create-table %q is not NAME=KEY", table)
 	}
-	check(o.SchemaRegistry == "" || o.Produce == 0 && !o.Prove, "--schema-registry excludes --produce and --prove: generated payments have no schema")
-	check(o.Ports.SQS == 0 || o.ownStore(), "--sqs-port needs --function, and a --store: it is for the SQS in this process")
-	check(o.storeKind() != StoreFake || o.variable("IDEMSK_OUTBOX") != "on", "IDEMSK_OUTBOX=on needs a DynamoDB with streams, as the one in this process is not: "+
-		"run localstack/localstack.sh dynamodb-local 8000, and give --store http://127.0.0.1:8000")
+	check(o.SchemaRegistry == "" || o.Produce == 0 && !o.Prove,
+		"--schema-registry excludes --produce and --prove: generated payments have no schema")
+	check(o.Ports.SQS == 0 || o.ownStore(),
+		"--sqs-port needs --function, and a --store: it is for the SQS in this process")
+	check(o.storeKind() != StoreFake || o.variable("IDEMSK_OUTBOX") != "on",
+		"IDEMSK_OUTBOX=on needs a DynamoDB with streams, as the one in this process is not: "+
+			"run localstack/localstack.sh dynamodb-local 8000, and give --store http://127.0.0.1:8000")
 }
 
 // processes reports whether processes consume the topic.
@@ -220,15 +236,21 @@ func (o *Options) checkHost(check checkFunc) {
 		return
 	}
 	f := &o.Faults
-	check(o.Processes >= 1 && o.Processes <= maxProcesses, "--processes is %d: want 1 to %d", o.Processes, maxProcesses)
-	check(o.Invoke == "" && len(o.ESM.Events) == 0, "--host process reads a topic itself: no --invoke, no --events")
-	check(f.Duplicate == 0 && f.Slow == 0 && !f.atEffect(), "--duplicate, --slow and --kill-at need --host lambda: "+
-		"processes are not invoked; --producer-duplicates produces records twice")
-	check(f.Concurrent == 0 || o.Processes > 1, "--concurrent-duplicates needs --processes 2 or more: others get the partitions of a process that is paused")
-	check(!o.Prove || f.Kill == 0 || o.variable("IDEMSK_LEDGER") != "plain", "--prove and --kill need IDEMSK_LEDGER=atomic with --host process: "+
-		"its audit does not name the process that made a booking")
-	check(!o.Prove || f.Concurrent == 0 || o.storeKind() != storeRedis, "--prove and --concurrent-duplicates don't go together on Redis with --host process: "+
-		"a process that is paused between booking and completion loses its key, and the payment is booked again")
+	check(o.Processes >= 1 && o.Processes <= maxProcesses, "--processes is %d: want 1 to %d", o.Processes,
+		maxProcesses)
+	check(o.Invoke == "" && len(o.ESM.Events) == 0,
+		"--host process reads a topic itself: no --invoke, no --events")
+	check(f.Duplicate == 0 && f.Slow == 0 && !f.atEffect(),
+		"--duplicate, --slow and --kill-at need --host lambda: "+
+			"processes are not invoked; --producer-duplicates produces records twice")
+	check(f.Concurrent == 0 || o.Processes > 1,
+		"--concurrent-duplicates needs --processes 2 or more: others get the partitions of a process that is paused")
+	check(!o.Prove || f.Kill == 0 || o.variable("IDEMSK_LEDGER") != "plain",
+		"--prove and --kill need IDEMSK_LEDGER=atomic with --host process: "+
+			"its audit does not name the process that made a booking")
+	check(!o.Prove || f.Concurrent == 0 || o.storeKind() != storeRedis,
+		"--prove and --concurrent-duplicates don't go together on Redis with --host process: "+
+			"a process that is paused between booking and completion loses its key, and the payment is booked again")
 }
 
 // ownStore reports whether the run has a test environment.
@@ -252,25 +274,34 @@ func (o *Options) validate() (command []string, err error) {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check((o.Function == "") != (o.Invoke == ""), "give a function: --function with its command, or --invoke with the URL of an Invoke endpoint; not both")
+	check((o.Function == "") != (o.Invoke == ""),
+		"give a function: --function with its command, or --invoke with the URL of an Invoke endpoint; not both")
 	check(o.storeKind() != "", "--store is %q: want %s, %s, or a URL with http, https, postgres, redis or rediss", o.Store, StoreFake, StoreNone)
-	check(o.Partitions >= 1 && o.Partitions <= maxPartitions, "--partitions is %d: want 1 to %d", o.Partitions, maxPartitions)
-	check(o.Produce >= 0 && o.Produce <= payments.MaxRecords, "--produce is %d: want 0 to %d", o.Produce, payments.MaxRecords)
+	check(o.Partitions >= 1 && o.Partitions <= maxPartitions, "--partitions is %d: want 1 to %d",
+		o.Partitions, maxPartitions)
+	check(o.Produce >= 0 && o.Produce <= payments.MaxRecords, "--produce is %d: want 0 to %d", o.Produce,
+		payments.MaxRecords)
 	check(o.Copies >= 0 && o.Copies <= 1, "--producer-duplicates is %v: want a share from 0 to 1", o.Copies)
 	for name, chance := range map[string]float64{
-		"--duplicate": o.Faults.Duplicate, "--kill": o.Faults.Kill, "--concurrent-duplicates": o.Faults.Concurrent,
+		"--duplicate": o.Faults.Duplicate, "--kill": o.Faults.Kill,
+		"--concurrent-duplicates": o.Faults.Concurrent,
 	} {
 		check(chance >= 0 && chance <= 1, "%s is %v: want a chance from 0 to 1", name, chance)
 	}
 	check(o.Faults.Slow >= 0, "--slow is %s: want 0s or more", o.Faults.Slow)
 	check(o.InitTimeout >= 0, "--init-timeout is %s: want 0s or more", o.InitTimeout)
-	check(o.Invoke == "" || o.InitTimeout == 0, "--init-timeout needs --function: idemsk does not start a function behind an endpoint")
-	check(o.Invoke == "" || o.Faults.Kill == 0, "--kill needs --function: idemsk can't kill a function behind an endpoint")
-	check(o.Faults.atEffect() || o.Faults.KillAt == "" || o.Faults.KillAt == KillAny, "--kill-at is %q: want %s, %s or %s",
+	check(o.Invoke == "" || o.InitTimeout == 0,
+		"--init-timeout needs --function: idemsk does not start a function behind an endpoint")
+	check(o.Invoke == "" || o.Faults.Kill == 0,
+		"--kill needs --function: idemsk can't kill a function behind an endpoint")
+	check(o.Faults.atEffect() || o.Faults.KillAt == "" || o.Faults.KillAt == KillAny,
+		"--kill-at is %q: want %s, %s or %s",
 		o.Faults.KillAt, KillAny, KillBeforeEffect, KillAfterEffect)
 	check(!o.Faults.atEffect() || o.Faults.Kill > 0 && o.storeKind() == StoreFake,
-		"--kill-at %s needs --kill, and --store fake: it watches the DynamoDB in this process", o.Faults.KillAt)
-	check(o.Invoke == "" || len(o.Env) == 0, "--env needs --function: a function behind an endpoint has its own environment")
+		"--kill-at %s needs --kill, and --store fake: it watches the DynamoDB in this process",
+		o.Faults.KillAt)
+	check(o.Invoke == "" || len(o.Env) == 0,
+		"--env needs --function: a function behind an endpoint has its own environment")
 	for _, entry := range o.Env {
 		name, _, ok := strings.Cut(entry, "=")
 		check(ok && name != "", "--env %q is neither NAME=VALUE nor a variable that is set here", entry)

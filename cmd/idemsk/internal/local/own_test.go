@@ -35,7 +35,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 
-// Only the example gets the variables of the example, also with generated payments. In another function, idemsk would log them as misspelt.
+// Only the example gets the variables of the example, also with generated payments. In another function,
+// idemsk would log them as misspelt.
 func TestVariablesOfTheExample(t *testing.T) {
 	t.Parallel()
 	for _, example := range []bool{false, true} {
@@ -64,7 +65,8 @@ func TestIsExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for command, want := range map[string]bool{
-		"'" + handler + "'": true, "'" + program + "' --flag": true, "'" + other + "'": false, "sh -c '" + handler + "'": false, "./nowhere": false, "'": false,
+		"'" + handler + "'": true, "'" + program + "' --flag": true, "'" + other + "'": false,
+		"sh -c '" + handler + "'": false, "./nowhere": false, "'": false,
 	} {
 		if o := (&local.Options{Function: command}); o.IsExample() != want {
 			t.Errorf("%s: %t; want %t", command, !want, want)
@@ -86,8 +88,10 @@ func TestSchemaRegistry(t *testing.T) {
 		local.RegistryFake: {0, "map[DESERIALIZATION_ERROR:1 SCHEMA_NOT_FOUND:2]"},
 	} {
 		o, s := options(t, "noop")
-		o.Brokers, o.SchemaRegistry = newCluster(t, "not framed", "\x00\x00\x00\x00\x07{}", "\x00\x00\x00\x00\x07[]").ListenAddrs(), address
-		o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+		o.Brokers, o.SchemaRegistry = newCluster(t, "not framed", "\x00\x00\x00\x00\x07{}",
+			"\x00\x00\x00\x00\x07[]").ListenAddrs(), address
+		o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON,
+			Attributes: []string{esm.AttributeValue}}
 		report, err := run(t, o)
 		if err != nil {
 			t.Fatal(err)
@@ -95,14 +99,17 @@ func TestSchemaRegistry(t *testing.T) {
 		if report.Done != want.done || fmt.Sprint(report.GivenUp) != want.givenUp || report.Lag() != 0 {
 			t.Errorf("%s: %+v", address, report)
 		}
-		if own := strings.Contains(s.String(), "Schema registry in this process at http://127.0.0.1:"); own != (address == local.RegistryFake) {
+		if own := strings.Contains(s.String(),
+			"Schema registry in this process at http://127.0.0.1:"); own != (address == local.RegistryFake) {
 			t.Errorf("%s: %s", address, s)
 		}
 	}
 	for _, address := range []string{"registry", "arn:aws:glue:us-east-1:000000000000:schema/a/b"} {
 		o, _ := options(t, "noop")
-		o.SchemaRegistry, o.ESM.SchemaRegistry = address, &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
-		if _, err := run(t, o); !errors.Is(err, local.ErrOptions) || !strings.Contains(err.Error(), "--schema-registry") {
+		o.SchemaRegistry, o.ESM.SchemaRegistry = address,
+			&esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+		if _, err := run(t, o); !errors.Is(err, local.ErrOptions) ||
+			!strings.Contains(err.Error(), "--schema-registry") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -130,7 +137,8 @@ func TestSchemaRegistryWithAPassword(t *testing.T) {
 	o, s := options(t, "noop")
 	o.Brokers = newCluster(t, "\x00\x00\x00\x00\x07{}", "\x00\x00\x00\x00\x08{}").ListenAddrs()
 	o.SchemaRegistry = strings.Replace(server.URL, "http://", "http://lambda:secret@", 1)
-	o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+	o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON,
+		Attributes: []string{esm.AttributeValue}}
 	report, err := run(t, o)
 	if err != nil || report.Done != 1 || fmt.Sprint(report.GivenUp) != "map[SCHEMA_NOT_FOUND:1]" {
 		t.Errorf("%+v, %v", report, err)
@@ -140,22 +148,27 @@ func TestSchemaRegistryWithAPassword(t *testing.T) {
 	}
 }
 
-// A producer registers a schema in the Glue of this process, or at an endpoint, and the function gets what it writes without the framing.
+// A producer registers a schema in the Glue of this process, or at an endpoint, and the function gets what it
+// writes without the framing.
 func TestGlueSchemaRegistry(t *testing.T) {
 	t.Parallel()
 	elsewhere := httptest.NewServer(gluefake.New())
 	defer elsewhere.Close()
-	for name, url := range map[string]string{local.RegistryFakeGlue: "", "arn:aws:glue:eu-west-1:000000000000:registry/default-registry": elsewhere.URL} {
+	for name, url := range map[string]string{local.RegistryFakeGlue: "",
+		"arn:aws:glue:eu-west-1:000000000000:registry/default-registry": elsewhere.URL} {
 		o, s := options(t, "noop")
 		cluster := newCluster(t, "not framed", "\x03\x00"+strings.Repeat("\x07", 16)+"{}")
 		o.Brokers, o.SchemaRegistry = cluster.ListenAddrs(), name
-		o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+		o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON,
+			Attributes: []string{esm.AttributeValue}}
 		produced := false
 		produce := func(url string) { produced = true; writeByGlue(t, cluster, url) }
 		if url == "" {
 			say := o.Say
 			o.Say = func(line string) {
-				if found := regexp.MustCompile(`AWS_ENDPOINT_URL_GLUE=(http://127\.0\.0\.1:\d+), region us-east-1\.`).FindStringSubmatch(line); found != nil {
+				if found := regexp.MustCompile(
+					`AWS_ENDPOINT_URL_GLUE=(http://127\.0\.0\.1:\d+), region us-east-1\.`).FindStringSubmatch(
+					line); found != nil {
 					produce(found[1])
 				}
 				say(line)
@@ -168,17 +181,20 @@ func TestGlueSchemaRegistry(t *testing.T) {
 		if err != nil || !produced {
 			t.Fatalf("%s: %v; produced: %v; %s", name, err, produced, s)
 		}
-		if report.Done != 2 || fmt.Sprint(report.GivenUp) != "map[DESERIALIZATION_ERROR:2 SCHEMA_NOT_FOUND:1]" || report.Lag() != 0 {
+		if report.Done != 2 || fmt.Sprint(
+			report.GivenUp) != "map[DESERIALIZATION_ERROR:2 SCHEMA_NOT_FOUND:1]" || report.Lag() != 0 {
 			t.Errorf("%s: %+v", name, report)
 		}
 	}
 }
 
-// writeByGlue registers an Avro schema, a string, and writes with it: a value, a compressed one, and one that is cut off.
+// writeByGlue registers an Avro schema, a string, and writes with it: a value, a compressed one, and one that
+// is cut off.
 func writeByGlue(t *testing.T, cluster *kfake.Cluster, url string) {
 	t.Helper()
 	out, err := glue.NewFromConfig(awstest.Config(t, url)).CreateSchema(t.Context(), &glue.CreateSchemaInput{
-		SchemaName: aws.String("payments"), DataFormat: types.DataFormatAvro, SchemaDefinition: aws.String(`"string"`),
+		SchemaName: aws.String("payments"), DataFormat: types.DataFormatAvro,
+		SchemaDefinition: aws.String(`"string"`),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -193,12 +209,14 @@ func writeByGlue(t *testing.T, cluster *kfake.Cluster, url string) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("payments"))
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...),
+		kgo.DefaultProduceTopic("payments"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for _, value := range []string{"\x03\x00" + string(id) + "\x06p-1", "\x03\x05" + string(id) + compressed.String(), "\x03\x00" + string(id) + "\x06p"} {
+	for _, value := range []string{"\x03\x00" + string(id) + "\x06p-1",
+		"\x03\x05" + string(id) + compressed.String(), "\x03\x00" + string(id) + "\x06p"} {
 		if err := client.ProduceSync(t.Context(), &kgo.Record{Value: []byte(value)}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
@@ -235,9 +253,11 @@ func TestPorts(t *testing.T) {
 	}
 	defer taken.Close()
 	port := taken.Addr().(*net.TCPAddr).Port
-	for says, ports := range map[string]local.Ports{"(--broker-port)": {Broker: port}, "(--dynamodb-port)": {DynamoDB: port}, "(--sqs-port)": {SQS: port}} {
+	for says, ports := range map[string]local.Ports{"(--broker-port)": {Broker: port},
+		"(--dynamodb-port)": {DynamoDB: port}, "(--sqs-port)": {SQS: port}} {
 		o.Ports = ports
-		if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "address already in use") {
+		if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), "address already in use") {
 			t.Errorf("%v; want an error that says %s", err, says)
 		}
 	}
@@ -270,7 +290,9 @@ func TestOutboxWithoutItsTable(t *testing.T) {
 	db := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
 	o, _ := options(t, "noop")
 	o.Store, o.Env = db.URL(), append(o.Env, "IDEMSK_OUTBOX=on")
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "idemsk relay --migrate --outbox-table idemsk-outbox --endpoint-url "+db.URL()) {
+	if _, err := run(t, o); err == nil ||
+		!strings.Contains(err.Error(), "idemsk relay --migrate --outbox-table idemsk-outbox --endpoint-url "+
+			db.URL()) {
 		t.Errorf("%v; want an error with the command that creates the table", err)
 	}
 	if err := db.CreateTable(dynamofake.Table{Name: "events", HashKey: "aggregate"}); err != nil {

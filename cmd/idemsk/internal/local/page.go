@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -26,7 +26,8 @@ type page struct {
 
 // openPage makes the page of the run the one that is served.
 func (r *run) openPage() error {
-	r.page = &page{recorder: r.recorder, owner: r, title: r.title(), buttons: &buttons{run: r}, verdict: newVerdict(r), before: r.pages.before}
+	r.page = &page{recorder: r.recorder, owner: r, title: r.title(), buttons: &buttons{run: r},
+		verdict: newVerdict(r), before: r.pages.before}
 	r.closers = append(r.closers, func() error { r.page.buttons.close(); return nil })
 	return r.pages.show(r.page)
 }
@@ -63,8 +64,9 @@ func (p *page) Run() console.Run {
 	r := p.owner
 	c := r.tally.snapshot()
 	out := console.Run{
-		Title: p.title, Elapsed: time.Since(r.tally.begun).Milliseconds(), Enabled: true, LastError: c.LastError,
-		Actions: p.buttons.available(), WhyNoEffect: p.buttons.whyNoEffect(),
+		Title: p.title, Elapsed: time.Since(r.tally.begun).Milliseconds(), Enabled: true,
+		LastError: c.LastError,
+		Actions:   p.buttons.available(), WhyNoEffect: p.buttons.whyNoEffect(),
 		Counts: counts(&c), Partitions: []console.Partition{}, Notice: p.notice(),
 	}
 	if mapping, ok := r.source.(*esm.ESM); ok {
@@ -101,15 +103,20 @@ func (p *page) notice() string {
 
 func counts(c *Counts) []console.Count {
 	all := []console.Count{
-		{Name: "done", Value: c.Done}, {Name: "deliveries", Value: c.Delivered}, {Name: "invocations", Value: c.Invocations},
-		{Name: "executed", Value: c.Outcomes.Executed + c.Outcomes.Unprotected}, {Name: "replayed", Value: c.Outcomes.Replayed},
-		{Name: "taken over", Value: c.Outcomes.Stolen}, {Name: "kills", Value: len(c.Kills)}, {Name: "redelivered batches", Value: c.Redelivered},
+		{Name: "done", Value: c.Done}, {Name: "deliveries", Value: c.Delivered},
+		{Name: "invocations", Value: c.Invocations},
+		{Name: "executed", Value: c.Outcomes.Executed + c.Outcomes.Unprotected},
+		{Name: "replayed", Value: c.Outcomes.Replayed},
+		{Name: "taken over", Value: c.Outcomes.Stolen}, {Name: "kills", Value: len(c.Kills)},
+		{Name: "redelivered batches", Value: c.Redelivered},
 		{Name: "bisected", Value: c.Bisected},
-		{Name: "failed invocations", Value: c.OwnFailures(), Bad: true}, {Name: "dead-lettered", Value: c.Outcomes.DeadLettered, Bad: true},
+		{Name: "failed invocations", Value: c.OwnFailures(), Bad: true},
+		{Name: "dead-lettered", Value: c.Outcomes.DeadLettered, Bad: true},
 		{Name: "lost", Value: c.Gone(), Bad: true},
 	}
 	if !c.DownSince.IsZero() {
-		all = append(all, console.Count{Name: "seconds without a success of the handler", Value: max(1, int(time.Since(c.DownSince).Seconds())), Bad: true})
+		all = append(all, console.Count{Name: "seconds without a success of the handler",
+			Value: max(1, int(time.Since(c.DownSince).Seconds())), Bad: true})
 	}
 	return slices.DeleteFunc(all, func(n console.Count) bool {
 		return n.Value == 0 && n.Name != "done" && n.Name != "deliveries" && n.Name != "invocations"
@@ -125,7 +132,8 @@ func (p *page) Letters(context.Context) ([]console.Letter, error) {
 	for _, body := range p.owner.store.queues.Bodies(p.owner.store.Queue) {
 		l, err := kafka.ParseDeadLetter([]byte(body))
 		if err != nil {
-			letters = append(letters, console.Letter{Message: err.Error(), Value: cutText(body)}) // another function's message may have any form
+			// another function's message may have any form
+			letters = append(letters, console.Letter{Message: err.Error(), Value: cutText(body)})
 			continue
 		}
 		letters = append(letters, console.LetterOf(&l))
@@ -169,7 +177,8 @@ func (p *page) Do(ctx context.Context, a console.Action) (string, error) {
 		rec.armed.slow.Store(time.Now().Add(storeFault).UnixNano())
 		return fmt.Sprintf("Each request to the store takes %s more, for %s.", storeDelay, storeFault), nil
 	case console.ActionRedeliver:
-		return "The batch was delivered again to another process.", b.again(context.WithoutCancel(ctx), a.Invocation, 1)
+		return "The batch was delivered again to another process.",
+			b.again(context.WithoutCancel(ctx), a.Invocation, 1)
 	case console.ActionTwice:
 		return "The batch was delivered to two processes at once.", b.again(context.WithoutCancel(ctx), a.Invocation, 2) //nolint:mnd // two
 	case console.ActionProduce:

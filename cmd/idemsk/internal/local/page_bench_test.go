@@ -29,8 +29,8 @@ func cpu(b *testing.B) (sum time.Duration) {
 	return sum
 }
 
-// tab does what an open tab of a browser does until the context ends: it reads the stream, and gets what its view shows when that has changed, at most
-// once in interval.
+// tab does what an open tab of a browser does until the context ends: it reads the stream, and gets what its
+// view shows when that has changed, at most once in interval.
 func tab(ctx context.Context, b *testing.B, page, view string, interval time.Duration) {
 	fetch := func(path string) (io.ReadCloser, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, page+path, http.NoBody)
@@ -67,8 +67,9 @@ func tab(ctx context.Context, b *testing.B, page, view string, interval time.Dur
 	}
 }
 
-// BenchmarkPage measures the processor time of a record in a run without a page, with one that is served, and with one that is open, in turns: that of
-// the cheapest run of each. The requests of the open tab are included.
+// BenchmarkPage measures the processor time of a record in a run without a page, with one that is served, and
+// with one that is open, in turns: that of the cheapest run of each. The requests of the open tab are
+// included.
 func BenchmarkPage(b *testing.B) {
 	const records = 4000
 	modes := []string{"off", "served", "records", "invocations", "ledger"}
@@ -89,7 +90,8 @@ func BenchmarkPage(b *testing.B) {
 			begun := cpu(b)
 			ctx, end := context.WithCancel(b.Context())
 			var open sync.WaitGroup
-			if path, ok := map[string]string{"records": "api/keys", "invocations": "api/invocations", "ledger": "api/verdict"}[mode]; ok {
+			if path, ok := map[string]string{"records": "api/keys", "invocations": "api/invocations",
+				"ledger": "api/verdict"}[mode]; ok {
 				open.Go(func() { tab(ctx, b, <-shown, path, 0) })
 			}
 			report, err := local.Run(ctx, o)
@@ -110,7 +112,8 @@ func BenchmarkPage(b *testing.B) {
 }
 
 func benchmarkOptions(records int) local.Options {
-	o := local.Options{ESM: esm.DefaultConfig(), Partitions: 3, FunctionName: "function", Store: local.StoreFake, Seed: 7, Log: io.Discard}
+	o := local.Options{ESM: esm.DefaultConfig(), Partitions: 3, FunctionName: "function",
+		Store: local.StoreFake, Seed: 7, Log: io.Discard}
 	o.ESM.Topics, o.ESM.ConsumerGroup = []string{"payments"}, "group"
 	o.Function, o.Example, o.Produce, o.UntilDrained = "'"+handler+"'", true, records, true
 	o.ESM.BatchSize, o.ESM.RetryDelay = 500, time.Millisecond

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 )
 
 // page is the page of a run of the example function, as a browser has it.
@@ -41,7 +41,8 @@ func open(t *testing.T, change func(o *local.Options)) *page {
 }
 
 // openTo starts what runs, and opens its page before the first record is delivered.
-func openTo(t *testing.T, runs func(ctx context.Context, o local.Options) (*local.Report, error), change func(o *local.Options)) *page {
+func openTo(t *testing.T, runs func(ctx context.Context, o local.Options) (*local.Report, error),
+	change func(o *local.Options)) *page {
 	t.Helper()
 	o, s := options(t, "")
 	o.Function, o.Example, o.UntilDrained, o.Partitions = "'"+handler+"'", true, false, 1
@@ -61,7 +62,8 @@ func openTo(t *testing.T, runs func(ctx context.Context, o local.Options) (*loca
 		}
 	}
 	defer close(opened)
-	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(t.Context()), 5*time.Minute, errors.New("the test took too long"))
+	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(t.Context()), 5*time.Minute,
+		errors.New("the test took too long"))
 	p.stop = stop
 	var runErr error
 	go func() {
@@ -84,7 +86,8 @@ func openTo(t *testing.T, runs func(ctx context.Context, o local.Options) (*loca
 	case <-p.ended:
 		t.Fatalf("the run has ended: %v", runErr)
 	}
-	p.token = regexp.MustCompile(`name="token" content="([^"]+)"`).FindStringSubmatch(p.text(http.MethodGet, "", nil))[1]
+	p.token = regexp.MustCompile(`name="token" content="([^"]+)"`).FindStringSubmatch(
+		p.text(http.MethodGet, "", nil))[1]
 	p.stream(ctx)
 	return p
 }
@@ -120,7 +123,8 @@ func (p *page) until(what string, holds func(run *console.Run) bool) {
 
 func (p *page) text(method, path string, body []byte) string {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(context.WithoutCancel(p.t.Context()), method, p.url+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(context.WithoutCancel(p.t.Context()), method, p.url+path,
+		bytes.NewReader(body))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -160,7 +164,8 @@ func (p *page) do(a console.Action, says string) {
 func (p *page) produce(id, more string) {
 	p.t.Helper()
 	value := fmt.Sprintf(`{"paymentId":%q,"account":"alice","amount":5,"currency":"EUR"%s}`, id, more)
-	p.do(console.Action{Action: console.ActionProduce, Record: &console.Record{Key: "alice", ID: id, Value: value}}, "Produced payments-0@")
+	p.do(console.Action{Action: console.ActionProduce,
+		Record: &console.Record{Key: "alice", ID: id, Value: value}}, "Produced payments-0@")
 }
 
 // progress returns the state of the only partition, once it is known.
@@ -185,7 +190,8 @@ func (p *page) history(id, kind string) (h console.History) {
 func kinds(h console.History) (all []string) {
 	for _, e := range h.Events {
 		switch e.Kind {
-		case console.KindWaited, console.KindExtended, console.KindRepeated: // how often depends on the moment
+		case console.KindWaited, console.KindExtended, console.KindRepeated:
+			// how often depends on the moment
 		default:
 			all = append(all, fmt.Sprintf("%s %d", e.Kind, e.Process))
 		}
@@ -193,7 +199,8 @@ func kinds(h console.History) (all []string) {
 	return all
 }
 
-// A process that is paused beyond its lease loses its key. Its late completion is refused, and the key is completed once.
+// A process that is paused beyond its lease loses its key. Its late completion is refused, and the key is
+// completed once.
 func TestPageShowsAKeyThatIsTakenOver(t *testing.T) {
 	t.Parallel()
 	p := open(t, nil)
@@ -201,11 +208,13 @@ func TestPageShowsAKeyThatIsTakenOver(t *testing.T) {
 	p.do(console.Action{Action: console.ActionPause}, "not available")
 	p.produce("pay-1", "")
 	h := p.history("pay-1", console.KindFenced)
-	want := []string{"delivered 1", "claimed 1", "paused 1", "delivered 2", "stolen 2", "completed 2", "resumed 1", "fenced 1"}
+	want := []string{"delivered 1", "claimed 1", "paused 1", "delivered 2", "stolen 2", "completed 2",
+		"resumed 1", "fenced 1"}
 	if got := kinds(h); !slices.Equal(got, want) {
 		t.Errorf("the history is %q, want %q", got, want)
 	}
-	if k := h.Key; k.State != console.Completed || k.Attempts != 2 || k.Steals != 1 || k.Refused == 0 || !strings.Contains(k.Outcome, "pay-1") {
+	if k := h.Key; k.State != console.Completed || k.Attempts != 2 || k.Steals != 1 || k.Refused == 0 ||
+		!strings.Contains(k.Outcome, "pay-1") {
 		t.Errorf("the key is %+v", k)
 	}
 	var stolen, fenced console.Event
@@ -224,7 +233,8 @@ func TestPageShowsAKeyThatIsTakenOver(t *testing.T) {
 	if h = p.history("pay-1", console.KindReplayed); h.Key.Replays == 0 || h.Key.Attempts != 2 {
 		t.Errorf("after a duplicate: %+v", h.Key)
 	}
-	if keys := get[console.Keys](p, "api/keys?has=pay-1&state=completed"); keys.Selected != 1 || len(keys.Keys) != 1 || keys.States[console.Completed] != 1 {
+	if keys := get[console.Keys](p, "api/keys?has=pay-1&state=completed"); keys.Selected != 1 ||
+		len(keys.Keys) != 1 || keys.States[console.Completed] != 1 {
 		t.Errorf("the keys are %+v", keys)
 	}
 	if keys := get[console.Keys](p, "api/keys?state=failed"); keys.Selected != 0 {
@@ -239,22 +249,26 @@ func TestPageKillsAProcess(t *testing.T) {
 	p.do(console.Action{Action: console.ActionKill}, "is killed")
 	p.produce("pay-1", "")
 	h := p.history("pay-1", console.KindCompleted)
-	if got, want := kinds(h), []string{"delivered 1", "claimed 1", "died 1", "delivered 2", "stolen 2", "completed 2"}; !slices.Equal(got, want) {
+	if got, want := kinds(h), []string{"delivered 1", "claimed 1", "died 1", "delivered 2", "stolen 2",
+		"completed 2"}; !slices.Equal(got, want) {
 		t.Errorf("the history is %q, want %q", got, want)
 	}
 	all := get[console.Invocations](p, "api/invocations").Invocations
-	if last := all[len(all)-1]; last.Outcome != console.OutcomeKilled || last.Try != 1 || last.Process != 1 || last.Records != 1 {
+	if last := all[len(all)-1]; last.Outcome != console.OutcomeKilled || last.Try != 1 || last.Process != 1 ||
+		last.Records != 1 {
 		t.Errorf("the first invocation is %+v", last)
 	}
 	p.stop()
 	<-p.ended
-	if p.report == nil || len(p.report.Kills) != 1 || p.report.Kills[0].During != "payments-0@0+0" || p.report.OwnFailures() != 0 {
+	if p.report == nil || len(p.report.Kills) != 1 || p.report.Kills[0].During != "payments-0@0+0" ||
+		p.report.OwnFailures() != 0 {
 		t.Errorf("%+v", p.report)
 	}
 }
 
-// A process that is killed after its effect has no answer to it. In atomic mode the completion is part of the effect, and the next delivery replays it.
-// In plain mode the payment is booked again when the lease is over; the verdict explains that by the kill.
+// A process that is killed after its effect has no answer to it. In atomic mode the completion is part of the
+// effect, and the next delivery replays it. In plain mode the payment is booked again when the lease is over;
+// the verdict explains that by the kill.
 func TestPageKillsAProcessAfterItsEffect(t *testing.T) {
 	t.Parallel()
 	for ledger, want := range map[string]struct {
@@ -262,19 +276,27 @@ func TestPageKillsAProcessAfterItsEffect(t *testing.T) {
 		repeats int
 		found   int64
 	}{
-		"atomic": {[]string{"delivered 1", "claimed 1", "completed 1", "died 1", "delivered 2", "replayed 2"}, 0, 5},
-		"plain":  {[]string{"delivered 1", "claimed 1", "died 1", "delivered 2", "stolen 2", "completed 2"}, 1, 10},
+		"atomic": {[]string{"delivered 1", "claimed 1", "completed 1", "died 1", "delivered 2", "replayed 2"},
+			0, 5},
+		"plain": {[]string{"delivered 1", "claimed 1", "died 1", "delivered 2", "stolen 2", "completed 2"},
+			1, 10},
 	} {
 		t.Run(ledger, func(t *testing.T) {
 			t.Parallel()
 			p := open(t, func(o *local.Options) { o.Env = append(o.Env, "IDEMSK_LEDGER="+ledger) })
 			p.do(console.Action{Action: console.ActionKillEffect}, "killed before it gets the answer")
 			p.produce("pay-1", "")
-			v := p.verdict("the ledger is explained", func(v *console.Verdict) bool { return v.Sides[0].State == console.SideExact && v.Sides[0].Records == 1 })
-			if got := kinds(get[console.History](p, "api/key?key="+url.QueryEscape("function#payments#pay-1"))); !slices.Equal(got, want.kinds) {
+			v := p.verdict("the ledger is explained",
+				func(v *console.Verdict) bool {
+					return v.Sides[0].State == console.SideExact &&
+						v.Sides[0].Records == 1
+				})
+			if got := kinds(get[console.History](p,
+				"api/key?key="+url.QueryEscape("function#payments#pay-1"))); !slices.Equal(got, want.kinds) {
 				t.Errorf("the history is %q, want %q", got, want.kinds)
 			}
-			if s := v.Sides[0]; s.Kills != 1 || s.Repeats != want.repeats || s.Sums[0].Expected != 5 || s.Sums[0].Found != want.found {
+			if s := v.Sides[0]; s.Kills != 1 || s.Repeats != want.repeats || s.Sums[0].Expected != 5 ||
+				s.Sums[0].Found != want.found {
 				t.Errorf("the verdict is %+v", s)
 			}
 		})
@@ -289,7 +311,8 @@ func TestPageDeliversABatchAgain(t *testing.T) {
 	p.history("pay-1", console.KindCompleted)
 	p.until("it is committed", func(run *console.Run) bool { return progress(run).Committed == 1 })
 	first := get[console.Detail](p, "api/invocation?number=1")
-	if first.Outcome != console.OutcomeOK || !strings.Contains(first.Event, `"payments-0":[{`) || !strings.Contains(strings.Join(first.Log, "\n"), `"Executed":1`) {
+	if first.Outcome != console.OutcomeOK || !strings.Contains(first.Event, `"payments-0":[{`) ||
+		!strings.Contains(strings.Join(first.Log, "\n"), `"Executed":1`) {
 		t.Errorf("the invocation is %+v", first)
 	}
 	p.do(console.Action{Action: console.ActionRedeliver, Invocation: 1}, "delivered again")
@@ -298,7 +321,8 @@ func TestPageDeliversABatchAgain(t *testing.T) {
 	if h := p.history("pay-1", console.KindReplayed); h.Key.Replays != 3 || h.Key.Attempts != 1 {
 		t.Errorf("the key is %+v", h.Key)
 	}
-	if n := get[console.Invocations](p, "api/invocations").Invocations; len(n) != 4 || get[console.Detail](p, "api/invocation?number=4").Event != first.Event {
+	if n := get[console.Invocations](p, "api/invocations").Invocations; len(n) != 4 ||
+		get[console.Detail](p, "api/invocation?number=4").Event != first.Event {
 		t.Errorf("the invocations are %+v", n)
 	}
 }
@@ -308,15 +332,19 @@ func TestPageRedrivesADeadLetter(t *testing.T) {
 	t.Parallel()
 	p := open(t, nil)
 	p.produce("pay-1", `,"simulate":"permanent"`)
-	if h := p.history("pay-1", console.KindFailed); h.Key.State != console.Failed || !strings.Contains(h.Key.Outcome, "simulated failure") {
+	if h := p.history("pay-1", console.KindFailed); h.Key.State != console.Failed ||
+		!strings.Contains(h.Key.Outcome, "simulated failure") {
 		t.Errorf("the key is %+v", h.Key)
 	}
 	letters := get[[]console.Letter](p, "api/letters")
-	if len(letters) != 1 || letters[0].Code != "permanent" || !strings.Contains(letters[0].Value, `"paymentId":"pay-1"`) || letters[0].Source != "payments-0@0" {
+	if len(letters) != 1 || letters[0].Code != "permanent" ||
+		!strings.Contains(letters[0].Value, `"paymentId":"pay-1"`) || letters[0].Source != "payments-0@0" {
 		t.Fatalf("the letters are %+v", letters)
 	}
-	p.do(console.Action{Action: console.ActionRedrive, Letters: []string{"another"}}, "0 dead letters redriven")
-	p.do(console.Action{Action: console.ActionRedrive, Letters: []string{letters[0].ID}}, "1 dead letter redriven")
+	p.do(console.Action{Action: console.ActionRedrive, Letters: []string{"another"}},
+		"0 dead letters redriven")
+	p.do(console.Action{Action: console.ActionRedrive, Letters: []string{letters[0].ID}},
+		"1 dead letter redriven")
 	p.until("it fails again", func(*console.Run) bool {
 		again := get[[]console.Letter](p, "api/letters")
 		return len(again) == 1 && again[0].Token > letters[0].Token
@@ -329,7 +357,8 @@ func TestPageDisablesTheMappingAndTheStore(t *testing.T) {
 	p := open(t, nil)
 	p.do(console.Action{Action: console.ActionDisable}, "disabled")
 	p.produce("pay-1", "")
-	p.until("the record is in the topic", func(run *console.Run) bool { return progress(run).End == 1 && !run.Enabled })
+	p.until("the record is in the topic",
+		func(run *console.Run) bool { return progress(run).End == 1 && !run.Enabled })
 	if n := get[console.Invocations](p, "api/invocations").Invocations; len(n) != 0 {
 		t.Errorf("invocations of a disabled mapping: %+v", n)
 	}
@@ -354,7 +383,9 @@ func TestPageOfAFunctionWithoutStore(t *testing.T) {
 		o.Function, o.Env, o.Example, o.Store = plain.Function, plain.Env, false, local.StoreNone
 	})
 	run := get[console.Run](p, "api/run")
-	if want := []string{console.ActionProduce, console.ActionProduceFile, console.ActionDisable, console.ActionEnable, console.ActionRedeliver, console.ActionTwice}; !slices.Equal(run.Actions, want) ||
+	if want := []string{console.ActionProduce, console.ActionProduceFile, console.ActionDisable,
+		console.ActionEnable, console.ActionRedeliver, console.ActionTwice}; !slices.Equal(run.Actions,
+		want) ||
 		!strings.Contains(run.Notice, "--store fake only") {
 		t.Errorf("%+v", run)
 	}
@@ -370,7 +401,8 @@ func TestPageOfAFunctionWithoutStore(t *testing.T) {
 	}
 }
 
-// The records of a file are produced if each line is a record. Otherwise none is, and the answer names the lines.
+// The records of a file are produced if each line is a record. Otherwise none is, and the answer names the
+// lines.
 func TestPageProducesAFile(t *testing.T) {
 	t.Parallel()
 	p := open(t, nil)
@@ -381,18 +413,24 @@ func TestPageProducesAFile(t *testing.T) {
 		t.Helper()
 		p.do(console.Action{Action: console.ActionProduceFile, File: text}, says)
 	}
-	file(line("pay-1")+"{}\n\nno record\n", `nothing was produced: line 2: the record has no \"value\" (null is a tombstone); line 4: want a record such as`)
+	file(line("pay-1")+"{}\n\nno record\n",
+		`nothing was produced: line 2: the record has no \"value\" (null is a tombstone); line 4: want a record such as`)
 	file(line("pay-1")+strings.Repeat("{}\n", 12), "; and 7 more")
 	file("\n\n", "the file has no records")
 	file(strings.Repeat(" ", console.MaxFile+1), "the page takes 4194304 at most")
 	file(strings.Repeat(`"`, console.MaxFile), "nothing was produced: line 1") // escaped, it is twice as long
 	file(line("pay-1")+"\n"+line("pay-2"), "Produced 2 records to payments.")
 	p.history("pay-2", console.KindCompleted)
-	p.until("both are committed", func(run *console.Run) bool { return progress(run).Committed == 2 && progress(run).End == 2 })
-	file(line("pay-3")+`{"value":"`+strings.Repeat("x", 2<<20)+`"}`, "1 of 2 records were produced: line 2: producing to payments: ")
+	p.until("both are committed", func(run *console.Run) bool {
+		return progress(run).Committed == 2 &&
+			progress(run).End == 2
+	})
+	file(line("pay-3")+`{"value":"`+strings.Repeat("x", 2<<20)+`"}`,
+		"1 of 2 records were produced: line 2: producing to payments: ")
 }
 
-// Tabs that are opened and closed leave no goroutine, no connection and no file behind. Not parallel: it counts those of the process.
+// Tabs that are opened and closed leave no goroutine, no connection and no file behind. Not parallel: it
+// counts those of the process.
 func TestPageForgetsClosedTabs(t *testing.T) {
 	p := open(t, nil)
 	p.produce("pay-1", "")
@@ -406,7 +444,8 @@ func TestPageForgetsClosedTabs(t *testing.T) {
 				client := &http.Client{Transport: new(http.Transport)}
 				defer client.CloseIdleConnections()
 				var events *bufio.Scanner
-				for _, path := range []string{"", "console.js", "api/keys", "api/invocations", "api/verdict", "api/letters", "api/stream"} {
+				for _, path := range []string{"", "console.js", "api/keys", "api/invocations", "api/verdict",
+					"api/letters", "api/stream"} {
 					req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, http.NoBody)
 					if err != nil {
 						t.Error(err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 )
 
 // pages is the console.Source of one run after another. The page stays open between them.
@@ -22,7 +22,8 @@ func (s *pages) show(p *page) error {
 		return nil
 	}
 	ui := p.owner.o.UI
-	server, err := console.Start(console.Config{Addr: ui.Addr, Fallback: ui.Fallback, Password: ui.Password, Source: s})
+	server, err := console.Start(console.Config{Addr: ui.Addr, Fallback: ui.Fallback, Password: ui.Password,
+		Source: s})
 	if err != nil {
 		return fmt.Errorf("--ui: %w", err)
 	}

@@ -10,13 +10,15 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 )
 
-// partitionStates are the states of the partitions of a topic that a consumer group reads. They are safe for concurrent use.
+// partitionStates are the states of the partitions of a topic that a consumer group reads. They are safe for
+// concurrent use.
 type partitionStates struct {
 	mu     sync.Mutex
 	states []esm.PartitionState // by number
 }
 
-// open sets the partitions, and where each begins: at the offset that the group has committed, else at the first one.
+// open sets the partitions, and where each begins: at the offset that the group has committed, else at the
+// first one.
 func (s *partitionStates) open(starts map[int32]kadm.ListedOffset, commits map[int32]kadm.OffsetResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,13 +27,19 @@ func (s *partitionStates) open(starts map[int32]kadm.ListedOffset, commits map[i
 		if c, ok := commits[number]; ok {
 			begin = max(begin, c.At)
 		}
-		s.states = append(s.states, esm.PartitionState{Partition: number, Poller: esm.NoPoller, Begin: begin, Committed: begin, End: begin})
+		s.states = append(s.states, esm.PartitionState{Partition: number, Poller: esm.NoPoller, Begin: begin,
+			Committed: begin, End: begin})
 	}
-	slices.SortFunc(s.states, func(a, b esm.PartitionState) int { return cmp.Compare(a.Partition, b.Partition) })
+	slices.SortFunc(s.states, func(a, b esm.PartitionState) int {
+		return cmp.Compare(a.Partition,
+			b.Partition)
+	})
 }
 
-// update sets the offsets, and returns how many more are committed. It is negative if a late commit moved an offset back.
-func (s *partitionStates) update(commits map[int32]kadm.OffsetResponse, ends map[int32]kadm.ListedOffset) (done int) {
+// update sets the offsets, and returns how many more are committed. It is negative if a late commit moved an
+// offset back.
+func (s *partitionStates) update(commits map[int32]kadm.OffsetResponse,
+	ends map[int32]kadm.ListedOffset) (done int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.states {

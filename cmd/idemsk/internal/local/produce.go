@@ -15,7 +15,8 @@ const produceTimeout = 30 * time.Second
 
 // newProducer returns a client that produces to the topic.
 func newProducer(o *Options, brokers []string) (*kgo.Client, error) {
-	client, err := kgo.NewClient(append(slices.Clone(o.Kafka), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local-producer"),
+	client, err := kgo.NewClient(append(slices.Clone(o.Kafka), kgo.SeedBrokers(brokers...),
+		kgo.ClientID("idemsk-local-producer"),
 		kgo.DefaultProduceTopic(o.ESM.Topics[0]), kgo.RecordDeliveryTimeout(produceTimeout))...)
 	if err != nil {
 		return nil, fmt.Errorf("the Kafka client: %w", err)
@@ -23,7 +24,8 @@ func newProducer(o *Options, brokers []string) (*kgo.Client, error) {
 	return client, nil
 }
 
-// producePayments writes generated payments to the topic. Kafka's partitioner selects the partition by the record's key.
+// producePayments writes generated payments to the topic. Kafka's partitioner selects the partition by the
+// record's key.
 func producePayments(ctx context.Context, o *Options, brokers []string) error {
 	topic := o.ESM.Topics[0]
 	client, err := newProducer(o, brokers)
@@ -32,7 +34,8 @@ func producePayments(ctx context.Context, o *Options, brokers []string) error {
 	}
 	defer client.Close()
 	first := kgo.AbortingFirstErrPromise(client)
-	for m, err := range (payments.Config{Records: o.Produce, Seed: o.Seed, Copies: o.Copies}).Messages(topic) {
+	for m, err := range (payments.Config{Records: o.Produce, Seed: o.Seed, Copies: o.Copies}).Messages(
+		topic) {
 		if err != nil {
 			return err
 		}

@@ -10,9 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/mskevent"
@@ -26,15 +27,18 @@ const (
 	maxRates       = 120       // seconds
 )
 
-// recorder keeps what the page shows: the invocations, and the history of the keys in the DynamoDB in this process.
+// recorder keeps what the page shows: the invocations, and the history of the keys in the DynamoDB in this
+// process.
 type recorder struct {
 	table string // of the keys
 	armed *armed
 
-	mu                     sync.Mutex
-	keys                   map[string]*keyHistory
-	order                  *list.List     // of *keyHistory: that which changed last is the last one
-	states                 map[string]int // the number of all keys in each state, also of those that were forgotten; a lease that is over is in flight
+	mu    sync.Mutex
+	keys  map[string]*keyHistory
+	order *list.List // of *keyHistory: that which changed last is the last one
+	// the number of all keys in each state, also of those that were forgotten; a lease that is over is in
+	// flight
+	states                 map[string]int
 	forgotten              int
 	places                 map[mskevent.Place]*keyHistory
 	slots                  map[string]*slot // by access key ID
@@ -49,13 +53,15 @@ type recorder struct {
 
 func newRecorder() *recorder {
 	return &recorder{
-		table: dynamostore.DefaultTable, armed: newArmed(), keys: make(map[string]*keyHistory), order: list.New(),
+		table: dynamostore.DefaultTable, armed: newArmed(), keys: make(map[string]*keyHistory),
+		order:  list.New(),
 		states: make(map[string]int), places: make(map[mskevent.Place]*keyHistory),
 		slots: make(map[string]*slot), owners: make(map[string]int),
 	}
 }
 
-// slot runs one invocation at a time, in one process after another. Its methods accept nil: nothing is recorded.
+// slot runs one invocation at a time, in one process after another. Its methods accept nil: nothing is
+// recorded.
 type slot struct {
 	recorder *recorder
 	id       string            // the access key ID of its processes: it tells whose request a write is
@@ -94,7 +100,8 @@ func (r *recorder) newSlot(killed func(verify.Kill)) *slot {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := &slot{recorder: r, id: AccessKeyID + strconv.Itoa(len(r.slots)+1), labels: make(map[int]int), killed: killed}
+	s := &slot{recorder: r, id: testenv.AccessKeyID + strconv.Itoa(len(r.slots)+1), labels: make(map[int]int),
+		killed: killed}
 	r.slots[s.id] = s
 	return s
 }
@@ -123,7 +130,8 @@ func (s *slot) label(in *invocation) {
 }
 
 // invoke records an invocation.
-func (s *slot) invoke(ctx context.Context, inv *esm.Invocation, next func(context.Context, *esm.Invocation) (esm.Answer, error)) (esm.Answer, error) {
+func (s *slot) invoke(ctx context.Context, inv *esm.Invocation,
+	next func(context.Context, *esm.Invocation) (esm.Answer, error)) (esm.Answer, error) {
 	if s == nil {
 		return next(ctx, inv)
 	}
@@ -140,7 +148,8 @@ func (s *slot) begin(inv *esm.Invocation) *invocation {
 	defer r.mu.Unlock()
 	r.numbered++
 	r.runChanges++
-	in := &invocation{slot: s, number: r.numbered, poller: inv.Poller, batch: inv.Batch, begun: time.Now(), has: make(map[*keyHistory]bool), payload: payload}
+	in := &invocation{slot: s, number: r.numbered, poller: inv.Poller, batch: inv.Batch, begun: time.Now(),
+		has: make(map[*keyHistory]bool), payload: payload}
 	in.delivered = inv.Delivered
 	if in.replay = inv.Poller == esm.NoPoller; in.replay {
 		in.Tags = []string{"delivered again by a button"}
@@ -152,7 +161,8 @@ func (s *slot) begin(inv *esm.Invocation) *invocation {
 	for len(r.invocations) > maxInvocations || r.bytes > maxPayloads && len(r.invocations) > 1 {
 		oldest := r.invocations[0]
 		r.bytes -= len(oldest.payload)
-		oldest.payload, oldest.delivered, oldest.answer, oldest.log = nil, nil, nil, nil // histories of keys refer to it
+		// histories of keys refer to it
+		oldest.payload, oldest.delivered, oldest.answer, oldest.log = nil, nil, nil, nil
 		r.invocations, r.dropped = r.invocations[1:], r.dropped+1
 	}
 	return in
@@ -179,7 +189,8 @@ func (s *slot) end(in *invocation, inv *esm.Invocation, answer *esm.Answer, err 
 	if strings.HasPrefix(answer.Message, "Runtime.ExitError") {
 		for k := range in.has {
 			if k.holder == in && (k.status == store.StatusStarted || in.kill) {
-				k.add(event{in: in, Event: console.Event{At: now, Kind: console.KindDied, Token: k.token, Until: k.until()}})
+				k.add(event{in: in, Event: console.Event{At: now, Kind: console.KindDied, Token: k.token,
+					Until: k.until()}})
 				r.keyChanges++
 			}
 		}
@@ -188,13 +199,15 @@ func (s *slot) end(in *invocation, inv *esm.Invocation, answer *esm.Answer, err 
 		r.replayed(in, inv, now)
 	}
 	if in.kill && answer.Injected {
-		s.killed(verify.Kill{Executor: answer.RequestID, Process: s.process.number(), During: in.batch, At: time.Now()})
+		s.killed(verify.Kill{Executor: answer.RequestID, Process: s.process.number(), During: in.batch,
+			At: time.Now()})
 	}
 	in.has = nil
 	s.current = nil
 }
 
-// replayed notes the records whose key was completed before the invocation, which read that and wrote nothing.
+// replayed notes the records whose key was completed before the invocation, which read that and wrote
+// nothing.
 func (r *recorder) replayed(in *invocation, inv *esm.Invocation, now int64) {
 	if len(r.places) == 0 {
 		return
@@ -206,7 +219,8 @@ func (r *recorder) replayed(in *invocation, inv *esm.Invocation, now int64) {
 		}
 		k.delivered(in)
 		k.replays++
-		k.add(event{in: in, Event: console.Event{At: now, Kind: console.KindReplayed, Token: k.token, Attempts: k.attempts, Note: k.note}})
+		k.add(event{in: in, Event: console.Event{At: now, Kind: console.KindReplayed, Token: k.token,
+			Attempts: k.attempts, Note: k.note}})
 		r.keyChanges++
 	}
 }
@@ -232,7 +246,8 @@ func (s *slot) line(line []byte) {
 // Observe implements esm.Observer: it tags the invocation that an event is about, the last one of its poller.
 func (r *recorder) Observe(e esm.Event) {
 	tag := map[esm.Kind]string{
-		esm.Bisected: "bisected", esm.Redelivered: "redelivered", esm.Misanswered: "answer not understood", esm.Named: "named failed records",
+		esm.Bisected: "bisected", esm.Redelivered: "redelivered", esm.Misanswered: "answer not understood",
+		esm.Named:   "named failed records",
 		esm.Ignored: "lost records", esm.GivenUp: "given up",
 	}[e.Kind]
 	if tag == "" {
@@ -251,7 +266,8 @@ func (r *recorder) Observe(e esm.Event) {
 
 func (in *invocation) show() console.Invocation {
 	out := in.Invocation
-	out.Number, out.Process, out.Batch, out.Begun, out.Took = in.number, in.process, in.batch, in.begun.UnixMicro(), -1
+	out.Number, out.Process, out.Batch, out.Begun, out.Took = in.number, in.process, in.batch,
+		in.begun.UnixMicro(), -1
 	out.Tags = append([]string{}, in.Tags...)
 	if in.ended {
 		out.Took = in.took.Microseconds()
@@ -263,7 +279,8 @@ func (in *invocation) show() console.Invocation {
 func (r *recorder) Invocations() console.Invocations {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := console.Invocations{Dropped: r.dropped, Invocations: make([]console.Invocation, 0, len(r.invocations))}
+	out := console.Invocations{Dropped: r.dropped,
+		Invocations: make([]console.Invocation, 0, len(r.invocations))}
 	for _, in := range slices.Backward(r.invocations) {
 		out.Invocations = append(out.Invocations, in.show())
 	}
@@ -289,7 +306,8 @@ func (r *recorder) Invocation(number int) (console.Detail, bool) {
 	}
 	cut := in.cut || len(in.payload) > maxText
 	return console.Detail{
-		Invocation: in.show(), Event: string(in.payload[:min(len(in.payload), maxText)]), Answer: string(in.answer), Log: append([]string{}, in.log...), Cut: cut,
+		Invocation: in.show(), Event: string(in.payload[:min(len(in.payload), maxText)]),
+		Answer: string(in.answer), Log: append([]string{}, in.log...), Cut: cut,
 	}, true
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 )
 
 func answerOK(context.Context, *esm.Invocation) (esm.Answer, error) { return esm.Answer{}, nil }
@@ -20,7 +20,8 @@ func TestRecorderIsBounded(t *testing.T) {
 	for range maxInvocations + 3 {
 		_, _ = s.invoke(t.Context(), &esm.Invocation{Payload: []byte("{}")}, answerOK)
 	}
-	if all := r.Invocations(); len(all.Invocations) != maxInvocations || all.Dropped != 3 || all.Invocations[0].Number != maxInvocations+3 {
+	if all := r.Invocations(); len(all.Invocations) != maxInvocations || all.Dropped != 3 ||
+		all.Invocations[0].Number != maxInvocations+3 {
 		t.Errorf("%d invocations, %d dropped", len(all.Invocations), all.Dropped)
 	}
 	if _, ok := r.Invocation(3); ok {
@@ -42,14 +43,16 @@ func TestRecorderIsBounded(t *testing.T) {
 	}
 	d, ok := r.Invocation(maxInvocations + 23)
 	if !ok || !d.Cut || len(d.Log) != 1 || len(d.Event) != maxText || len(d.Answer) != maxText {
-		t.Errorf("the last invocation: %t, %t, %d lines, %d and %d bytes", ok, d.Cut, len(d.Log), len(d.Event), len(d.Answer))
+		t.Errorf("the last invocation: %t, %t, %d lines, %d and %d bytes", ok, d.Cut, len(d.Log),
+			len(d.Event), len(d.Answer))
 	}
 	for i := range maxKeys + 2 {
 		k := r.keyOf(fmt.Sprint("key-", i))
 		k.status = "STARTED"
 		r.locate(fmt.Sprintf("payments-0@%d", i), k)
 	}
-	if keys := r.Keys(console.Query{}); keys.Forgotten != 2 || keys.Selected != maxKeys || len(keys.Keys) != maxKeysShown {
+	if keys := r.Keys(console.Query{}); keys.Forgotten != 2 || keys.Selected != maxKeys ||
+		len(keys.Keys) != maxKeysShown {
 		t.Errorf("%d keys, %d forgotten, %d shown", keys.Selected, keys.Forgotten, len(keys.Keys))
 	}
 	if _, ok := r.History("key-1"); ok {
@@ -76,7 +79,8 @@ func TestNoRecorder(t *testing.T) {
 	var r *recorder
 	s := r.newSlot(nil)
 	s.line([]byte("x"))
-	if answer, err := s.invoke(t.Context(), &esm.Invocation{}, answerOK); err != nil || answer.FunctionError != "" {
+	if answer, err := s.invoke(t.Context(), &esm.Invocation{}, answerOK); err != nil ||
+		answer.FunctionError != "" {
 		t.Errorf("%+v, %v", answer, err)
 	}
 }

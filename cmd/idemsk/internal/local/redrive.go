@@ -15,6 +15,7 @@ func (b *buttons) redrive(ctx context.Context, ids []string) (string, error) {
 	}
 	defer cluster.Close()
 	return redrive.Chosen(ctx, redrive.Options{
-		Source: redrive.Queue(r.store.sqs, r.store.Queue, redrive.MinVisibility), Destination: cluster, Reader: cluster,
+		Source: redrive.Queue(r.store.sqs, r.store.Queue, redrive.MinVisibility), Destination: cluster,
+		Reader: cluster,
 	}, ids)
 }

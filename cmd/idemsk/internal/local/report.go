@@ -22,20 +22,24 @@ type Report struct {
 	Events     int // number of recorded events; 0 if the run read a topic
 	Partitions []esm.PartitionState
 	Took       time.Duration
-	First      time.Duration // from the start of the run to the end of the first invocation; 0 if there was none
-	Seed       uint64
-	Keys       map[store.Status]int // the number of keys in the store of the run by status; nil if there is no such store
-	Messages   int                  // number of messages in the dead-letter queue of the run
-	Bodies     []string             // those messages
-	Letters    []kafka.DeadLetter   // those messages as dead letters, each once; none if one of them is not a dead letter
-	Unexpected int                  // number of messages without those of records that ask for their failure
-	Verified   *verify.Result       // if Options.Prove is set
-	Doubles    *verify.Doubles      // if Options.Bookings is set
+	// from the start of the run to the end of the first invocation; 0 if there was none
+	First time.Duration
+	Seed  uint64
+	// the number of keys in the store of the run by status; nil if there is no such store
+	Keys     map[store.Status]int
+	Messages int      // number of messages in the dead-letter queue of the run
+	Bodies   []string // those messages
+	// those messages as dead letters, each once; none if one of them is not a dead letter
+	Letters    []kafka.DeadLetter
+	Unexpected int             // number of messages without those of records that ask for their failure
+	Verified   *verify.Result  // if Options.Prove is set
+	Doubles    *verify.Doubles // if Options.Bookings is set
 }
 
 // report returns the report of a run that has ended.
 func (r *run) report(ctx context.Context) (*Report, error) {
-	out := &Report{Counts: r.tally.snapshot(), Partitions: r.source.Partitions(), Took: time.Since(r.tally.begun), Seed: r.o.Seed, Events: len(r.o.ESM.Events)}
+	out := &Report{Counts: r.tally.snapshot(), Partitions: r.source.Partitions(),
+		Took: time.Since(r.tally.begun), Seed: r.o.Seed, Events: len(r.o.ESM.Events)}
 	if !r.tally.first.IsZero() {
 		out.First = r.tally.first.Sub(r.tally.begun)
 	}
@@ -79,10 +83,12 @@ func (r *run) lookAtStore(ctx context.Context, out *Report) (err error) {
 	return nil
 }
 
-// asksForFailure reports whether the record of a dead letter is a payment with a simulated failure, such as some of those that are generated.
+// asksForFailure reports whether the record of a dead letter is a payment with a simulated failure, such as
+// some of those that are generated.
 func (o *Options) asksForFailure(l *kafka.DeadLetter) bool {
 	var p payments.Payment
-	return o.Example && o.variable("IDEMSK_SIMULATE") != "off" && json.Unmarshal(l.Value, &p) == nil && p.Simulate != ""
+	return o.Example && o.variable("IDEMSK_SIMULATE") != "off" && json.Unmarshal(l.Value, &p) == nil &&
+		p.Simulate != ""
 }
 
 // Lag returns the number of offsets that are not committed, or of recorded events that are not finished.
@@ -147,7 +153,8 @@ func (r *Report) Beside(without *Report) string {
 	}
 	count("records", func(r *Report) int { return r.Done })
 	count("records delivered", func(r *Report) int { return r.Delivered })
-	count("  executed (killed processes can't tell)", func(r *Report) int { return r.Outcomes.Executed + r.Outcomes.Unprotected + r.Outcomes.FailedOpen })
+	count("  executed (killed processes can't tell)",
+		func(r *Report) int { return r.Outcomes.Executed + r.Outcomes.Unprotected + r.Outcomes.FailedOpen })
 	count("  replayed: the stored result, no call", func(r *Report) int { return r.Outcomes.Replayed })
 	count("  in-batch duplicates", func(r *Report) int { return r.Outcomes.Duplicates })
 	count("  failed before: no second letter", func(r *Report) int { return r.Outcomes.ReplayedFailed })
@@ -169,8 +176,8 @@ func (r *Report) Beside(without *Report) string {
 	return t.String() + "\n" + r.settled() + "\n\n" + r.summary(without.Verified)
 }
 
-// settled says how the records ended: of those that are done, each has a key of its own that is COMPLETED or FAILED, or is a duplicate of one
-// that has.
+// settled says how the records ended: of those that are done, each has a key of its own that is COMPLETED or
+// FAILED, or is a duplicate of one that has.
 func (r *Report) settled() string {
 	done := term.Plural(r.Done, "record", "records") + " done"
 	if r.Keys == nil && r.Messages == 0 {

@@ -14,16 +14,17 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// Run runs the function on the topic until the context ends, or until nothing is left to deliver if UntilDrained is set. It returns
-// an ErrOptions, or an error if the run could not start or continue. It leaves nothing running.
+// Run runs the function on the topic until the context ends, or until nothing is left to deliver if
+// UntilDrained is set. It returns an ErrOptions, or an error if the run could not start or continue. It
+// leaves nothing running.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	shown := new(pages)
 	defer func() { err = errors.Join(err, shown.close()) }()
 	return once(ctx, o, shown)
 }
 
-// Compare runs the function as Run does, and then once more, without idemsk, on the same generated records. It returns no second report if the
-// context has ended before. A page shows both.
+// Compare runs the function as Run does, and then once more, without idemsk, on the same generated records.
+// It returns no second report if the context has ended before. A page shows both.
 func Compare(ctx context.Context, o Options) (with, without *Report, err error) {
 	shown := new(pages)
 	defer func() { err = errors.Join(err, shown.close()) }()
@@ -45,10 +46,12 @@ func once(ctx context.Context, o Options, shown *pages) (report *Report, err err
 	o.ESM.FunctionARN = arnOf(o.FunctionName)
 	o.UntilDrained = o.UntilDrained || len(o.ESM.Events) > 0
 	o.Example = o.IsExample()
-	r := &run{o: &o, command: command, pages: shown, log: &lineWriter{w: o.Log, say: o.Say}, produced: make(chan struct{}), cut: make(chan struct{})}
+	r := &run{o: &o, command: command, pages: shown, log: &lineWriter{w: o.Log, say: o.Say},
+		produced: make(chan struct{}), cut: make(chan struct{})}
 	ctx, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
-	r.tally = &tally{begun: time.Now(), fail: func(err error) { r.end(&brokenError{err}) }, say: o.Say, recorded: len(o.ESM.Events) > 0}
+	r.tally = &tally{begun: time.Now(), fail: func(err error) { r.end(&brokenError{err}) }, say: o.Say,
+		recorded: len(o.ESM.Events) > 0}
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
@@ -103,9 +106,11 @@ type run struct {
 	cut      chan struct{}  // closed to abort running invocations
 }
 
-// source handles the records of the topic. *esm.ESM is Lambda's event source, consumers are the processes of a group.
+// source handles the records of the topic. *esm.ESM is Lambda's event source, consumers are the processes of
+// a group.
 type source interface {
-	// Run runs until the context ends, or until nothing is left and no more payments will be produced. It leaves nothing running.
+	// Run runs until the context ends, or until nothing is left and no more payments will be produced. It
+	// leaves nothing running.
 	Run(ctx context.Context) error
 	// Partitions returns the states of the partitions, by number.
 	Partitions() []esm.PartitionState
@@ -162,7 +167,8 @@ func (r *run) openMapping(ctx context.Context) (*esm.ESM, error) {
 		}
 	}
 	parts := esm.Parts{
-		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.observer(), Destination: destination.Destination, Cut: r.cut,
+		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.observer(),
+		Destination: destination.Destination, Cut: r.cut,
 	}
 	if parts.Schemas, err = r.openSchemas(ctx); err != nil {
 		return nil, err
@@ -188,7 +194,8 @@ func (r *run) openBroker() error {
 	}
 	r.brokers = broker.ListenAddrs()
 	r.closers = append(r.closers, func() error { broker.Close(); return nil })
-	r.o.Say(fmt.Sprintf("Broker in this process at %s, topic %s with %s.", joined(r.brokers), term.Escape(r.o.ESM.Topics[0]),
+	r.o.Say(fmt.Sprintf("Broker in this process at %s, topic %s with %s.", joined(r.brokers),
+		term.Escape(r.o.ESM.Topics[0]),
 		term.Plural(r.o.Partitions, "partition", "partitions")))
 	return nil
 }
@@ -214,7 +221,8 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 	}
 	if r.o.Faults.atEffect() {
 		var err error
-		if point, err = startKillPoint(r.store.tables, r.store.Keys, r.o.Faults.KillAt == KillAfterEffect); err != nil {
+		if point, err = startKillPoint(r.store.tables, r.store.Keys,
+			r.o.Faults.KillAt == KillAfterEffect); err != nil {
 			return nil, err
 		}
 		env = append(env, "AWS_ENDPOINT_URL_DYNAMODB="+point.url)
@@ -246,7 +254,8 @@ func (all observers) Observe(e esm.Event) {
 // serve runs the source, the producer and the view until the source ends.
 func (r *run) serve(ctx context.Context) error {
 	if r.o.Show != nil {
-		stop := r.o.Show(&View{title: r.title(), source: r.source, tally: r.tally, events: len(r.o.ESM.Events), lease: r.o.lease()})
+		stop := r.o.Show(&View{title: r.title(), source: r.source, tally: r.tally,
+			events: len(r.o.ESM.Events), lease: r.o.lease()})
 		defer stop()
 	}
 	group, beside := errgroup.WithContext(ctx)
@@ -296,7 +305,8 @@ func (r *run) title() string {
 	} else {
 		handled = r.pollers()
 	}
-	return term.Escape(fmt.Sprintf("topic %s, group %s, %s, %s", r.o.ESM.Topics[0], r.o.ESM.ConsumerGroup, handled, joined(r.brokers)))
+	return term.Escape(fmt.Sprintf("topic %s, group %s, %s, %s", r.o.ESM.Topics[0], r.o.ESM.ConsumerGroup,
+		handled, joined(r.brokers)))
 }
 
 func (r *run) pollers() string {
@@ -316,9 +326,11 @@ func (r *run) produce(ctx context.Context) error {
 			}
 			return err
 		}
-		r.o.Say(fmt.Sprintf("Produced %s to %s by seed %d.", term.Plural(r.o.Produce, "record", "records"), term.Escape(r.o.ESM.Topics[0]), r.o.Seed))
+		r.o.Say(fmt.Sprintf("Produced %s to %s by seed %d.", term.Plural(r.o.Produce, "record", "records"),
+			term.Escape(r.o.ESM.Topics[0]), r.o.Seed))
 		r.o.Say(fmt.Sprintf("About %d in 1,000 of these payments can never be booked, and %d in 1,000 fail twice before they succeed: the failures "+
-			"with \"simulated failure\" are generated, for a function that supports the field simulate.", payments.PoisonPerMille, payments.FlakyPerMille))
+			"with \"simulated failure\" are generated, for a function that supports the field simulate.",
+			payments.PoisonPerMille, payments.FlakyPerMille))
 	}
 	close(r.produced)
 	return nil

@@ -28,14 +28,16 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Done != 500 || report.Lag() != 0 || report.Delivered != 500 || report.Failed != 0 || report.First == 0 || report.First > report.Took {
+	if report.Done != 500 || report.Lag() != 0 || report.Delivered != 500 || report.Failed != 0 ||
+		report.First == 0 || report.First > report.Took {
 		t.Errorf("%+v", report)
 	}
 	if report.Outcomes.Executed != 2*report.Invocations || report.Reports != report.Invocations {
 		t.Errorf("the function's metrics are not counted: %+v", report)
 	}
 	said := s.String()
-	for _, want := range []string{"Broker in this process at 127.0.0.1:", "Produced 500 records to payments by seed 7.", `"table":"idemsk"`} {
+	for _, want := range []string{"Broker in this process at 127.0.0.1:",
+		"Produced 500 records to payments by seed 7.", `"table":"idemsk"`} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the output does not contain %s:\n%s", want, said)
 		}
@@ -56,7 +58,8 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Lag() != 0 || report.Done != 400 || report.Delivered <= 400 || report.Redelivered == 0 || report.Concurrent == 0 || len(report.Kills) == 0 ||
+	if report.Lag() != 0 || report.Done != 400 || report.Delivered <= 400 || report.Redelivered == 0 ||
+		report.Concurrent == 0 || len(report.Kills) == 0 ||
 		report.Failed < len(report.Kills) {
 		t.Errorf("%+v", report)
 	}
@@ -65,7 +68,9 @@ func TestFaults(t *testing.T) {
 			t.Errorf("a kill without what it interrupted: %+v", k)
 		}
 	}
-	if !strings.Contains(s.String(), "Faults by seed 7.") || !strings.Contains(report.Text(), fmt.Sprintf("%d failed, %d of them killed on purpose", report.Failed, report.Injected)) {
+	if !strings.Contains(s.String(), "Faults by seed 7.") ||
+		!strings.Contains(report.Text(),
+			fmt.Sprintf("%d failed, %d of them killed on purpose", report.Failed, report.Injected)) {
 		t.Errorf("%s\n%s", s, report.Text())
 	}
 }
@@ -75,7 +80,8 @@ func TestAnswersThatCannotBeReadEndTheRun(t *testing.T) {
 	o, _ := options(t, "garbage")
 	o.Produce, o.ESM.FunctionResponseTypes = 10, []string{esm.ReportBatchItemFailures}
 	report, err := run(t, o)
-	if report != nil || err == nil || !strings.Contains(err.Error(), "the function's first 3 responses can't be read") {
+	if report != nil || err == nil || !strings.Contains(err.Error(),
+		"the function's first 3 responses can't be read") {
 		t.Errorf("%v; want an error that says so", err)
 	}
 	if errors.Is(err, local.ErrOptions) {
@@ -93,22 +99,26 @@ func TestLostRecordsAreReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Lost != 20 || report.Done != 0 || report.Lag() != 0 || report.OwnFailures() != report.Invocations {
+	if report.Lost != 20 || report.Done != 0 || report.Lag() != 0 ||
+		report.OwnFailures() != report.Invocations {
 		t.Errorf("%+v", report)
 	}
-	for _, want := range []string{"20 records lost: given up, no on-failure destination\n", "last error: payments-", `Boom: no \x1b[31m`, "0 done"} {
+	for _, want := range []string{"20 records lost: given up, no on-failure destination\n",
+		"last error: payments-", `Boom: no \x1b[31m`, "0 done"} {
 		if !strings.Contains(report.Text(), want) {
 			t.Errorf("the closing table does not have %q:\n%s", want, report.Text())
 		}
 	}
-	for _, want := range []string{"0 records done, ", "20 records lost: given up, no on-failure destination, last error: payments-"} {
+	for _, want := range []string{"0 records done, ",
+		"20 records lost: given up, no on-failure destination, last error: payments-"} {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("the view's line does not have %q:\n%s", want, s)
 		}
 	}
 }
 
-// Without ReportBatchItemFailures, records that a function names as failed are lost. AWS does not report that; the run does.
+// Without ReportBatchItemFailures, records that a function names as failed are lost. AWS does not report
+// that; the run does.
 func TestIgnoredFailuresAreReported(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "names")
@@ -117,7 +127,8 @@ func TestIgnoredFailuresAreReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Ignored == 0 || report.Ignored != report.Invocations || report.Done != 20-report.Ignored || report.Gone() != report.Ignored {
+	if report.Ignored == 0 || report.Ignored != report.Invocations || report.Done != 20-report.Ignored ||
+		report.Gone() != report.Ignored {
 		t.Errorf("%+v", report)
 	}
 	if n := strings.Count(s.String(), "WARNING: the function names records that failed, and the event source is without ReportBatchItemFailures"); n != 1 {
@@ -128,16 +139,19 @@ func TestIgnoredFailuresAreReported(t *testing.T) {
 	}
 }
 
-// The verification finds a record that is too large for an event. The other options that give records up are refused.
+// The verification finds a record that is too large for an event. The other options that give records up are
+// refused.
 func TestVerificationFailsIfARecordIsLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("payments"), kgo.ProducerBatchMaxBytes(10<<20))
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("payments"),
+		kgo.ProducerBatchMaxBytes(10<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if err := client.ProduceSync(t.Context(), &kgo.Record{Value: make([]byte, 5_000_000)}).FirstErr(); err != nil {
+	if err := client.ProduceSync(t.Context(),
+		&kgo.Record{Value: make([]byte, 5_000_000)}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	o, _ := options(t, "noop")
@@ -146,7 +160,8 @@ func TestVerificationFailsIfARecordIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Lost != 1 || report.Verified.OK() || !slices.Contains(report.Verified.Problems, "1 record lost: given up, no on-failure destination") {
+	if report.Lost != 1 || report.Verified.OK() ||
+		!slices.Contains(report.Verified.Problems, "1 record lost: given up, no on-failure destination") {
 		t.Errorf("%+v, problems %q", report.Counts, report.Verified.Problems)
 	}
 }
@@ -165,7 +180,8 @@ func TestLastError(t *testing.T) {
 	}
 	o, _ = options(t, "slow")
 	o.Produce, o.Faults.Kill, o.ESM.BatchSize = 100, 0.5, 10
-	if report, err = run(t, o); err != nil || len(report.Kills) == 0 || report.OwnFailures() != 0 || report.LastError != "" || report.Lost != 0 {
+	if report, err = run(t, o); err != nil || len(report.Kills) == 0 || report.OwnFailures() != 0 ||
+		report.LastError != "" || report.Lost != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -174,21 +190,24 @@ func TestLastError(t *testing.T) {
 func TestBrokersWithAuthentication(t *testing.T) {
 	t.Parallel()
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments", "letters"), kfake.ListenFn(loopback),
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments", "letters"),
+		kfake.ListenFn(loopback),
 		kfake.EnableSASL(), kfake.Superuser("PLAIN", "user", "secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	o, _ := options(t, "fails")
-	o.Brokers, o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = c.ListenAddrs(), 10, 0, "kafka://letters"
+	o.Brokers, o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = c.ListenAddrs(), 10, 0,
+		"kafka://letters"
 	o.Kafka = []kgo.Opt{kgo.SASL(plain.Auth{User: "user", Pass: "secret"}.AsMechanism())}
 	report, err := run(t, o)
 	if err != nil || report.Sent != 10 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	o.Kafka = nil
-	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "whether the listener needs --tls or --auth") {
+	if _, err := run(t, o); err == nil ||
+		!strings.Contains(err.Error(), "whether the listener needs --tls or --auth") {
 		t.Errorf("%v", err)
 	}
 }
@@ -207,7 +226,8 @@ func TestInterrupt(t *testing.T) {
 		go func() {
 			defer close(done)
 			for ctx.Err() == nil {
-				if line := v.Line(); !strings.HasPrefix(line, "0 records done") && !strings.Contains(line, "lag 0,") {
+				if line := v.Line(); !strings.HasPrefix(line, "0 records done") &&
+					!strings.Contains(line, "lag 0,") {
 					stop()
 				}
 				select {
@@ -216,16 +236,23 @@ func TestInterrupt(t *testing.T) {
 				}
 			}
 		}()
-		return func() { <-done; s.say(v.Line()); s.say(strings.Join(v.Lines(term.Room{Columns: 79, Rows: 23}), "\n")) }
+		return func() {
+			<-done
+			s.say(v.Line())
+			s.say(
+				strings.Join(v.Lines(term.Room{Columns: 79, Rows: 23}), "\n"))
+		}
 	}
 	report, err := local.Run(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Done == 0 || report.Done >= 1000 || report.Lag() == 0 || shown != 1 || report.Done != report.Delivered {
+	if report.Done == 0 || report.Done >= 1000 || report.Lag() == 0 || shown != 1 ||
+		report.Done != report.Delivered {
 		t.Errorf("%+v", report)
 	}
-	if !strings.Contains(report.Text(), "not committed after") || !strings.Contains(s.String(), "partition  poller  committed") {
+	if !strings.Contains(report.Text(), "not committed after") ||
+		!strings.Contains(s.String(), "partition  poller  committed") {
 		t.Errorf("%s\n%s", report.Text(), s)
 	}
 }
@@ -246,7 +273,8 @@ func TestViewInASmallRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(shown, "\n")
-	if len(shown) != 23 || !strings.Contains(text, " more that lag less\n") || !strings.Contains(text, "\nlast error: payments-") ||
+	if len(shown) != 23 || !strings.Contains(text, " more that lag less\n") ||
+		!strings.Contains(text, "\nlast error: payments-") ||
 		!strings.HasSuffix(text, "error: exit status 3") {
 		t.Errorf("%d lines:\n%s", len(shown), text)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/internal/fake/gluefake"
 	"github.com/idemsk/idemsk/internal/network/httpserve"
 	"github.com/idemsk/idemsk/schema"
@@ -35,10 +36,12 @@ func (r *run) openSchemas(ctx context.Context) (*schema.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return schema.New(schema.Config{Registry: registry, Formats: []schema.Format{avro.Format{}, proto.Format{}, jsonschema.Format{}}})
+	return schema.New(schema.Config{Registry: registry,
+		Formats: []schema.Format{avro.Format{}, proto.Format{}, jsonschema.Format{}}})
 }
 
-// openRegistry returns the registry that SchemaRegistryURI names: by its ARN at Glue, by its URL at Confluent's. It starts one in this process.
+// openRegistry returns the registry that SchemaRegistryURI names: by its ARN at Glue, by its URL at
+// Confluent's. It starts one in this process.
 func (r *run) openRegistry(ctx context.Context, name string) (schema.Registry, error) {
 	if strings.HasPrefix(name, "arn:aws:glue:") {
 		return r.openGlue(ctx, name)
@@ -92,9 +95,10 @@ func (r *run) startGlue(ctx context.Context) (schema.Registry, error) {
 		}
 	})
 	url := "http://" + at.String()
-	r.o.Say(fmt.Sprintf("Schema registry of AWS Glue in this process: AWS_ENDPOINT_URL_GLUE=%s, region %s.", url, Region))
+	r.o.Say(fmt.Sprintf("Schema registry of AWS Glue in this process: AWS_ENDPOINT_URL_GLUE=%s, region %s.",
+		url, testenv.Region))
 	return glue.New(aws.Config{
-		Region: Region, BaseEndpoint: &url, HTTPClient: &http.Client{Transport: transport},
-		Credentials: credentials.NewStaticCredentialsProvider(AccessKeyID, AccessSecret, ""),
+		Region: testenv.Region, BaseEndpoint: &url, HTTPClient: &http.Client{Transport: transport},
+		Credentials: credentials.NewStaticCredentialsProvider(testenv.AccessKeyID, testenv.AccessSecret, ""),
 	}), nil
 }

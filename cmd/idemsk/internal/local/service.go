@@ -17,7 +17,8 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// service sends signed requests to a service of AWS. It is for services of which one kind of request is enough, instead of their clients.
+// service sends signed requests to a service of AWS. It is for services of which one kind of request is
+// enough, instead of their clients.
 type service struct {
 	client   *http.Client
 	cfg      aws.Config
@@ -27,15 +28,18 @@ type service struct {
 	endpoint string
 }
 
-// newService returns the service in a region, "" for that of the configuration, or at the endpoint of the configuration.
+// newService returns the service in a region, "" for that of the configuration, or at the endpoint of the
+// configuration.
 func newService(ctx context.Context, o *Options, name, region string) (*service, error) {
 	cfg, err := o.AWS(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &service{
-		client: &http.Client{Timeout: destinationTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}, cfg: cfg, name: name,
-		signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }), region: cmp.Or(region, cfg.Region),
+		client: &http.Client{Timeout: destinationTimeout,
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}, cfg: cfg, name: name,
+		signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }),
+		region: cmp.Or(region, cfg.Region),
 	}
 	s.endpoint = "https://" + name + "." + s.region + ".amazonaws.com"
 	if cfg.BaseEndpoint != nil {

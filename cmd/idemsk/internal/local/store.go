@@ -27,16 +27,8 @@ import (
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 )
 
-// Region and credentials of the function are made up, so that a local run can't reach real tables by mistake. DynamoDB Local
-// keeps separate tables for each pair of them, so that another client that reads the tables needs the same ones.
-const (
-	Region       = "us-east-1"
-	AccessKeyID  = "idemskLocal" // DynamoDB Local accepts letters and digits only
-	AccessSecret = "not-a-secret"
-)
-
-// runStore is the test environment of a run. SQS and, by default, DynamoDB are in this process, so that they outlive the
-// processes of the function and serve all of them.
+// runStore is the test environment of a run. SQS and, by default, DynamoDB are in this process, so that they
+// outlive the processes of the function and serve all of them.
 type runStore struct {
 	*testenv.Environment
 
@@ -95,11 +87,13 @@ func (s *runStore) open(kind, url string) (*testenv.Environment, error) {
 	names := testenv.Names{Keys: dynamostore.DefaultTable, Ledger: "idemsk-ledger", Audit: "idemsk-audit"}
 	if kind != StoreFake { // there may be other tables
 		suffix := "-" + strings.ToLower(rand.Text()[:8])
-		names = testenv.Names{Keys: names.Keys + suffix, Ledger: names.Ledger + suffix, Audit: names.Audit + suffix}
+		names = testenv.Names{Keys: names.Keys + suffix, Ledger: names.Ledger + suffix,
+			Audit: names.Audit + suffix}
 	}
 	switch kind {
 	case storePostgres, storeRedis:
-		s.where = "Keys under " + names.Keys + ": idemsk list --table " + names.Keys + ", with the URL of --store in IDEMSK_STORE_URL"
+		s.where = "Keys under " + names.Keys + ": idemsk list --table " + names.Keys +
+			", with the URL of --store in IDEMSK_STORE_URL"
 		s.variables = []string{
 			"IDEMSK_STORE=" + kind, "IDEMSK_STORE_URL=" + url,
 			"IDEMSK_CONCURRENCY=8", // each has a connection, in each process
@@ -128,7 +122,8 @@ func (s *runStore) create(ctx context.Context, env *testenv.Environment, kind st
 	return env.Create(ctx, "idemsk-dead-letters")
 }
 
-// checkOutbox returns an error if the function is to publish into a table that does not exist, because each record would fail.
+// checkOutbox returns an error if the function is to publish into a table that does not exist, because each
+// record would fail.
 func (s *runStore) checkOutbox(ctx context.Context, o *Options) error {
 	if o.variable("IDEMSK_OUTBOX") != "on" {
 		return nil
@@ -147,7 +142,9 @@ func (s *runStore) dynamoDB() *dynamodb.Client { return dynamodb.NewFromConfig(s
 
 func (s *runStore) config(url string) aws.Config {
 	return aws.Config{
-		Region: Region, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider(AccessKeyID, AccessSecret, ""),
+		Region: testenv.Region, BaseEndpoint: &url,
+		Credentials: credentials.NewStaticCredentialsProvider(testenv.AccessKeyID, testenv.AccessSecret,
+			""),
 		HTTPClient: awsclient.New(&http.Client{Transport: s.transport}, 0),
 	}
 }
@@ -177,7 +174,8 @@ func (s *runStore) startTables(o *Options, rec *recorder) (err error) {
 
 // describe returns where the function's tables and queue are.
 func (s *runStore) describe() []string {
-	return []string{s.where, fmt.Sprintf("SQS in this process at %s, dead letters in %s.", s.queues.URL(), s.Queue)}
+	return []string{s.where, fmt.Sprintf("SQS in this process at %s, dead letters in %s.", s.queues.URL(),
+		s.Queue)}
 }
 
 // close removes what the run created.
@@ -198,10 +196,12 @@ func (s *runStore) close() error {
 // usualLease is the function's lease, unless --env has another.
 const usualLease = 5 * time.Second
 
-// usualRetryDelay is the time before a second attempt, unless --env has another: a record that always fails is a dead letter after 2 seconds.
+// usualRetryDelay is the time before a second attempt, unless --env has another: a record that always fails
+// is a dead letter after 2 seconds.
 const usualRetryDelay = 25 * time.Millisecond
 
-// usualOutageLimit ends a run with --until-drained whose handler fails for all records, unless --env has another.
+// usualOutageLimit ends a run with --until-drained whose handler fails for all records, unless --env has
+// another.
 const usualOutageLimit = time.Minute
 
 // lease returns the function's lease; 0 if it has none, or an unknown one.
@@ -224,14 +224,16 @@ func (s *runStore) environment(o *Options) []string {
 	return append(s.variablesOf(o), "IDEMSK_FAILURES="+failures)
 }
 
-// variablesOf returns the variables that point a function or a consumer to the store. The lease is short, so that the keys of a killed process
-// are soon free, and long enough that a process on a busy machine does not lose its keys.
+// variablesOf returns the variables that point a function or a consumer to the store. The lease is short, so
+// that the keys of a killed process are soon free, and long enough that a process on a busy machine does not
+// lose its keys.
 func (s *runStore) variablesOf(o *Options) []string {
 	env := append([]string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url, "AWS_ENDPOINT_URL_SQS=" + s.queues.URL(),
-		"AWS_ACCESS_KEY_ID=" + AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + AccessSecret,
+		"AWS_ACCESS_KEY_ID=" + testenv.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + testenv.AccessSecret,
 		"IDEMSK_DEAD_LETTER_QUEUE_URL=" + s.Queue,
-		"IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=" + usualSkew.String(), "IDEMSK_RETRY_DELAY=" + usualRetryDelay.String(),
+		"IDEMSK_LEASE=" + usualLease.String(), "IDEMSK_MAX_CLOCK_SKEW=" + usualSkew.String(),
+		"IDEMSK_RETRY_DELAY=" + usualRetryDelay.String(),
 		"IDEMSK_OUTAGE_LIMIT=" + usualOutageLimit.String(),
 	}, s.variables...)
 	if o.Example {

@@ -12,8 +12,9 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// Counts are the counts of a run. With consumer processes, Started is set, and the counts of invocations and batches are not: Failed
-// is the number of processes that ended by themselves, and Concurrent that of paused ones.
+// Counts are the counts of a run. With consumer processes, Started is set, and the counts of invocations and
+// batches are not: Failed is the number of processes that ended by themselves, and Concurrent that of paused
+// ones.
 type Counts struct {
 	Started     int // processes of a consumer group
 	Invocations int
@@ -32,16 +33,18 @@ type Counts struct {
 	Sent        int // records that were given up and sent to the on-failure destination
 	Lost        int // records that were given up without a destination
 	Outcomes    metrics.Outcomes
-	Reports     int       // lines with metrics in the function's output
-	DownSince   time.Time // when the metrics first told of an outage of what the handler needs; zero: there is none
-	Kills       []verify.Kill
-	LastError   string // the last failure that was not injected, with its batch; not escaped
+	Reports     int // lines with metrics in the function's output
+	// when the metrics first told of an outage of what the handler needs; zero: there is none
+	DownSince time.Time
+	Kills     []verify.Kill
+	LastError string // the last failure that was not injected, with its batch; not escaped
 }
 
 // OwnFailures returns the number of invocations that failed without an injected fault.
 func (c *Counts) OwnFailures() int { return c.Failed - c.Injected }
 
-// Gone returns the number of lost records: given up without a destination, or named as failed without ReportBatchItemFailures.
+// Gone returns the number of lost records: given up without a destination, or named as failed without
+// ReportBatchItemFailures.
 func (c *Counts) Gone() int { return c.Lost + c.Ignored }
 
 // down describes an outage of what the handler needs; "" if there is none.
@@ -49,7 +52,8 @@ func (c *Counts) down(now time.Time) string {
 	if c.DownSince.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("the handler has failed for all records for %s", now.Sub(c.DownSince).Round(time.Second))
+	return fmt.Sprintf("the handler has failed for all records for %s",
+		now.Sub(c.DownSince).Round(time.Second))
 }
 
 // found takes what happened since the metrics before these.
@@ -163,7 +167,8 @@ func answerLine(e *esm.Event) string {
 	case e.Err != nil:
 		came = "failed: " + withoutID(e.Err.Error())
 	}
-	return term.Escape(e.Batch) + ": " + term.Plural(e.Records, "record", "records") + ", " + term.Cut(term.Escape(came), lineError)
+	return term.Escape(e.Batch) + ": " + term.Plural(e.Records, "record", "records") + ", " +
+		term.Cut(term.Escape(came), lineError)
 }
 
 // withoutID removes the request ID from a message of Lambda. The batch identifies the invocation.

@@ -16,7 +16,8 @@ import (
 const rereadTimeout = 30 * time.Second
 
 // reread calls each with the records of the run.
-func (r *run) reread(ctx context.Context, partitions []esm.PartitionState, each func([]mskevent.Record) error) error {
+func (r *run) reread(ctx context.Context, partitions []esm.PartitionState,
+	each func([]mskevent.Record) error) error {
 	for _, e := range r.o.ESM.Events {
 		if err := each(e.Records); err != nil {
 			return fmt.Errorf("%s: %w", e.Name, err)
@@ -29,7 +30,8 @@ func (r *run) reread(ctx context.Context, partitions []esm.PartitionState, each 
 }
 
 // readTopic reads the topic again, with another client.
-func readTopic(ctx context.Context, brokers []string, opts []kgo.Opt, topic string, partitions []esm.PartitionState, each func([]mskevent.Record) error) error {
+func readTopic(ctx context.Context, brokers []string, opts []kgo.Opt, topic string,
+	partitions []esm.PartitionState, each func([]mskevent.Record) error) error {
 	from, left := make(map[int32]kgo.Offset), make(map[int32]int64)
 	for i := range partitions {
 		if p := &partitions[i]; p.Begin < p.End {
@@ -60,8 +62,10 @@ func readTopic(ctx context.Context, brokers []string, opts []kgo.Opt, topic stri
 }
 
 // poll reads some records, and removes partitions from left that are read to their end.
-func poll(ctx context.Context, client *kgo.Client, left map[int32]int64) (records []mskevent.Record, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, rereadTimeout, errors.New("the brokers returned no more records"))
+func poll(ctx context.Context, client *kgo.Client, left map[int32]int64) (records []mskevent.Record,
+	err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, rereadTimeout,
+		errors.New("the brokers returned no more records"))
 	defer cancel()
 	fetches := client.PollFetches(ctx)
 	if err := fetches.Err(); err != nil {

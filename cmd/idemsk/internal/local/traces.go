@@ -20,12 +20,14 @@ func (o *Options) checkTraces(check checkFunc) {
 		return
 	}
 	check(o.storeKind() == StoreFake, "--traces needs --store fake: they are of the DynamoDB in this process")
-	check(o.variable("IDEMSK_CLAIM") != "partition", "--traces needs claims by key: IDEMSK_CLAIM is partition")
+	check(o.variable("IDEMSK_CLAIM") != "partition",
+		"--traces needs claims by key: IDEMSK_CLAIM is partition")
 	info, err := os.Stat(o.Traces)
 	check(err == nil && info.IsDir(), "--traces: %s is not a folder", o.Traces)
 }
 
-// traced returns an observer of the DynamoDB in this process that calls observe, which may be nil, and keeps traces if there is a folder for them.
+// traced returns an observer of the DynamoDB in this process that calls observe, which may be nil, and keeps
+// traces if there is a folder for them.
 func (s *runStore) traced(o *Options, observe func(*dynamofake.Write)) func(*dynamofake.Write) {
 	if o.Traces == "" || o.Unprotected {
 		return observe
@@ -40,7 +42,8 @@ func (s *runStore) traced(o *Options, observe func(*dynamofake.Write)) func(*dyn
 	}
 }
 
-// saveTraces saves the traces, if there are any. The clocks of the function's processes are that of this process.
+// saveTraces saves the traces, if there are any. The clocks of the function's processes are that of this
+// process.
 func (s *runStore) saveTraces(o *Options) error {
 	if s.traces == nil {
 		return nil
@@ -49,7 +52,8 @@ func (s *runStore) saveTraces(o *Options) error {
 	if err != nil {
 		skew = usualSkew
 	}
-	n, err := s.traces.Save(keytrace.Config{Dir: o.Traces, Name: "local", Skew: skew, Tolerance: dynamotrace.OneMachine})
+	n, err := s.traces.Save(keytrace.Config{Dir: o.Traces, Name: "local", Skew: skew,
+		Tolerance: dynamotrace.OneMachine})
 	if err != nil {
 		return fmt.Errorf("--traces: %w", err)
 	}

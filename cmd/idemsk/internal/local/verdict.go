@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/verify"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/console"
 )
 
 // Bounds of the verdict of a page.
@@ -70,8 +70,8 @@ func (v *verdict) side(ctx context.Context) (console.Side, error) {
 	return v.last, nil
 }
 
-// verify compares the ledger with the records so far. A difference is a problem only if nothing was open meanwhile, and if it was there before: the
-// offsets of a consumer group are those of a moment ago.
+// verify compares the ledger with the records so far. A difference is a problem only if nothing was open
+// meanwhile, and if it was there before: the offsets of a consumer group are those of a moment ago.
 func (v *verdict) verify(ctx context.Context) (err error) {
 	r := v.run
 	before, counts := r.source.Partitions(), r.tally.snapshot()
@@ -123,14 +123,17 @@ func (v *verdict) end(report *Report) {
 // sideOf describes a result. Without idemsk there are no keys to settle: the balances alone count.
 func (r *run) sideOf(v *verify.Result, c *Counts) console.Side {
 	out := console.Side{
-		Name: withIdemsk, State: console.SideExact, Records: v.Records, Payments: v.Payments, Delivered: c.Delivered, Kills: len(c.Kills),
-		Repeats: len(v.Repeats), Sums: []console.Sum{}, Off: []console.Balance{}, OffAll: len(v.Off), Problems: []string{},
+		Name: withIdemsk, State: console.SideExact, Records: v.Records, Payments: v.Payments,
+		Delivered: c.Delivered, Kills: len(c.Kills),
+		Repeats: len(v.Repeats), Sums: []console.Sum{}, Off: []console.Balance{}, OffAll: len(v.Off),
+		Problems: []string{},
 	}
 	wrong := !v.OK()
 	if r.o.Unprotected {
 		out.Name, wrong = withoutIdemsk, len(v.Off) > 0
 	} else {
-		out.Problems, out.ProblemsAll = append(out.Problems, v.Problems[:min(len(v.Problems), maxVerdictRows)]...), len(v.Problems)
+		out.Problems, out.ProblemsAll = append(out.Problems,
+			v.Problems[:min(len(v.Problems), maxVerdictRows)]...), len(v.Problems)
 	}
 	if wrong {
 		out.State = console.SideWrong
@@ -138,7 +141,8 @@ func (r *run) sideOf(v *verify.Result, c *Counts) console.Side {
 	off, currencies := v.OffBy(), maps.Clone(v.Expected)
 	maps.Copy(currencies, v.Found)
 	for _, currency := range slices.Sorted(maps.Keys(currencies)) {
-		out.Sums = append(out.Sums, console.Sum{Currency: currency, Expected: v.Expected[currency], Found: v.Found[currency], Off: off[currency]})
+		out.Sums = append(out.Sums, console.Sum{Currency: currency, Expected: v.Expected[currency],
+			Found: v.Found[currency], Off: off[currency]})
 	}
 	for _, d := range v.Off[:min(len(v.Off), maxVerdictRows)] {
 		out.Off = append(out.Off, console.Balance(d))

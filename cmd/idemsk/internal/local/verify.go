@@ -16,7 +16,8 @@ func (o *Options) checkProve(check checkFunc) {
 	if !o.Prove {
 		return
 	}
-	check(o.UntilDrained || len(o.ESM.Events) > 0, "--prove needs --until-drained: the expected ledger is known only when everything is delivered")
+	check(o.UntilDrained || len(o.ESM.Events) > 0,
+		"--prove needs --until-drained: the expected ledger is known only when everything is delivered")
 	o.checkLedger(check)
 }
 
@@ -25,7 +26,8 @@ func (o *Options) checkLedger(check checkFunc) {
 	c := &o.ESM
 	kind := o.storeKind()
 	check(kind != StoreNone, "--prove needs a --store: it reads the ledger there")
-	check(kind != storeRedis || o.Faults.Kill == 0, "--prove and --kill don't go together on Redis: there is no audit that could explain repeated bookings")
+	check(kind != storeRedis || o.Faults.Kill == 0,
+		"--prove and --kill don't go together on Redis: there is no audit that could explain repeated bookings")
 	check(o.Function != "", "--prove needs --function: it can't read the ledger of a function behind an endpoint")
 	check(c.FilterCriteria == "" && c.OnFailure == "" && c.MaximumRecordAge == esm.Infinite,
 		"--prove allows no option that drops records: no --filter-criteria, --on-failure, --maximum-record-age")
@@ -36,17 +38,19 @@ func (o *Options) checkLedger(check checkFunc) {
 // rules returns the settings of the function that decide the outcome of a record.
 func (o *Options) rules() (oracle.Rules, error) { return oracle.ReadRules(o.FunctionName, o.Env) }
 
-// audited reports whether the function keeps an audit. In plain mode (IDEMSK_LEDGER=plain) a kill can repeat a booking; the audit
-// tells these bookings from wrong ones. If a booking commits with its completion, the ledger alone shows wrong bookings.
+// audited reports whether the function keeps an audit. In plain mode (IDEMSK_LEDGER=plain) a kill can repeat
+// a booking; the audit tells these bookings from wrong ones. If a booking commits with its completion, the
+// ledger alone shows wrong bookings.
 func (o *Options) audited() bool {
 	kind := o.storeKind()
 	inDynamoDB := kind == StoreFake || kind == storeDynamoDB
-	kills := o.Prove && o.Faults.Kill > 0 || o.UI.Addr != "" && o.Example && !o.processes() // the page has buttons that kill
+	// the page has buttons that kill
+	kills := o.Prove && o.Faults.Kill > 0 || o.UI.Addr != "" && o.Example && !o.processes()
 	return kills && !o.Unprotected && inDynamoDB && o.variable("IDEMSK_LEDGER") == "plain"
 }
 
-// prover computes what must be in the ledger from the records of the run, and compares it with what the function has written. It reads each record
-// of the topic once.
+// prover computes what must be in the ledger from the records of the run, and compares it with what the
+// function has written. It reads each record of the topic once.
 type prover struct {
 	run  *run
 	want *oracle.Ledger
@@ -61,8 +65,10 @@ func newProver(r *run) (*prover, error) {
 	return &prover{run: r, want: oracle.New(rules), next: make(map[int32]int64)}, nil
 }
 
-// verify compares the ledger with the records. It reads the ledger first: what is in it is from records that it reads then.
-func (p *prover) verify(ctx context.Context, letters []kafka.DeadLetter, kills []verify.Kill) (*verify.Result, error) {
+// verify compares the ledger with the records. It reads the ledger first: what is in it is from records that
+// it reads then.
+func (p *prover) verify(ctx context.Context, letters []kafka.DeadLetter, kills []verify.Kill) (*verify.Result,
+	error) {
 	found, err := p.run.store.Read(ctx)
 	if err != nil {
 		return nil, err
@@ -92,7 +98,8 @@ func (r *run) verify(ctx context.Context, report *Report) (*verify.Result, error
 	}
 	problems := lost(&report.Counts)
 	if lag := report.Lag(); lag > 0 {
-		problems = append(problems, fmt.Sprintf("%d records are not committed: the run ended before everything was delivered", lag))
+		problems = append(problems, fmt.Sprintf(
+			"%d records are not committed: the run ended before everything was delivered", lag))
 	}
 	result.Problems = append(problems, result.Problems...)
 	return result, nil

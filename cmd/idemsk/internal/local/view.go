@@ -47,11 +47,13 @@ func (v *View) Lines(room term.Room) []string {
 	below = append(below, errorLines(counts.LastError, room.Columns)...)
 	const heading, others = 1, 1 // lines before and after the partitions
 	fitting := room.Rows - len(lines) - heading - others - len(below)
-	lines = append(lines, sourceLines(v.events, v.source.Partitions(), min(max(fitting, 0), shownPartitions))...)
+	lines = append(lines, sourceLines(v.events, v.source.Partitions(),
+		min(max(fitting, 0), shownPartitions))...)
 	return append(lines, below...)
 }
 
-// waiting describes the lease that records in flight wait for after a kill; "" if there is none. The lease is 0 if it is unknown.
+// waiting describes the lease that records in flight wait for after a kill; "" if there is none. The lease is
+// 0 if it is unknown.
 func waiting(c *Counts, flight int, lease time.Duration, now time.Time) string {
 	if len(c.Kills) == 0 || flight == 0 {
 		return ""
@@ -60,7 +62,8 @@ func waiting(c *Counts, flight int, lease time.Duration, now time.Time) string {
 	if ago > lease {
 		return ""
 	}
-	return fmt.Sprintf("a process was killed %s ago: the keys it held are free when its lease of %s is over", ago.Round(time.Second), lease)
+	return fmt.Sprintf("a process was killed %s ago: the keys it held are free when its lease of %s is over",
+		ago.Round(time.Second), lease)
 }
 
 // window measures the recent rate. A rate since the start would fall while there are no records.
@@ -77,7 +80,8 @@ const windowTime = 10 * time.Second
 // rate adds a sample, and returns the records a second within the window; 0 for the first sample.
 func (w *window) rate(now time.Time, done int) int {
 	w.samples = append(w.samples, sample{now, done})
-	for len(w.samples) > 2 && now.Sub(w.samples[1].at) >= windowTime { // the remaining samples span the window
+	for len(w.samples) > 2 && now.Sub(w.samples[1].at) >= windowTime {
+		// the remaining samples span the window
 		w.samples = w.samples[1:]
 	}
 	return perSecond(done-w.samples[0].done, now.Sub(w.samples[0].at))
@@ -108,7 +112,8 @@ func (v *View) Line() string {
 	if c.Started > 0 {
 		line += term.Plural(c.Started, "process", "processes") + " started"
 	} else {
-		line += fmt.Sprintf("%s in flight, %s (%s)", term.Count(flight), term.Plural(c.Invocations, "invocation", "invocations"), failed(&c))
+		line += fmt.Sprintf("%s in flight, %s (%s)", term.Count(flight),
+			term.Plural(c.Invocations, "invocation", "invocations"), failed(&c))
 	}
 	if c.Reports > 0 {
 		line += ", " + strings.Join(outcomes(&c), ", ")
@@ -134,10 +139,12 @@ const lineError = 200
 // lost describes the lost records, with the reasons.
 func lost(c *Counts) (lines []string) {
 	if c.Lost > 0 {
-		lines = append(lines, term.Plural(c.Lost, "record", "records")+" lost: given up, no on-failure destination")
+		lines = append(lines, term.Plural(c.Lost, "record", "records")+
+			" lost: given up, no on-failure destination")
 	}
 	if c.Ignored > 0 {
-		lines = append(lines, term.Plural(c.Ignored, "record", "records")+" lost: named as failed by the function, without ReportBatchItemFailures")
+		lines = append(lines, term.Plural(c.Ignored, "record", "records")+
+			" lost: named as failed by the function, without ReportBatchItemFailures")
 	}
 	return lines
 }
@@ -156,7 +163,8 @@ func sourceLines(events int, partitions []esm.PartitionState, most int) []string
 		return partitionLines(partitions, most)
 	}
 	lag, _ := sums(partitions)
-	return []string{fmt.Sprintf("%s of %s done with", term.Count(int64(events)-lag), term.Plural(events, "event", "events"))}
+	return []string{fmt.Sprintf("%s of %s done with", term.Count(int64(events)-lag),
+		term.Plural(events, "event", "events"))}
 }
 
 // partitionLines returns a table of at most most partitions.
@@ -167,7 +175,8 @@ func partitionLines(partitions []esm.PartitionState, most int) []string {
 	left := 0
 	if len(partitions) > most {
 		left = len(partitions) - most
-		slices.SortStableFunc(partitions, func(a, b esm.PartitionState) int { return cmp.Compare(b.Lag(), a.Lag()) })
+		slices.SortStableFunc(partitions,
+			func(a, b esm.PartitionState) int { return cmp.Compare(b.Lag(), a.Lag()) })
 		partitions = partitions[:most]
 	}
 	for i := range partitions {
@@ -176,7 +185,8 @@ func partitionLines(partitions []esm.PartitionState, most int) []string {
 		if p.Poller == esm.NoPoller {
 			poller, flight = "-", "-"
 		}
-		t.Row(strconv.Itoa(int(p.Partition)), poller, term.Count(p.Committed), term.Count(p.End), term.Count(p.Lag()), flight)
+		t.Row(strconv.Itoa(int(p.Partition)), poller, term.Count(p.Committed), term.Count(p.End),
+			term.Count(p.Lag()), flight)
 	}
 	lines := tableLines(&t)
 	if left > 0 {
@@ -204,17 +214,26 @@ func countsTable(c *Counts, rate int) *term.Table {
 		}
 		t.Row(name, fmt.Sprintf(format, args...))
 	}
-	row(true, "records", "%s done (%s/s), delivered %s", term.Count(c.Done), term.Count(rate), term.Plural(c.Delivered, "time", "times"))
-	row(c.Filtered > 0, "filtered", "%s dropped by the filter criteria", term.Plural(c.Filtered, "record", "records"))
-	row(c.Started > 0, "processes", "%s started, %s by themselves", term.Count(c.Started), term.Plural(c.Failed, "ended", "ended"))
-	row(c.Started == 0, "invocations", "%s: %s ok, %s", term.Count(c.Invocations), term.Count(c.Invocations-c.Failed), failed(c))
-	row(c.Unreadable > 0, "invocations", "%s no partial batch response", term.Plural(c.Unreadable, "answer was", "answers were"))
-	row(c.Named > 0, "invocations", "%s named as failed, and delivered again", term.Plural(c.Named, "record", "records"))
+	row(true, "records", "%s done (%s/s), delivered %s", term.Count(c.Done), term.Count(rate),
+		term.Plural(c.Delivered, "time", "times"))
+	row(c.Filtered > 0, "filtered", "%s dropped by the filter criteria",
+		term.Plural(c.Filtered, "record", "records"))
+	row(c.Started > 0, "processes", "%s started, %s by themselves", term.Count(c.Started),
+		term.Plural(c.Failed, "ended", "ended"))
+	row(c.Started == 0, "invocations", "%s: %s ok, %s", term.Count(c.Invocations),
+		term.Count(c.Invocations-c.Failed), failed(c))
+	row(c.Unreadable > 0, "invocations", "%s no partial batch response",
+		term.Plural(c.Unreadable, "answer was", "answers were"))
+	row(c.Named > 0, "invocations", "%s named as failed, and delivered again",
+		term.Plural(c.Named, "record", "records"))
 	row(c.Bisected > 0, "invocations", "%s split in two", term.Plural(c.Bisected, "batch", "batches"))
 	row(len(c.Kills) > 0, "faults", "%s killed", term.Plural(len(c.Kills), "process", "processes"))
-	row(c.Redelivered > 0, "faults", "%s delivered again", term.Plural(c.Redelivered, "finished batch", "finished batches"))
-	row(c.Concurrent > 0 && c.Started == 0, "faults", "%s made twice at once", term.Plural(c.Concurrent, "invocation", "invocations"))
-	row(c.Concurrent > 0 && c.Started > 0, "faults", "%s paused, until others had its partitions", term.Plural(c.Concurrent, "process", "processes"))
+	row(c.Redelivered > 0, "faults", "%s delivered again",
+		term.Plural(c.Redelivered, "finished batch", "finished batches"))
+	row(c.Concurrent > 0 && c.Started == 0, "faults", "%s made twice at once",
+		term.Plural(c.Concurrent, "invocation", "invocations"))
+	row(c.Concurrent > 0 && c.Started > 0, "faults", "%s paused, until others had its partitions",
+		term.Plural(c.Concurrent, "process", "processes"))
 	for _, condition := range slices.Sorted(maps.Keys(c.GivenUp)) {
 		row(true, "given up", "%s: %s", term.Plural(c.GivenUp[condition], "record", "records"), condition)
 	}
@@ -225,7 +244,8 @@ func countsTable(c *Counts, rate int) *term.Table {
 	for line := range slices.Chunk(outcomes(c), outcomesInLine) {
 		row(c.Reports > 0, "outcomes", "%s", strings.Join(line, ", "))
 	}
-	row(c.Outcomes.KeysInTwoPartitions > 0, "keys", "%s had a key that a record of another partition had claimed",
+	row(c.Outcomes.KeysInTwoPartitions > 0, "keys",
+		"%s had a key that a record of another partition had claimed",
 		term.Plural(c.Outcomes.KeysInTwoPartitions, "record", "records"))
 	return t
 }

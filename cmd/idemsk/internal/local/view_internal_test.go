@@ -11,7 +11,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
-// The rate is that of the last ten seconds. It is 0 ten seconds after the last record, and idle time does not lower a later rate.
+// The rate is that of the last ten seconds. It is 0 ten seconds after the last record, and idle time does not
+// lower a later rate.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
@@ -43,12 +44,15 @@ func TestWaitingForALease(t *testing.T) {
 		return &Counts{Kills: []verify.Kill{{At: now.Add(-time.Hour)}, {At: now.Add(-ago)}}}
 	}
 	const lease = 5 * time.Second
-	if got, want := waiting(killed(2*time.Second), 1, lease, now), "a process was killed 2s ago: the keys it held are free when its lease of 5s is over"; got != want {
+	if got, want := waiting(killed(2*time.Second), 1, lease,
+		now), "a process was killed 2s ago: the keys it held are free when its lease of 5s is over"; got != want {
 		t.Errorf("%q; want %q", got, want)
 	}
 	for what, got := range map[string]string{
-		"nothing was killed": waiting(new(Counts), 1, lease, now), "nothing is in flight": waiting(killed(0), 0, lease, now),
-		"the lease is over": waiting(killed(6*time.Second), 1, lease, now), "the lease is not known": waiting(killed(time.Second), 1, 0, now),
+		"nothing was killed":     waiting(new(Counts), 1, lease, now),
+		"nothing is in flight":   waiting(killed(0), 0, lease, now),
+		"the lease is over":      waiting(killed(6*time.Second), 1, lease, now),
+		"the lease is not known": waiting(killed(time.Second), 1, 0, now),
 	} {
 		if got != "" {
 			t.Errorf("%s: %q", what, got)
@@ -58,8 +62,10 @@ func TestWaitingForALease(t *testing.T) {
 		o    Options
 		want time.Duration
 	}{
-		{Options{Function: "f", Store: StoreFake}, 5 * time.Second}, {Options{Function: "f", Store: StoreFake, Env: []string{"IDEMSK_LEASE=1m"}}, time.Minute},
-		{Options{Function: "f", Store: StoreNone}, 0}, {Options{Invoke: "http://x", Store: StoreFake}, 0}, {Options{Function: "f", Store: StoreFake, Unprotected: true}, 0},
+		{Options{Function: "f", Store: StoreFake}, 5 * time.Second},
+		{Options{Function: "f", Store: StoreFake, Env: []string{"IDEMSK_LEASE=1m"}}, time.Minute},
+		{Options{Function: "f", Store: StoreNone}, 0}, {Options{Invoke: "http://x", Store: StoreFake}, 0},
+		{Options{Function: "f", Store: StoreFake, Unprotected: true}, 0},
 	} {
 		if got := test.o.lease(); got != test.want {
 			t.Errorf("%+v: the lease is %v, want %v", test.o, got, test.want)
@@ -79,7 +85,8 @@ func TestReportOfKeysInTwoPartitions(t *testing.T) {
 	}
 }
 
-// An outage of what the handler needs is told from the first metrics that have it until a handler has succeeded.
+// An outage of what the handler needs is told from the first metrics that have it until a handler has
+// succeeded.
 func TestViewOfAnOutage(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -88,8 +95,10 @@ func TestViewOfAnOutage(t *testing.T) {
 		down, executed int
 		want           string
 	}{
-		{0, 5, ""}, {7, 3, "the handler has failed for all records for 0s"}, {0, 0, "the handler has failed for all records for 10s"},
-		{1, 0, "the handler has failed for all records for 20s"}, {0, 1, ""}, {1, 0, "the handler has failed for all records for 0s"},
+		{0, 5, ""}, {7, 3, "the handler has failed for all records for 0s"},
+		{0, 0, "the handler has failed for all records for 10s"},
+		{1, 0, "the handler has failed for all records for 20s"}, {0, 1, ""},
+		{1, 0, "the handler has failed for all records for 0s"},
 	} {
 		at := now.Add(time.Duration(i) * 10 * time.Second)
 		c.found(step.down, step.executed, at)
@@ -111,7 +120,8 @@ func TestViewOfAnOutage(t *testing.T) {
 		}
 	}
 	c = v.tally.snapshot()
-	if n := counts(&c); n[len(n)-1].Name != "seconds without a success of the handler" || n[len(n)-1].Value < 1 {
+	if n := counts(&c); n[len(n)-1].Name != "seconds without a success of the handler" ||
+		n[len(n)-1].Value < 1 {
 		t.Errorf("page: %+v", n)
 	}
 	if got := (&Report{Counts: c}).Text(); strings.Contains(got, text) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Words splits a command into its words as a shell does: at blanks that are not quoted or escaped. It expands nothing. Because no
-// shell runs the command, the exit status is that of the function's process.
+// Words splits a command into its words as a shell does: at blanks that are not quoted or escaped. It expands
+// nothing. Because no shell runs the command, the exit status is that of the function's process.
 func Words(command string) ([]string, error) {
 	var words []string
 	var word strings.Builder

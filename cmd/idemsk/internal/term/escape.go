@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// Escape makes text from other sources (a key, a header, an error) safe to print. Characters that are not printable are escaped as in
-// a Go string (\x1b, \n, \u202e), because a terminal executes control characters, and those that change the direction of text
-// disguise it.
+// Escape makes text from other sources (a key, a header, an error) safe to print. Characters that are not
+// printable are escaped as in a Go string (\x1b, \n, \u202e), because a terminal executes control characters,
+// and those that change the direction of text disguise it.
 func Escape(s string) string { return escape(s, false) }
 
 // EscapeLines is Escape for text of several lines. It keeps line breaks and tabs.
@@ -43,8 +43,8 @@ func Cut(s string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// JSON encodes v in one line or, with an indent, in several. It escapes all characters in strings that are not printable;
-// encoding/json escapes only those in ASCII.
+// JSON encodes v in one line or, with an indent, in several. It escapes all characters in strings that are
+// not printable; encoding/json escapes only those in ASCII.
 func JSON(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

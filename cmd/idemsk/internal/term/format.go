@@ -99,7 +99,8 @@ func Paragraph(text string) string {
 	return Wrap(text, width) + "\n"
 }
 
-// Fold breaks lines that are longer than width runes at blanks, and keeps their indentation. It does not break a longer word.
+// Fold breaks lines that are longer than width runes at blanks, and keeps their indentation. It does not
+// break a longer word.
 func Fold(text string, width int) string {
 	var b strings.Builder
 	for line := range strings.SplitAfterSeq(text, "\n") {
@@ -117,7 +118,8 @@ func Fold(text string, width int) string {
 	return b.String()
 }
 
-// breakAt returns the index of the last blank after from within width runes, or else of the first blank; -1 if there is none.
+// breakAt returns the index of the last blank after from within width runes, or else of the first blank; -1
+// if there is none.
 func breakAt(line string, from, width int) int {
 	at, runes := -1, 0
 	for i, r := range line {

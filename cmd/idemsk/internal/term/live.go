@@ -14,8 +14,9 @@ const (
 	lineEvery  = 2 * time.Second
 )
 
-// StartLive shows a view until Stop: on a terminal a block of lines, redrawn in place and cut to the room; elsewhere one line at an
-// interval. block and line are called by another goroutine. They return escaped lines.
+// StartLive shows a view until Stop: on a terminal a block of lines, redrawn in place and cut to the room;
+// elsewhere one line at an interval. block and line are called by another goroutine. They return escaped
+// lines.
 func StartLive(w io.Writer, block func(room Room) []string, line func() string) *Live {
 	live := IsTerminal(w) && os.Getenv("TERM") != "dumb"
 	l := &Live{notes: make(chan string), stop: make(chan struct{}), stopped: make(chan struct{})}

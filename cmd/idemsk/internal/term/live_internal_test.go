@@ -29,7 +29,8 @@ func TestBlockIsRedrawnInPlace(t *testing.T) {
 		l.Say("note")
 		time.Sleep(blockEvery) //nolint:forbidigo // as above
 		l.Stop()
-		want := "a\n" + strings.Repeat("x", 78) + "…\nthree\n" + "\x1b[3A\r\x1b[Jb\n" + "\x1b[1A\r\x1b[Jnote\n" + "c\n" + "\x1b[1A\r\x1b[J"
+		want := "a\n" + strings.Repeat("x", 78) + "…\nthree\n" + "\x1b[3A\r\x1b[Jb\n" +
+			"\x1b[1A\r\x1b[Jnote\n" + "c\n" + "\x1b[1A\r\x1b[J"
 		if out.String() != want {
 			t.Errorf("drawn %q\nwant  %q", out.String(), want)
 		}
@@ -42,7 +43,11 @@ func TestLineIsWrittenIfItHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		n := 0
-		l := StartLive(&out, func(Room) []string { t.Error("a block, where there is no terminal"); return nil },
+		l := StartLive(&out, func(Room) []string {
+			t.Error(
+				"a block, where there is no terminal")
+			return nil
+		},
 			func() string { n++; return "line " + string(rune('0'+n/2)) })
 		time.Sleep(lineEvery + lineEvery/2) //nolint:forbidigo // synctest's clock
 		l.Say("note")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Room is the part of a terminal that a block may fill. Lines that wrap or scroll off the top can't be redrawn. The last row is for
-// the cursor.
+// Room is the part of a terminal that a block may fill. Lines that wrap or scroll off the top can't be
+// redrawn. The last row is for the cursor.
 type Room struct{ Columns, Rows int }
 
 // liveWidth fits a terminal of 80 columns. A line that wraps can't be redrawn.

@@ -19,7 +19,8 @@ func TestRoom(t *testing.T) {
 	if got := roomOf(terminal); got != usualRoom() {
 		t.Errorf("a terminal that does not know its size has %+v", got)
 	}
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 10, Col: 50}); err != nil {
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: 10, Col: 50}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := roomOf(terminal), (Room{Columns: 49, Rows: 9}); got != want {

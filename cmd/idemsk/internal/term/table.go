@@ -5,6 +5,9 @@ import (
 	"unicode/utf8"
 )
 
+// KeyWidth is the width of a column of keys, in runes.
+const KeyWidth = 60
+
 // Table is text in columns.
 type Table struct {
 	rows  [][]string

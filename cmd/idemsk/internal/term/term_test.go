@@ -81,10 +81,12 @@ func TestTable(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	for got, want := range map[string]string{
-		term.Count(0): "0", term.Count(-1234567): "-1,234,567", term.Count(999): "999", term.Count(1000): "1,000",
+		term.Count(0): "0", term.Count(-1234567): "-1,234,567", term.Count(999): "999",
+		term.Count(1000):   "1,000",
 		term.Money(123456): "1,234.56", term.Money(-5): "-0.05", term.Money(100): "1.00",
-		term.Plural(1, "record", "records"): "1 record", term.Plural(2000, "record", "records"): "2,000 records",
-		term.Cut("köln", 3): "kö…", term.Cut("köln", 4): "köln",
+		term.Plural(1, "record", "records"):    "1 record",
+		term.Plural(2000, "record", "records"): "2,000 records",
+		term.Cut("köln", 3):                    "kö…", term.Cut("köln", 4): "köln",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -96,7 +98,8 @@ func TestWhen(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for d, want := range map[time.Duration]string{
-		0: "now", -500 * time.Millisecond: "now", 3*time.Minute + 20*time.Second: "in 3m", -2 * time.Hour: "2h ago",
+		0: "now", -500 * time.Millisecond: "now", 3*time.Minute + 20*time.Second: "in 3m",
+		-2 * time.Hour:  "2h ago",
 		-47 * time.Hour: "47h ago", 72 * time.Hour: "in 3d", -time.Second: "1s ago",
 	} {
 		if got := term.Age(now.Add(d), now); got != want {
@@ -128,9 +131,12 @@ func TestNoTerminal(t *testing.T) {
 func TestFold(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"short\n": "short\n", "": "", "one two three\n": "one two\nthree\n", "one two three": "one two\nthree", "1234567890 1 2\n": "1234567890\n1 2\n",
-		"  one two three four\n": "  one two\n  three\n  four\n", "12345678901234\nx y\n": "12345678901234\nx y\n",
-		"äöü äöü äöü\n": "äöü äöü\näöü\n", "  123456789012 b": "  123456789012\n  b", "a b  c d e f g": "a b  c d e\nf g",
+		"short\n": "short\n", "": "", "one two three\n": "one two\nthree\n",
+		"one two three": "one two\nthree", "1234567890 1 2\n": "1234567890\n1 2\n",
+		"  one two three four\n": "  one two\n  three\n  four\n",
+		"12345678901234\nx y\n":  "12345678901234\nx y\n",
+		"äöü äöü äöü\n":          "äöü äöü\näöü\n", "  123456789012 b": "  123456789012\n  b",
+		"a b  c d e f g": "a b  c d e\nf g",
 	} {
 		if got := term.Fold(text, 10); got != want {
 			t.Errorf("%q becomes %q; want %q", text, got, want)

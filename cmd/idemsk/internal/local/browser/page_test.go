@@ -36,7 +36,8 @@ var handler string //nolint:gochecknoglobals // set once, before any test
 
 func TestMain(m *testing.M) { os.Exit(handlertest.Main(m, &handler, handlertest.IdleConnections()...)) }
 
-// picturesVariable names a folder. If it is set, the test keeps its screenshots there, as docs/images has them.
+// picturesVariable names a folder. If it is set, the test keeps its screenshots there, as docs/images has
+// them.
 const picturesVariable = "IDEMSK_TEST_PICTURES"
 
 // compare runs the example function with and without idemsk on records that are delivered twice.
@@ -51,12 +52,16 @@ func once(ctx context.Context, o local.Options) error {
 	return err
 }
 
-// start starts a run of the example function, and returns the address of its page. Nothing is delivered until opened is closed.
-func start(ctx context.Context, t testing.TB, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) string {
+// start starts a run of the example function, and returns the address of its page. Nothing is delivered until
+// opened is closed.
+func start(ctx context.Context, t testing.TB, runs func(ctx context.Context, o local.Options) error,
+	opened <-chan struct{}) string {
 	t.Helper()
 	o := local.Options{
-		ESM: esm.DefaultConfig(), Partitions: 3, Function: "'" + handler + "'", Example: true, FunctionName: "payments", Store: local.StoreFake,
-		Env: []string{"IDEMSK_LEASE=1s"}, Seed: 7, Produce: 40, Log: io.Discard, UI: local.UI{Addr: "127.0.0.1:0"},
+		ESM: esm.DefaultConfig(), Partitions: 3, Function: "'" + handler + "'", Example: true,
+		FunctionName: "payments", Store: local.StoreFake,
+		Env: []string{"IDEMSK_LEASE=1s"}, Seed: 7, Produce: 40, Log: io.Discard,
+		UI: local.UI{Addr: "127.0.0.1:0"},
 	}
 	o.ESM.Topics, o.ESM.ConsumerGroup, o.ESM.BatchSize = []string{"payments"}, "group", 10
 	page := make(chan string, 1)
@@ -101,7 +106,8 @@ func launch(t testing.TB) *browser {
 	return launchWith(t, once, opened)
 }
 
-func launchWith(t testing.TB, runs func(ctx context.Context, o local.Options) error, opened <-chan struct{}) *browser {
+func launchWith(t testing.TB, runs func(ctx context.Context, o local.Options) error,
+	opened <-chan struct{}) *browser {
 	t.Helper()
 	b := tab(t)
 	b.page = start(b.ctx, t, runs, opened)
@@ -120,11 +126,15 @@ func tab(t testing.TB) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(chromedp.DefaultExecAllocatorOptions)],
-		chromedp.ExecPath(filepath.Join(dir, "chromium")), chromedp.NoSandbox, chromedp.Flag("no-zygote", true), chromedp.Flag("single-process", true),
-		chromedp.Flag("in-process-gpu", true), chromedp.Flag("use-gl", "angle"), chromedp.Flag("use-angle", "swiftshader"),
+	options := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(
+		chromedp.DefaultExecAllocatorOptions)],
+		chromedp.ExecPath(filepath.Join(dir, "chromium")), chromedp.NoSandbox,
+		chromedp.Flag("no-zygote", true), chromedp.Flag("single-process", true),
+		chromedp.Flag("in-process-gpu", true), chromedp.Flag("use-gl", "angle"),
+		chromedp.Flag("use-angle", "swiftshader"),
 		chromedp.Env("FONTCONFIG_PATH="+filepath.Join(dir, "fonts"), "LD_LIBRARY_PATH="+dir))
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(t.Context()), 5*time.Minute, errors.New("the test took too long"))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(t.Context()), 5*time.Minute,
+		errors.New("the test took too long"))
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
@@ -154,11 +164,13 @@ func (b *browser) open(view string) {
 	do(b, "opening "+view, chromedp.Navigate(b.page+"#/"+view))
 }
 
-// until waits until a script returns true. If the document is replaced meanwhile, the browser forgets the script, and it starts anew.
+// until waits until a script returns true. If the document is replaced meanwhile, the browser forgets the
+// script, and it starts anew.
 func (b *browser) until(script string) error {
 	for {
 		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](script, chromedp.WithPollingTimeout(3*time.Minute)))
-		if err == nil || b.ctx.Err() != nil || !strings.Contains(err.Error(), "Cannot find context with specified id") {
+		if err == nil || b.ctx.Err() != nil ||
+			!strings.Contains(err.Error(), "Cannot find context with specified id") {
 			return err
 		}
 	}
@@ -189,11 +201,13 @@ func (b *browser) click(text string) {
 func (b *browser) check(name string) {
 	b.t.Helper()
 	do(b, "axe", chromedp.Evaluate[bool](b.axe+"; true"))
-	found := do(b, "axe", chromedp.Evaluate[string](`axe.run().then(r => r.violations.map(v => v.id + ': ' + v.help + ' ' + v.nodes.map(n => n.html).join(' ')).join('\n'))`, chromedp.EvalAwaitPromise))
+	found := do(b, "axe", chromedp.Evaluate[string](
+		`axe.run().then(r => r.violations.map(v => v.id + ': ' + v.help + ' ' + v.nodes.map(n => n.html).join(' ')).join('\n'))`, chromedp.EvalAwaitPromise))
 	if found != "" {
 		b.t.Errorf("%s: axe-core reports\n%s", name, found)
 	}
-	if wide := do(b, "width", chromedp.Evaluate[bool]("document.documentElement.scrollWidth > innerWidth")); wide {
+	if wide := do(b, "width", chromedp.Evaluate[bool](
+		"document.documentElement.scrollWidth > innerWidth")); wide {
 		b.t.Errorf("%s: the page is wider than the window", name)
 	}
 	if dir := os.Getenv(picturesVariable); dir != "" {
@@ -208,7 +222,8 @@ func (b *browser) look(width, height int64, scheme string) {
 	b.t.Helper()
 	do(b, "the window", chromedp.EmulateViewport(width, height))
 	do(b, "the scheme", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia,
+			emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 		return err
 	}))
 }
@@ -236,7 +251,8 @@ func payment(id string) string {
 	return fmt.Sprintf(`{"paymentId":%q,"account":"alice","amount":500,"currency":"EUR"}`, id)
 }
 
-// Each view shows a live run with faults, buttons do what they say, and axe-core has nothing to report, in both schemes and on a telephone.
+// Each view shows a live run with faults, buttons do what they say, and axe-core has nothing to report, in
+// both schemes and on a telephone.
 func TestViews(t *testing.T) {
 	b := launch(t)
 	b.look(1280, 800, "light")
@@ -265,10 +281,12 @@ func TestViews(t *testing.T) {
 	b.wait("is paused at its completion")
 	b.produce("pay-42", payment("pay-42"))
 	b.open(record("pay-42"))
-	for _, text := range []string{"claims the key", "is paused", "The lease is over", "takes the key over", "completes the key", "continues", "is older than that of the entry"} {
+	for _, text := range []string{"claims the key", "is paused", "The lease is over", "takes the key over",
+		"completes the key", "continues", "is older than that of the entry"} {
 		b.wait(text)
 	}
-	if arrows := do(b, "arrows", chromedp.Evaluate[int](`document.querySelectorAll('svg .arrow').length`)); arrows < 6 {
+	if arrows := do(b, "arrows", chromedp.Evaluate[int](
+		`document.querySelectorAll('svg .arrow').length`)); arrows < 6 {
 		t.Errorf("the drawing has %d arrows", arrows)
 	}
 	b.check("history")
@@ -298,7 +316,8 @@ func TestViews(t *testing.T) {
 	b.wait("enabled")
 }
 
-// The verdict stays on the page when the run has ended, with that of the same records without idemsk beside it.
+// The verdict stays on the page when the run has ended, with that of the same records without idemsk beside
+// it.
 func TestVerdict(t *testing.T) {
 	opened := make(chan struct{})
 	release := sync.OnceFunc(func() { close(opened) })
@@ -310,7 +329,9 @@ func TestVerdict(t *testing.T) {
 	b.wait("There are no records yet.")
 	release()
 	b.wait("ended")
-	for _, text := range []string{"with idemsk", "without idemsk", "Each payment is booked once, to the cent.", "accounts are wrong", "Accounts that differ", "account-01/EUR"} {
+	for _, text := range []string{"with idemsk", "without idemsk",
+		"Each payment is booked once, to the cent.", "accounts are wrong", "Accounts that differ",
+		"account-01/EUR"} {
 		b.wait(text)
 	}
 	b.check("ledger")
@@ -326,7 +347,8 @@ func TestHostileRecords(t *testing.T) {
 	b.open("faults")
 	b.wait("Produce a record")
 	b.produce(script, payment(script))
-	b.produce(script+"2", `{"paymentId":"pay-2","account":"alice","amount":500,"currency":"EUR","simulate":"`+strings.ReplaceAll(script, `"`, `\"`)+`"}`)
+	b.produce(script+"2", `{"paymentId":"pay-2","account":"alice","amount":500,"currency":"EUR","simulate":"`+
+		strings.ReplaceAll(script, `"`, `\"`)+`"}`)
 	b.open("records")
 	b.wait(script + "2")
 	b.check("hostile")
@@ -345,7 +367,8 @@ func TestHostileRecords(t *testing.T) {
 	}
 }
 
-// BenchmarkFirstPaint measures the median time from the start of a navigation until the page is painted, in a browser that has painted it before.
+// BenchmarkFirstPaint measures the median time from the start of a navigation until the page is painted, in a
+// browser that has painted it before.
 func BenchmarkFirstPaint(t *testing.B) {
 	b := launch(t)
 	b.look(1280, 800, "light")
@@ -357,7 +380,8 @@ func BenchmarkFirstPaint(t *testing.B) {
 		if err := b.until("performance.getEntriesByType('paint').length > 0"); err != nil {
 			t.Fatal(err)
 		}
-		paints = append(paints, do(b, "the paint", chromedp.Evaluate[float64]("performance.getEntriesByType('paint')[0].startTime")))
+		paints = append(paints, do(b, "the paint",
+			chromedp.Evaluate[float64]("performance.getEntriesByType('paint')[0].startTime")))
 	}
 	slices.Sort(paints)
 	t.ReportMetric(paints[len(paints)/2], "ms/paint")

@@ -32,7 +32,8 @@ import (
 // script is in keys, results, failures, letters and events.
 const script = `<img src=x onerror="window.hit=1"><script>window.hit=1</script>`
 
-// shop is what the page of a store shows: keys and an outbox in PostgreSQL, dead letters in a queue, and the cluster that they came from.
+// shop is what the page of a store shows: keys and an outbox in PostgreSQL, dead letters in a queue, and the
+// cluster that they came from.
 type shop struct {
 	t     *testing.T
 	url   string
@@ -62,7 +63,8 @@ func newShop(t *testing.T) *shop {
 	}
 	s.sqs, s.queue = awstest.NewQueue(t, "payments-letters")
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "payments"), kfake.ListenFn(loopback))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "payments"),
+		kfake.ListenFn(loopback))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +73,10 @@ func newShop(t *testing.T) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.flags = []string{"console", "--store-url", s.url, "--outbox-table", "outbox", "--queue-url", s.queue, "--endpoint-url", "http://" + queue.Host,
-		"--brokers", cluster.ListenAddrs()[0], "--namespace", "ledger", "--topic", "payments", "--ui", "127.0.0.1:0"}
+	s.flags = []string{"console", "--store-url", s.url, "--outbox-table", "outbox", "--queue-url", s.queue,
+		"--endpoint-url", "http://" + queue.Host,
+		"--brokers", cluster.ListenAddrs()[0], "--namespace", "ledger", "--topic", "payments", "--ui",
+		"127.0.0.1:0"}
 	s.fill()
 	return s
 }
@@ -81,7 +85,8 @@ func newShop(t *testing.T) *shop {
 func (s *shop) claim(key string, lease time.Duration, set *store.Settlement) store.Entry {
 	s.t.Helper()
 	res := s.store.Claim(s.t.Context(), []store.ClaimRequest{{
-		Key: "ledger#payments#" + key, Owner: "9f1c-" + key, Source: "payments-1@4711", Lease: lease, Retention: 168 * time.Hour, Fingerprint: store.FingerprintOf([]byte(key)),
+		Key: "ledger#payments#" + key, Owner: "9f1c-" + key, Source: "payments-1@4711", Lease: lease,
+		Retention: 168 * time.Hour, Fingerprint: store.FingerprintOf([]byte(key)),
 	}})
 	if res[0].Err != nil {
 		s.t.Fatal(res[0].Err)
@@ -102,18 +107,23 @@ func (s *shop) fill() {
 		return &store.Settlement{Op: store.OpFail, Failure: &store.Failure{Code: code, Message: message}}
 	}
 	for n := range 9 {
-		s.claim(fmt.Sprintf("pay-%d", 1000+n), time.Hour, &store.Settlement{Op: store.OpComplete, Result: []byte(`{"balance":1250,"currency":"EUR"}`)})
+		s.claim(fmt.Sprintf("pay-%d", 1000+n), time.Hour,
+			&store.Settlement{Op: store.OpComplete, Result: []byte(`{"balance":1250,"currency":"EUR"}`)})
 	}
 	s.claim("pay-2001", time.Hour, nil)
 	s.claim("pay-2002", time.Millisecond, nil)
-	s.claim("pay-2003", time.Hour, &store.Settlement{Op: store.OpRelease, Delay: time.Hour, Failure: &store.Failure{Code: store.CodeError, Message: "bank-7.internal: connection refused"}})
+	s.claim("pay-2003", time.Hour, &store.Settlement{Op: store.OpRelease, Delay: time.Hour,
+		Failure: &store.Failure{Code: store.CodeError, Message: "bank-7.internal: connection refused"}})
 	for n := range 6 {
 		key := fmt.Sprintf("pay-%d", 3001+n)
-		s.letter(key, s.claim(key, time.Hour, failed(store.CodePermanent, fmt.Sprintf("account acc-%d does not exist", 17+n))), fmt.Sprintf("account acc-%d does not exist", 17+n))
+		s.letter(key, s.claim(key, time.Hour,
+			failed(store.CodePermanent, fmt.Sprintf("account acc-%d does not exist", 17+n))),
+			fmt.Sprintf("account acc-%d does not exist", 17+n))
 	}
 	for n := range 2 {
 		key := fmt.Sprintf("pay-%d", 4001+n)
-		s.letter(key, s.claim(key, time.Hour, failed(store.CodeExhausted, `currency "XXX" is not supported`)), `currency "XXX" is not supported`)
+		s.letter(key, s.claim(key, time.Hour, failed(store.CodeExhausted, `currency "XXX" is not supported`)),
+			`currency "XXX" is not supported`)
 	}
 	s.park("acc-1", "acc-2", "acc-3")
 }
@@ -121,7 +131,9 @@ func (s *shop) fill() {
 // fillScripts adds script wherever a record, a handler or Kafka can put it.
 func (s *shop) fillScripts() {
 	s.t.Helper()
-	s.letter(script, s.claim(script, time.Hour, &store.Settlement{Op: store.OpFail, Failure: &store.Failure{Code: store.CodePermanent, Message: script}}), script)
+	s.letter(script, s.claim(script, time.Hour,
+		&store.Settlement{Op: store.OpFail,
+			Failure: &store.Failure{Code: store.CodePermanent, Message: script}}), script)
 	s.claim("done "+script, time.Hour, &store.Settlement{Op: store.OpComplete, Result: []byte(script)})
 	s.park(script)
 }
@@ -134,7 +146,8 @@ func (s *shop) park(keys ...string) {
 		s.t.Fatal(err)
 	}
 	for _, key := range keys {
-		if err = pgoutbox.Publish(s.t.Context(), tx, outbox.Event{Topic: "credited", Key: []byte(key)}); err != nil {
+		if err = pgoutbox.Publish(s.t.Context(), tx,
+			outbox.Event{Topic: "credited", Key: []byte(key)}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -150,12 +163,15 @@ func (s *shop) park(keys ...string) {
 func (s *shop) letter(key string, entry store.Entry, message string) {
 	s.t.Helper()
 	l := kafka.DeadLetter{
-		Topic: "payments", Partition: 1, Offset: entry.Token, Key: []byte(key), Value: []byte(`{"paymentId":"` + key + `","account":"acc-17","amount":500}`),
-		IdempotencyKey: entry.Key, Token: entry.Token, Attempts: 1, Error: store.Failure{Code: store.CodePermanent, Message: message},
+		Topic: "payments", Partition: 1, Offset: entry.Token, Key: []byte(key),
+		Value:          []byte(`{"paymentId":"` + key + `","account":"acc-17","amount":500}`),
+		IdempotencyKey: entry.Key, Token: entry.Token, Attempts: 1,
+		Error: store.Failure{Code: store.CodePermanent, Message: message},
 	}
 	body, err := json.Marshal(l)
 	if err == nil {
-		_, err = s.sqs.SendMessage(s.t.Context(), &sqs.SendMessageInput{QueueUrl: &s.queue, MessageBody: aws.String(string(body))})
+		_, err = s.sqs.SendMessage(s.t.Context(),
+			&sqs.SendMessageInput{QueueUrl: &s.queue, MessageBody: aws.String(string(body))})
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -267,7 +283,8 @@ func TestStoreViews(t *testing.T) {
 	b.check("store-narrow")
 }
 
-// A page without --allow-changes has no button that changes something. Script in keys, results, failures, letters and events is shown and does not run.
+// A page without --allow-changes has no button that changes something. Script in keys, results, failures,
+// letters and events is shown and does not run.
 func TestStoreIsReadOnly(t *testing.T) {
 	s := newShop(t)
 	s.fillScripts()
@@ -287,7 +304,8 @@ func TestStoreIsReadOnly(t *testing.T) {
 	buttons("Search")
 	b.fillIn("none")
 	b.wait("there is no entry for the key")
-	for view, read := range map[string]string{"entries": "List", "failures": "Read the failures", "letters": "Read the dead letters", "outbox": "Read the parked events", "reconcile": "Reconcile"} {
+	for view, read := range map[string]string{"entries": "List", "failures": "Read the failures",
+		"letters": "Read the dead letters", "outbox": "Read the parked events", "reconcile": "Reconcile"} {
 		b.open(view)
 		b.click(read)
 		b.wait("window.hit=")

@@ -33,7 +33,8 @@ type bookingRun struct {
 func (r *bookingRun) options(t *testing.T) (o local.Options, bookings string) {
 	t.Helper()
 	o, bookings = options(t, r.records, local.Faults{}), filepath.Join(t.TempDir(), "bookings")
-	o.Function, o.Copies, o.Prove, o.ESM.Pollers, o.ESM.BisectBatchOnFunctionError = r.function, 0, false, 2, r.bisect
+	o.Function, o.Copies, o.Prove, o.ESM.Pollers, o.ESM.BisectBatchOnFunctionError = r.function, 0, false, 2,
+		r.bisect
 	o.Env = []string{"BOOKINGS=" + bookings, "IDEMSK_MAX_ATTEMPTS=" + strconv.Itoa(r.attempts)}
 	if r.env != "" {
 		o.Env = append(o.Env, r.env)
@@ -46,17 +47,18 @@ func (r *bookingRun) options(t *testing.T) (o local.Options, bookings string) {
 	return o, bookings
 }
 
-// A function that fails at a bad record costs one dead letter for each bad payment. All others are booked. Only those that were in a failed call
-// are booked twice, and none a third time.
+// A function that fails at a bad record costs one dead letter for each bad payment. All others are booked.
+// Only those that were in a failed call are booked twice, and none a third time.
 func TestABadRecordCostsOneRecord(t *testing.T) {
 	python, node := languages(t, "bookings.handler")
 	layer := buildLayer(t)
 	python, node = layer+" "+python, layer+" "+node
 	for name, r := range map[string]bookingRun{
-		"Node, bisected":             {function: node, records: 1000, bad: 2, attempts: 3, bisect: true},
-		"Python":                     {function: python, records: 1500, bad: 3, attempts: 1},
-		"Python, a tenth is bad":     {function: python, records: 500, bad: 47, attempts: 2, partial: true},
-		"Node, the answer is a text": {function: node, records: 1000, attempts: 1, partial: true, env: "ANSWER=done", once: true},
+		"Node, bisected":         {function: node, records: 1000, bad: 2, attempts: 3, bisect: true},
+		"Python":                 {function: python, records: 1500, bad: 3, attempts: 1},
+		"Python, a tenth is bad": {function: python, records: 500, bad: 47, attempts: 2, partial: true},
+		"Node, the answer is a text": {function: node, records: 1000, attempts: 1, partial: true,
+			env: "ANSWER=done", once: true},
 	} {
 		t.Run(name, r.badRecords)
 	}
@@ -76,13 +78,16 @@ func (r *bookingRun) badRecords(t *testing.T) {
 		dead = append(dead, payment(t, report.Letters[i].Value).PaymentID)
 	}
 	slices.Sort(dead)
-	if !slices.Equal(dead, bad) || report.Messages != len(bad) || report.Lag() != 0 || report.Done != r.records {
-		t.Errorf("dead letters of %q (%d messages), lag %d, %d records done; want %q, none, and all", dead, report.Messages, report.Lag(), report.Done, bad)
+	if !slices.Equal(dead, bad) || report.Messages != len(bad) || report.Lag() != 0 ||
+		report.Done != r.records {
+		t.Errorf("dead letters of %q (%d messages), lag %d, %d records done; want %q, none, and all", dead,
+			report.Messages, report.Lag(), report.Done, bad)
 	}
 	r.checkBookings(t, bookings, good, o.ESM.BatchSize)
 }
 
-// checkBookings requires that the good payments were booked, and that nothing but a failed call had a payment booked twice.
+// checkBookings requires that the good payments were booked, and that nothing but a failed call had a payment
+// booked twice.
 func (r *bookingRun) checkBookings(t *testing.T, file string, good []string, batchSize int) {
 	t.Helper()
 	times, again := booked(t, file), 0
@@ -99,11 +104,13 @@ func (r *bookingRun) checkBookings(t *testing.T, file string, good []string, bat
 	}
 	t.Logf("%d of %d payments were booked twice", again, len(times))
 	if most := r.bad * (batchSize - 1); again > most || r.once != (again == 0) {
-		t.Errorf("%d payments were booked twice; want none if no call fails, and otherwise up to %d", again, most)
+		t.Errorf("%d payments were booked twice; want none if no call fails, and otherwise up to %d", again,
+			most)
 	}
 }
 
-// split returns the IDs of the payments that a function books, those of the n with the smallest amounts, and the smallest amount that it books.
+// split returns the IDs of the payments that a function books, those of the n with the smallest amounts, and
+// the smallest amount that it books.
 func split(t *testing.T, c payments.Config, n int) (good, bad []string, minimum int64) {
 	t.Helper()
 	all := make(map[string]payments.Payment)
@@ -114,7 +121,8 @@ func split(t *testing.T, c payments.Config, n int) (good, bad []string, minimum 
 		p := payment(t, m.Value)
 		all[p.PaymentID] = p
 	}
-	sorted := slices.SortedFunc(maps.Values(all), func(a, b payments.Payment) int { return cmp.Compare(a.Amount, b.Amount) })
+	sorted := slices.SortedFunc(maps.Values(all),
+		func(a, b payments.Payment) int { return cmp.Compare(a.Amount, b.Amount) })
 	minimum = sorted[n].Amount
 	for _, p := range sorted {
 		if p.Amount < minimum {

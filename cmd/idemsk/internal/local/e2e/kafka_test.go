@@ -54,13 +54,16 @@ func TestKafkaOnATakenPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/kafka.sh"), "run", port).CombinedOutput()
-	if want := "kafka: port " + port + " of 127.0.0.1 is taken"; err == nil || !strings.HasPrefix(string(out), want) || strings.Count(string(out), "\n") != 1 {
+	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/kafka.sh"), "run",
+		port).CombinedOutput()
+	if want := "kafka: port " + port + " of 127.0.0.1 is taken"; err == nil ||
+		!strings.HasPrefix(string(out), want) || strings.Count(string(out), "\n") != 1 {
 		t.Errorf("%v: %s; want one line, %q", err, out, want)
 	}
 }
 
-// options returns the options of a run with the broker and the store in this process. A fifth of the payments is sent twice.
+// options returns the options of a run with the broker and the store in this process. A fifth of the payments
+// is sent twice.
 func options(t *testing.T, records int, faults local.Faults) local.Options {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "function.log"))
@@ -71,16 +74,19 @@ func options(t *testing.T, records int, faults local.Faults) local.Options {
 	o := local.Options{
 		ESM: esm.DefaultConfig(), Partitions: partitions, Produce: records, Copies: 0.2,
 		Function: "'" + handler + "'", FunctionName: "payments", Store: local.StoreFake,
-		// Kills must not use up the attempts of a record, and a process on a busy machine must not lose its leases.
+		// Kills must not use up the attempts of a record, and a process on a busy machine must not lose its
+		// leases.
 		Env:    []string{"IDEMSK_MAX_ATTEMPTS=25", "IDEMSK_ORDER=key", "IDEMSK_LEASE=5s"},
-		Faults: faults, Seed: 20261121, UntilDrained: true, Prove: true, Log: log, Say: func(line string) { t.Log(line) },
+		Faults: faults, Seed: 20261121, UntilDrained: true, Prove: true, Log: log,
+		Say: func(line string) { t.Log(line) },
 		AWS: func(context.Context) (aws.Config, error) {
 			t.Error("nothing of AWS is asked for")
 			return aws.Config{}, nil
 		},
 	}
 	o.ESM.Topics, o.ESM.ConsumerGroup = []string{topic}, "e2e"
-	o.ESM.Pollers, o.ESM.BatchSize, o.ESM.FunctionResponseTypes = pollers, batchSize, []string{esm.ReportBatchItemFailures}
+	o.ESM.Pollers, o.ESM.BatchSize, o.ESM.FunctionResponseTypes = pollers, batchSize,
+		[]string{esm.ReportBatchItemFailures}
 	return o
 }
 
@@ -111,9 +117,11 @@ func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
 		t.Error(problem)
 	}
 	if report.Lag() != 0 || report.Done != o.Produce || report.Verified.Records != o.Produce {
-		t.Errorf("lag %d, %d records done, %d in the topic; want 0, and %d", report.Lag(), report.Done, report.Verified.Records, o.Produce)
+		t.Errorf("lag %d, %d records done, %d in the topic; want 0, and %d", report.Lag(), report.Done,
+			report.Verified.Records, o.Produce)
 	}
-	if report.Delivered <= o.Produce || report.Redelivered == 0 || report.Concurrent == 0 || report.Outcomes.Replayed == 0 {
+	if report.Delivered <= o.Produce || report.Redelivered == 0 || report.Concurrent == 0 ||
+		report.Outcomes.Replayed == 0 {
 		t.Errorf("the run had no duplicates: %+v", report.Counts)
 	}
 	if copies := o.Produce - report.Verified.Payments - report.Messages; copies < o.Produce/6 {
@@ -122,20 +130,22 @@ func finish(t *testing.T, o local.Options, within time.Duration) *local.Report {
 	return report
 }
 
-// On a real Kafka, with redelivered batches, concurrent batches and killed processes, nothing is lost and the ledger is exact,
-// because bookings commit with their completions. There is no audit.
+// On a real Kafka, with redelivered batches, concurrent batches and killed processes, nothing is lost and the
+// ledger is exact, because bookings commit with their completions. There is no audit.
 func TestExactlyOnce(t *testing.T) {
 	records := testkit.Size(t, 2500, 50_000)
 	o := torture(t, records, local.Faults{Duplicate: 0.3, Concurrent: 0.3, Kill: 0.2})
 	report := finish(t, o, 20*time.Minute)
 	const recordsForAKill = 2500 // 25 batches, 5 of them with a process that is killed
-	if len(report.Verified.Off) != 0 || report.Verified.Audited || len(report.Kills) < records/recordsForAKill {
+	if len(report.Verified.Off) != 0 || report.Verified.Audited ||
+		len(report.Kills) < records/recordsForAKill {
 		t.Errorf("off by %v after %d kills; want nothing, after %d at least, and without an audit",
 			report.Verified.Off, len(report.Kills), records/recordsForAKill)
 	}
 }
 
-// In plain mode, a booking is repeated only after a kill between the booking and its completion. The run names each.
+// In plain mode, a booking is repeated only after a kill between the booking and its completion. The run
+// names each.
 func TestKills(t *testing.T) {
 	o := torture(t, testkit.Size(t, 2000, 10_000), local.Faults{Duplicate: 0.3, Concurrent: 0.3, Kill: 0.3})
 	// A process that is slow for longer than a lease would explain a repetition too.
@@ -145,6 +155,7 @@ func TestKills(t *testing.T) {
 		t.Error("no process was killed")
 	}
 	for _, r := range report.Verified.Repeats {
-		t.Logf("%s: attempt %d, token %d, in invocation %s of %s, killed at %s", r.Key, r.Attempt, r.Token, r.Executor, r.Kill.During, r.Kill.At.Format(time.TimeOnly+".000"))
+		t.Logf("%s: attempt %d, token %d, in invocation %s of %s, killed at %s", r.Key, r.Attempt, r.Token,
+			r.Executor, r.Kill.During, r.Kill.At.Format(time.TimeOnly+".000"))
 	}
 }

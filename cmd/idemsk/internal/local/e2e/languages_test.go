@@ -13,18 +13,20 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 )
 
-// Functions in Python and JavaScript, on AWS's runtime interface clients, get batches, return partial responses, and are killed and
-// restarted.
+// Functions in Python and JavaScript, on AWS's runtime interface clients, get batches, return partial
+// responses, and are killed and restarted.
 func TestOtherLanguages(t *testing.T) {
 	python, node := languages(t, "payments.handler")
 	for name, function := range map[string]string{"Python": python, "Node": node} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{
-				"local", "--function", function, "--store", "none", "--pollers", "1", "--produce", "300", "--until-drained",
+				"local", "--function", function, "--store", "none", "--pollers", "1", "--produce", "300",
+				"--until-drained",
 				"--function-response-types", "ReportBatchItemFailures", "--seed", "1",
 			}
 			out := runLocal(t, args)
-			for _, want := range []string{"300 done", "300 executed", "1 record named as failed, and delivered again", "everything is committed"} {
+			for _, want := range []string{"300 done", "300 executed",
+				"1 record named as failed, and delivered again", "everything is committed"} {
 				if !strings.Contains(out, want) {
 					t.Errorf("the closing table does not have %q", want)
 				}
@@ -51,9 +53,11 @@ func languages(t *testing.T, function string) (python, node string) {
 		t.Fatal(err)
 	}
 	runtimes := strings.TrimSpace(string(output))
-	python = "env 'PYTHONPATH=" + testdata + "' PYTHONDONTWRITEBYTECODE=1 '" + filepath.Join(runtimes, "python/bin/python") + "'"
+	python = "env 'PYTHONPATH=" + testdata + "' PYTHONDONTWRITEBYTECODE=1 '" +
+		filepath.Join(runtimes, "python/bin/python") + "'"
 	return python + " -m awslambdaric " + function,
-		"node '" + filepath.Join(runtimes, "node/node_modules/aws-lambda-ric/bin/index.mjs") + "' '" + filepath.Join(testdata, function) + "'"
+		"node '" + filepath.Join(runtimes, "node/node_modules/aws-lambda-ric/bin/index.mjs") + "' '" +
+			filepath.Join(testdata, function) + "'"
 }
 
 func runLocal(t *testing.T, args []string) string {

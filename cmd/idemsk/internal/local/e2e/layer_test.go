@@ -16,9 +16,9 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
-// Behind the layer a Python function that knows nothing of idempotency books each payment once, with redelivered batches, batches that
-// run twice at once, and killed processes. The only exceptions are records that were with the function when its process was killed: the
-// report names each with its kill.
+// Behind the layer a Python function that knows nothing of idempotency books each payment once, with
+// redelivered batches, batches that run twice at once, and killed processes. The only exceptions are records
+// that were with the function when its process was killed: the report names each with its kill.
 func TestFunctionBehindTheLayer(t *testing.T) {
 	python, _ := languages(t, "bookings.handler")
 	buildLayer(t)
@@ -28,7 +28,8 @@ func TestFunctionBehindTheLayer(t *testing.T) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "bookings")
 		report = runLocal(t, append(args, "--function", python, "--env", "BOOKINGS="+file, "--bookings", file,
-			"--produce", strconv.Itoa(records), "--seed", "7", "--until-drained", "--function-response-types", "ReportBatchItemFailures"))
+			"--produce", strconv.Itoa(records), "--seed", "7", "--until-drained", "--function-response-types",
+			"ReportBatchItemFailures"))
 		found := counts.FindStringSubmatch(report)
 		if found == nil || !strings.Contains(report, "everything is committed") {
 			t.Fatalf("the report has no line like %s, or something was not delivered", counts)
@@ -38,20 +39,23 @@ func TestFunctionBehindTheLayer(t *testing.T) {
 	const unexplained = "Booked again without a kill"
 	faults := []string{"local", "--duplicate", "0.3", "--concurrent-duplicates", "0.1"}
 	report, payments, doubles := deliver(faults...)
-	if n, err := strconv.Atoi(doubles); err != nil || n < records/10 || !strings.Contains(report, unexplained) {
+	if n, err := strconv.Atoi(doubles); err != nil || n < records/10 ||
+		!strings.Contains(report, unexplained) {
 		t.Errorf("without the layer only %s payments were booked more than once", doubles)
 	}
 	report, behind, doubles := deliver(append(faults, "--layer", "--kill", "0.1")...)
 	if behind != payments {
 		t.Errorf("%s payments were booked, want %s", behind, payments)
 	}
-	named := regexp.MustCompile(`attempt \d+ +killed \S+ +process \d+ +request \S+ +in \S+`).MatchString(report)
+	named := regexp.MustCompile(`attempt \d+ +killed \S+ +process \d+ +request \S+ +in \S+`).MatchString(
+		report)
 	if strings.Contains(report, unexplained) || named != (doubles != "0") {
 		t.Errorf("%s payments were booked more than once, want each with a kill", doubles)
 	}
 }
 
-// buildLayer builds the layer, and returns the command that is put in front of a function's. The test goes on where idemsk local looks for it.
+// buildLayer builds the layer, and returns the command that is put in front of a function's. The test goes on
+// where idemsk local looks for it.
 func buildLayer(t *testing.T) string {
 	t.Helper()
 	t.Chdir(root)

@@ -1,6 +1,7 @@
 //go:build servers
 
-// Package e2e_test tests idemsk local end to end: a real Kafka, the event source, the real function as a process, DynamoDB Local.
+// Package e2e_test tests idemsk local end to end: a real Kafka, the event source, the real function as a
+// process, DynamoDB Local.
 package e2e_test
 
 import (

@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
 )
 
-// What a function needs is down for ten seconds. That costs no record, though two failures of a record are enough for a dead letter: each payment
-// is booked, once.
+// What a function needs is down for ten seconds. That costs no record, though two failures of a record are
+// enough for a dead letter: each payment is booked, once.
 func TestAnOutageCostsNoRecord(t *testing.T) {
 	python, node := languages(t, "bookings.handler")
 	layer := buildLayer(t)
@@ -35,7 +35,8 @@ func TestAnOutageCostsNoRecord(t *testing.T) {
 			}
 			t.Log("\n" + report.Text())
 			if report.Messages != 0 || report.Lag() != 0 || report.Done != records {
-				t.Errorf("%d dead letters, lag %d, %d records done; want none, none, and all", report.Messages, report.Lag(), report.Done)
+				t.Errorf("%d dead letters, lag %d, %d records done; want none, none, and all",
+					report.Messages, report.Lag(), report.Done)
 			}
 			all, _, _ := split(t, payments.Config{Records: records, Seed: o.Seed}, 0)
 			times := booked(t, bookings)

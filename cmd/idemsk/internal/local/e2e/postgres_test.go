@@ -13,7 +13,8 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
-// On PostgreSQL a booking commits with its completion: with kills no payment is booked twice, and the ledger is exact.
+// On PostgreSQL a booking commits with its completion: with kills no payment is booked twice, and the ledger
+// is exact.
 func TestKillsOnPostgreSQL(t *testing.T) {
 	server := testkit.Run(t, pgserver.Start, pgserver.Config{})
 	program := filepath.Join(t.TempDir(), "bootstrap")

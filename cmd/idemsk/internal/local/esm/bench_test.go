@@ -13,9 +13,10 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 )
 
-// BenchmarkLocal delivers records of 200 bytes from a broker in this process, through the mapping and the Runtime API on loopback, to
-// a process that does nothing. It reports the records a second, the time from the start to the first answer, the CPU time of a
-// record, and the share of this process in it: broker, mapping and Runtime API.
+// BenchmarkLocal delivers records of 200 bytes from a broker in this process, through the mapping and the
+// Runtime API on loopback, to a process that does nothing. It reports the records a second, the time from the
+// start to the first answer, the CPU time of a record, and the share of this process in it: broker, mapping
+// and Runtime API.
 func BenchmarkLocal(b *testing.B) {
 	const perRound = 100_000
 	c := newCluster(b, 6)

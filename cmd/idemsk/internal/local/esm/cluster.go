@@ -34,15 +34,18 @@ const (
 
 // dial connects. It returns an error if no broker answers.
 func dial(ctx context.Context, brokers []string, opts []kgo.Opt, c *Config) (*cluster, error) {
-	opts = append(slices.Clone(opts), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local"), kgo.MaxVersions(versions()))
+	opts = append(slices.Clone(opts), kgo.SeedBrokers(brokers...), kgo.ClientID("idemsk-local"),
+		kgo.MaxVersions(versions()))
 	client, err := kafkaclient.Dial(ctx, brokers, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{client: client, opts: opts, brokers: strings.Join(brokers, ","), topic: c.topic(), group: c.ConsumerGroup}, nil
+	return &cluster{client: client, opts: opts, brokers: strings.Join(brokers, ","), topic: c.topic(),
+		group: c.ConsumerGroup}, nil
 }
 
-// versions excludes the versions of requests that identify topics by their IDs, because the mapping uses names.
+// versions excludes the versions of requests that identify topics by their IDs, because the mapping uses
+// names.
 func versions() *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(int16(kmsg.OffsetCommit), 9)
@@ -100,8 +103,8 @@ func (k *cluster) unknownTopic(names []string) error {
 		k.brokers, k.topic, strings.Join(names, ", "), more)
 }
 
-// Patiently repeats a request about a group, for up to 30 s, while the brokers answer with a retriable error: the coordinator of a cluster's first group
-// is not available at once.
+// Patiently repeats a request about a group, for up to 30 s, while the brokers answer with a retriable error:
+// the coordinator of a cluster's first group is not available at once.
 func Patiently(ctx context.Context, ask func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
 	defer cancel()
@@ -115,7 +118,8 @@ func Patiently(ctx context.Context, ask func(ctx context.Context) error) error {
 	}
 }
 
-// checkGroup returns an error if the group has members, because they and the mapping would overwrite each other's offsets.
+// checkGroup returns an error if the group has members, because they and the mapping would overwrite each
+// other's offsets.
 func (k *cluster) checkGroup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
@@ -148,7 +152,8 @@ func (k *cluster) committed(ctx context.Context) (offsets, error) {
 	req.Groups = append(req.Groups, group)
 	resp, err := req.RequestWith(ctx, k.client)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s for the offsets of the consumer group %s: %w", k.brokers, k.group, err)
+		return nil, fmt.Errorf("asking %s for the offsets of the consumer group %s: %w", k.brokers, k.group,
+			err)
 	}
 	done := make(offsets)
 	note := func(topic string, partition int32, offset int64) {
@@ -170,7 +175,8 @@ func (k *cluster) committed(ctx context.Context) (offsets, error) {
 			}
 		}
 	}
-	if err := errors.Join(errs...); err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // a new group has none
+	if err := errors.Join(errs...); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		// a new group has none
 		return nil, fmt.Errorf("the offsets of the consumer group %s: %w", k.group, err)
 	}
 	return done, nil
@@ -282,7 +288,8 @@ func (k *cluster) tryCommit(ctx context.Context, done offsets) error {
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return fmt.Errorf("committing %s-%d for the consumer group %s: %w%s", k.topic, p.Partition, k.group, err, commitHint(err))
+				return fmt.Errorf("committing %s-%d for the consumer group %s: %w%s", k.topic, p.Partition,
+					k.group, err, commitHint(err))
 			}
 		}
 	}
@@ -290,7 +297,8 @@ func (k *cluster) tryCommit(ctx context.Context, done offsets) error {
 }
 
 func commitHint(err error) string {
-	if errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration) {
+	if errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.RebalanceInProgress) ||
+		errors.Is(err, kerr.IllegalGeneration) {
 		return " (another consumer has joined the group: stop it, or name another group with --consumer-group-id)"
 	}
 	return ""

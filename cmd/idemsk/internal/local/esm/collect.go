@@ -37,13 +37,14 @@ type batch struct {
 	event    *mskevent.Event // a recorded event, delivered unchanged; nil if the batch was gathered
 	envelope mskevent.Envelope
 	records  []Record
-	ends     offsets             // after all records that were read
-	filtered int                 // records that FilterCriteria dropped
-	tooLarge []Record            // records that are too large for an event
-	invalid  map[string][]Record // records that don't have the form of their schemas, by the condition under which they are given up
-	givenUp  map[mskevent.Place]bool
-	size     mskevent.Size
-	raw      []*kgo.Record // all records that were read
+	ends     offsets  // after all records that were read
+	filtered int      // records that FilterCriteria dropped
+	tooLarge []Record // records that are too large for an event
+	// records that don't have the form of their schemas, by the condition under which they are given up
+	invalid map[string][]Record
+	givenUp map[mskevent.Place]bool
+	size    mskevent.Size
+	raw     []*kgo.Record // all records that were read
 }
 
 // batches returns one batch after another, and none when the context ends.
@@ -51,7 +52,8 @@ type batches interface {
 	next(ctx context.Context) (*batch, error)
 }
 
-// payload returns the event of records of the batch. A recorded event is unchanged if all its records are delivered.
+// payload returns the event of records of the batch. A recorded event is unchanged if all its records are
+// delivered.
 func (b *batch) payload(records []Record) []byte {
 	if b.event != nil && len(records) == len(b.event.Records) {
 		return b.event.Payload
@@ -72,8 +74,8 @@ type collector struct {
 	carry    []*kgo.Record // read, and not yet in a batch
 }
 
-// next gathers a batch. It ends when it is full, or when the window that began with its first record is over. If the context ends,
-// next returns no batch, and the next call starts with the records that were gathered.
+// next gathers a batch. It ends when it is full, or when the window that began with its first record is over.
+// If the context ends, next returns no batch, and the next call starts with the records that were gathered.
 func (c *collector) next(ctx context.Context) (*batch, error) {
 	for len(c.carry) == 0 {
 		records, err := c.source.poll(ctx, c.config.BatchSize)

@@ -51,7 +51,8 @@ func newCollector(c Config, patterns ...string) (*collector, *feed) {
 }
 
 func read(partition int32, offset int64, value string) *kgo.Record {
-	return &kgo.Record{Topic: "a-topic", Partition: partition, Offset: offset, Value: []byte(value), Timestamp: time.UnixMilli(1000)}
+	return &kgo.Record{Topic: "a-topic", Partition: partition, Offset: offset, Value: []byte(value),
+		Timestamp: time.UnixMilli(1000)}
 }
 
 func TestBatchEndsAtItsSize(t *testing.T) {
@@ -63,7 +64,8 @@ func TestBatchEndsAtItsSize(t *testing.T) {
 		f.records <- []*kgo.Record{read(0, 3, "d")}
 		begun := time.Now()
 		b, err := c.next(t.Context())
-		if err != nil || list(b.records) != "0@1 1@8 0@2" || !reflect.DeepEqual(b.ends, offsets{0: 3, 1: 9}) || time.Since(begun) != 0 {
+		if err != nil || list(b.records) != "0@1 1@8 0@2" ||
+			!reflect.DeepEqual(b.ends, offsets{0: 3, 1: 9}) || time.Since(begun) != 0 {
 			t.Errorf("%s, %v after %s, %v", list(b.records), b.ends, time.Since(begun), err)
 		}
 	})
@@ -86,7 +88,8 @@ func TestBatchEndsWhenTheWindowOfItsFirstRecordIsOver(t *testing.T) {
 			b, err := c.next(t.Context())
 			want := map[time.Duration]string{0: "0@1", 500 * time.Millisecond: "0@1 0@2"}[window]
 			if err != nil || list(b.records) != want || time.Since(begun) != time.Hour+window {
-				t.Errorf("window %s: %s after %s, %v; want %s", window, list(b.records), time.Since(begun), err, want)
+				t.Errorf("window %s: %s after %s, %v; want %s", window, list(b.records), time.Since(begun),
+					err, want)
 			}
 			time.Sleep(time.Hour) //nolint:forbidigo // the feed comes to its end
 		})
@@ -96,7 +99,8 @@ func TestBatchEndsWhenTheWindowOfItsFirstRecordIsOver(t *testing.T) {
 func TestFilteredRecordsDoNotCountInTheBatchSize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, f := newCollector(Config{BatchSize: 2, MaximumBatchingWindow: time.Second}, `{"value":{"u":["a"]}}`)
+		c, f := newCollector(Config{BatchSize: 2, MaximumBatchingWindow: time.Second},
+			`{"value":{"u":["a"]}}`)
 		f.records <- []*kgo.Record{read(0, 1, `{"u":"b"}`), read(0, 2, `{"u":"a"}`)}
 		f.records <- []*kgo.Record{read(0, 3, `{"u":"b"}`)}
 		b, err := c.next(t.Context())
@@ -124,7 +128,8 @@ func TestBatchEndsAtTheEncodedSizeOfTheEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, f := newCollector(Config{BatchSize: 10, MaximumBatchingWindow: time.Second})
-		value := strings.Repeat("x", 1_500_000) // 2,000,000 bytes in base64: three are less than 6 MB, four are more
+		// 2,000,000 bytes in base64: three are less than 6 MB, four are more
+		value := strings.Repeat("x", 1_500_000)
 		f.records <- []*kgo.Record{read(0, 4, value), read(1, 5, value), read(0, 6, value), read(1, 7, value)}
 		for _, want := range []string{"0@4 1@5 0@6", "1@7"} {
 			b, err := c.next(t.Context())
@@ -148,7 +153,8 @@ func TestBatchEndsAtTheEncodedSizeOfTheEvent(t *testing.T) {
 			c.carry = nil
 		}
 		// A record that is too large for an event is separated.
-		f.records <- []*kgo.Record{read(0, 8, "a"), read(0, 9, strings.Repeat("x", 5_000_000)), read(0, 10, "b")}
+		f.records <- []*kgo.Record{read(0, 8, "a"), read(0, 9, strings.Repeat("x", 5_000_000)),
+			read(0, 10, "b")}
 		b, err := c.next(t.Context())
 		if err != nil || list(b.records) != "0@8 0@10" || list(b.tooLarge) != "0@9" || b.ends[0] != 11 {
 			t.Errorf("%s, too large %s, %v, %v", list(b.records), list(b.tooLarge), b.ends, err)
@@ -182,7 +188,8 @@ func TestFunctionCanParseThePayload(t *testing.T) {
 	r := read(10, 1<<60, `{"a":"ü"}`)
 	r.Key, r.Headers = []byte("k"), []kgo.RecordHeader{{Key: "h", Value: []byte{0xff}}}
 	b := &batch{envelope: c.envelope, ends: offsets{}, size: c.envelope.Size()}
-	for _, r := range []*kgo.Record{r, read(2, 5, "x"), {Topic: "a-topic", Partition: 10, Offset: 1<<60 + 1}} {
+	for _, r := range []*kgo.Record{r, read(2, 5, "x"),
+		{Topic: "a-topic", Partition: 10, Offset: 1<<60 + 1}} {
 		c.add(b, r)
 	}
 	payload := b.payload(b.records)
@@ -194,11 +201,13 @@ func TestFunctionCanParseThePayload(t *testing.T) {
 		t.Fatalf("%+v, %v", event, err)
 	}
 	got := event.Partitions[1].Records
-	if len(got) != 2 || got[0].Source() != "a-topic-10@1152921504606846976" || string(got[0].Key) != "k" || got[0].Headers[0].Value[0] != 0xff ||
+	if len(got) != 2 || got[0].Source() != "a-topic-10@1152921504606846976" || string(got[0].Key) != "k" ||
+		got[0].Headers[0].Value[0] != 0xff ||
 		!got[1].Tombstone() || got[1].Key != nil {
 		t.Errorf("decoded %+v", got)
 	}
-	for _, text := range []string{`"eventSource":"aws:kafka"`, `"eventSourceArn":"arn"`, `"bootstrapServers":"b:1"`, `"timestampType":"CREATE_TIME"`} {
+	for _, text := range []string{`"eventSource":"aws:kafka"`, `"eventSourceArn":"arn"`,
+		`"bootstrapServers":"b:1"`, `"timestampType":"CREATE_TIME"`} {
 		if !strings.Contains(string(payload), text) {
 			t.Errorf("no %s in %s", text, payload)
 		}

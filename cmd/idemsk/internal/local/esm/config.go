@@ -23,8 +23,8 @@ const (
 // ReportBatchItemFailures is the only function response type: the function names the records that failed.
 const ReportBatchItemFailures = "ReportBatchItemFailures"
 
-// The records that are delivered again if the function named records as failed. AWS documents that these are the named ones. Its
-// event sources for other streams resume from the lowest.
+// The records that are delivered again if the function named records as failed. AWS documents that these are
+// the named ones. Its event sources for other streams resume from the lowest.
 const (
 	RetryNamed      = "named"       // the named records only
 	RetryFromLowest = "from-lowest" // in each partition, all records from the lowest named offset on
@@ -53,8 +53,8 @@ const (
 
 // Config are the parameters, named as in CreateEventSourceMapping. DefaultConfig has AWS's defaults.
 type Config struct {
-	// Events are recorded events. They are delivered instead of a topic's records, one after another and unchanged. The parameters
-	// for batching, filtering and offsets do not apply to them.
+	// Events are recorded events. They are delivered instead of a topic's records, one after another and
+	// unchanged. The parameters for batching, filtering and offsets do not apply to them.
 	Events        []*mskevent.Event
 	Topics        []string // one, as on AWS
 	ConsumerGroup string   // its committed offsets override StartingPosition
@@ -76,11 +76,13 @@ type Config struct {
 
 	// Pollers is the maximum number of batches at a time: 1 to MaxPollers, at most one for each partition.
 	Pollers int
-	// Timeout is the function's timeout, 1 s to MaxTimeout. It also limits how long a stopping mapping waits for invocations.
+	// Timeout is the function's timeout, 1 s to MaxTimeout. It also limits how long a stopping mapping waits
+	// for invocations.
 	Timeout time.Duration
 	// Retry is RetryNamed or RetryFromLowest.
 	Retry string
-	// RetryDelay is the time before the first retry of a batch, 0 or more. It doubles with each retry, up to maxRetryDelay.
+	// RetryDelay is the time before the first retry of a batch, 0 or more. It doubles with each retry, up to
+	// maxRetryDelay.
 	RetryDelay time.Duration
 
 	// ARNs in events and on-failure messages.
@@ -119,27 +121,37 @@ func (c *Config) Validate() error {
 	if !c.recorded() {
 		errs = append(errs, c.checkTopic())
 	}
-	check(c.BatchSize >= 1 && c.BatchSize <= MaxBatchSize, "--batch-size is %d: want 1 to %d", c.BatchSize, MaxBatchSize)
+	check(c.BatchSize >= 1 && c.BatchSize <= MaxBatchSize, "--batch-size is %d: want 1 to %d", c.BatchSize,
+		MaxBatchSize)
 	check(c.MaximumBatchingWindow >= 0 && c.MaximumBatchingWindow <= MaxBatchingWindow,
 		"--maximum-batching-window is %s: want 0s to %s", c.MaximumBatchingWindow, MaxBatchingWindow)
 	check(slices.Contains([]string{TrimHorizon, Latest, AtTimestamp}, c.StartingPosition),
 		"--starting-position is %q: want %s, %s or %s", c.StartingPosition, TrimHorizon, Latest, AtTimestamp)
 	check((c.StartingPosition == AtTimestamp) != c.StartingPositionTimestamp.IsZero(),
-		"--starting-position-timestamp and --starting-position %s go together: give both or neither", AtTimestamp)
+		"--starting-position-timestamp and --starting-position %s go together: give both or neither",
+		AtTimestamp)
 	for _, kind := range c.FunctionResponseTypes {
-		check(kind == ReportBatchItemFailures, "--function-response-types has %q: want %s or nothing", kind, ReportBatchItemFailures)
+		check(kind == ReportBatchItemFailures, "--function-response-types has %q: want %s or nothing", kind,
+			ReportBatchItemFailures)
 	}
 	check(c.MaximumRetryAttempts >= Infinite && c.MaximumRetryAttempts <= MaxRetryAttempts,
-		"--maximum-retry-attempts is %d: want 0 to %d, or %d for no limit", c.MaximumRetryAttempts, MaxRetryAttempts, Infinite)
-	check(c.MaximumRecordAge == Infinite || c.MaximumRecordAge >= MinRecordAge && c.MaximumRecordAge <= MaxRecordAge,
-		"--maximum-record-age is %s: want %s to %s, or leave it out for no limit", c.MaximumRecordAge, MinRecordAge, MaxRecordAge)
-	check(c.OnFailure != kafkaScheme+c.topic(), "--on-failure is %s, the topic that is read: it would never end", c.OnFailure)
+		"--maximum-retry-attempts is %d: want 0 to %d, or %d for no limit", c.MaximumRetryAttempts,
+		MaxRetryAttempts, Infinite)
+	check(c.MaximumRecordAge == Infinite || c.MaximumRecordAge >= MinRecordAge &&
+		c.MaximumRecordAge <= MaxRecordAge,
+		"--maximum-record-age is %s: want %s to %s, or leave it out for no limit", c.MaximumRecordAge,
+		MinRecordAge, MaxRecordAge)
+	check(c.OnFailure != kafkaScheme+c.topic(),
+		"--on-failure is %s, the topic that is read: it would never end", c.OnFailure)
 	check(c.Pollers >= 1 && c.Pollers <= MaxPollers, "--pollers is %d: want 1 to %d", c.Pollers, MaxPollers)
-	check(c.Timeout >= time.Second && c.Timeout <= MaxTimeout, "--timeout is %s: want 1s to %s", c.Timeout, MaxTimeout)
-	check(c.Retry == RetryNamed || c.Retry == RetryFromLowest, "--retry is %q: want %s or %s", c.Retry, RetryNamed, RetryFromLowest)
+	check(c.Timeout >= time.Second && c.Timeout <= MaxTimeout, "--timeout is %s: want 1s to %s", c.Timeout,
+		MaxTimeout)
+	check(c.Retry == RetryNamed || c.Retry == RetryFromLowest, "--retry is %q: want %s or %s", c.Retry,
+		RetryNamed, RetryFromLowest)
 	check(c.RetryDelay >= 0, "RetryDelay is %s: want 0s or more", c.RetryDelay)
 	for _, e := range c.Events {
-		check(len(e.Payload) <= MaxPayload, "the event %s has %d bytes: a function takes %d at most", e.Name, len(e.Payload), MaxPayload)
+		check(len(e.Payload) <= MaxPayload, "the event %s has %d bytes: a function takes %d at most", e.Name,
+			len(e.Payload), MaxPayload)
 	}
 	if c.SchemaRegistry != nil {
 		errs = append(errs, c.SchemaRegistry.validate())
@@ -159,7 +171,8 @@ func (c *Config) checkTopic() error {
 		errs = append(errs, fmt.Errorf("there are %d topics: want one, as on AWS", len(c.Topics)))
 	}
 	if c.ConsumerGroup == "" || len(c.ConsumerGroup) > maxGroup {
-		errs = append(errs, fmt.Errorf("--consumer-group-id is %q: want 1 to %d bytes", c.ConsumerGroup, maxGroup))
+		errs = append(errs, fmt.Errorf("--consumer-group-id is %q: want 1 to %d bytes", c.ConsumerGroup,
+			maxGroup))
 	}
 	for _, topic := range c.Topics {
 		errs = append(errs, kafkaclient.CheckTopic(topic))

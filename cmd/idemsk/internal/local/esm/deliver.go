@@ -52,7 +52,8 @@ func (p *poller) run(stop, work context.Context) error {
 	return nil
 }
 
-// settle delivers a batch until it is finished or the mapping stops, and commits the offsets of the finished records.
+// settle delivers a batch until it is finished or the mapping stops, and commits the offsets of the finished
+// records.
 func (p *poller) settle(stop, work context.Context, b *batch) error {
 	p.observeBatch(b, Event{Kind: Filtered, Records: b.filtered}, b.filtered > 0)
 	p.m.track(b.records, 1)
@@ -75,7 +76,8 @@ func (p *poller) once(stop, work context.Context, b *batch) (rest []delivery, er
 	maps.Copy(given, b.invalid)
 	for _, condition := range slices.Sorted(maps.Keys(given)) {
 		if err := p.giveUp(work, b, condition, &delivery{}, given[condition]); err != nil {
-			return []delivery{{records: slices.Concat(slices.Collect(maps.Values(given))...)}, {records: b.records}}, err
+			return []delivery{{records: slices.Concat(slices.Collect(maps.Values(given))...)},
+				{records: b.records}}, err
 		}
 	}
 	return p.deliver(stop, work, b)
@@ -85,8 +87,8 @@ func (p *poller) again(b *batch) bool {
 	return p.m.parts.Faults != nil && b.delivered() && p.m.parts.Faults.Again(b.first())
 }
 
-// deliver invokes the function until all records of the batch are finished, or stop ends, and returns the remaining records. While
-// the mapping is disabled, it waits and does not retry.
+// deliver invokes the function until all records of the batch are finished, or stop ends, and returns the
+// remaining records. While the mapping is disabled, it waits and does not retry.
 func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery, err error) {
 	if !b.delivered() {
 		return nil, nil
@@ -116,7 +118,8 @@ func (p *poller) deliver(stop, work context.Context, b *batch) (rest []delivery,
 	return rest, nil
 }
 
-// step invokes the function once with the records of d that are not too old, and returns the deliveries that remain.
+// step invokes the function once with the records of d that are not too old, and returns the deliveries that
+// remain.
 func (p *poller) step(ctx context.Context, b *batch, d *delivery, n int) (again []delivery, err error) {
 	young, old := p.m.config.tooOld(d.records, time.Now())
 	if err := p.giveUp(ctx, b, RecordAgeExceeded, d, old); err != nil || len(young) == 0 && len(old) > 0 {
@@ -148,7 +151,8 @@ func (p *poller) invoke(ctx context.Context, b *batch, d *delivery, n int) (fail
 	}
 	d.invocations++
 	d.last = answer
-	e := Event{Kind: Invoked, Records: inv.Records, Bytes: len(inv.Payload), Duration: time.Since(begun), Injected: answer.Injected, Answer: answer.Payload}
+	e := Event{Kind: Invoked, Records: inv.Records, Bytes: len(inv.Payload), Duration: time.Since(begun),
+		Injected: answer.Injected, Answer: answer.Payload}
 	if answer.FunctionError != "" {
 		e.Err = errors.New(answer.Message)
 	}
@@ -185,11 +189,13 @@ func (d *delivery) places() map[mskevent.Place]bool {
 	return all
 }
 
-// sendAttempts is the number of attempts to send to the on-failure destination. If all fail, the mapping ends, so that no record is lost.
+// sendAttempts is the number of attempts to send to the on-failure destination. If all fail, the mapping
+// ends, so that no record is lost.
 const sendAttempts = 4
 
 // giveUp sends records that are given up to the on-failure destination, if there is one.
-func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *delivery, records []Record) error {
+func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *delivery,
+	records []Record) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -204,15 +210,18 @@ func (p *poller) giveUp(ctx context.Context, b *batch, condition string, d *deli
 			Wait(ctx, p.m.config.delay(n))
 		}
 		if err != nil {
-			return fmt.Errorf("%s rejected %d records that are given up, from %s on: %w", destination, len(records), records[0].Place(), err)
+			return fmt.Errorf("%s rejected %d records that are given up, from %s on: %w", destination,
+				len(records), records[0].Place(), err)
 		}
 	}
 	fresh := b.giveUp(records)
-	p.observeBatch(b, Event{Kind: GivenUp, Records: fresh, Condition: condition, Sent: destination != nil}, fresh > 0)
+	p.observeBatch(b, Event{Kind: GivenUp, Records: fresh, Condition: condition, Sent: destination != nil},
+		fresh > 0)
 	return nil
 }
 
-// giveUp notes that records were given up, and returns how many of them were not given up before: a fault can redeliver a batch.
+// giveUp notes that records were given up, and returns how many of them were not given up before: a fault can
+// redeliver a batch.
 func (b *batch) giveUp(records []Record) (fresh int) {
 	if len(records) == 0 {
 		return 0
@@ -252,7 +261,8 @@ func (p *poller) observeBatch(b *batch, e Event, ifSo bool) {
 // delivered reports whether the function gets the batch. A gathered batch may have no records.
 func (b *batch) delivered() bool { return b.event != nil || len(b.records) > 0 }
 
-// doneUntil returns the offsets up to the first remaining record. A recorded event is finished when no record of it remains.
+// doneUntil returns the offsets up to the first remaining record. A recorded event is finished when no record
+// of it remains.
 func (b *batch) doneUntil(rest []delivery) offsets {
 	if b.event != nil && len(rest) > 0 {
 		return nil

@@ -59,8 +59,10 @@ func TestDisableAndEnable(t *testing.T) {
 	}
 }
 
-// failing returns a mapping with a function that fails at first. The mapping was disabled during the second invocation.
-func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, repair func(), disabled <-chan struct{}) {
+// failing returns a mapping with a function that fails at first. The mapping was disabled during the second
+// invocation.
+func failing(t *testing.T, drain <-chan struct{}) (m *esm.ESM, f *function, repair func(),
+	disabled <-chan struct{}) {
 	t.Helper()
 	c := newCluster(t, 1)
 	produce(t, c, 3, 0)

@@ -53,7 +53,8 @@ func New(c Config, parts Parts) (*ESM, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if (c.OnFailure != "") != (parts.Destination != nil) || parts.Invoker == nil || (len(parts.Brokers) == 0) != c.recorded() ||
+	if (c.OnFailure != "") != (parts.Destination != nil) || parts.Invoker == nil ||
+		(len(parts.Brokers) == 0) != c.recorded() ||
 		(c.SchemaRegistry != nil) != (parts.Schemas != nil) {
 		return nil, fmt.Errorf("%w: it needs brokers or recorded events, an invoker, a destination if OnFailure is set, and schemas if SchemaRegistry is", ErrConfig)
 	}
@@ -67,8 +68,8 @@ func New(c Config, parts Parts) (*ESM, error) {
 	}, nil
 }
 
-// SetEnabled enables or disables the mapping, as UpdateEventSourceMapping does. A running invocation finishes. The records that it
-// leaves are delivered again when the mapping is enabled.
+// SetEnabled enables or disables the mapping, as UpdateEventSourceMapping does. A running invocation
+// finishes. The records that it leaves are delivered again when the mapping is enabled.
 func (m *ESM) SetEnabled(enabled bool) {
 	if !m.toggle.set(enabled) {
 		return
@@ -83,7 +84,8 @@ func (m *ESM) SetEnabled(enabled bool) {
 // Enabled reports whether the mapping is enabled.
 func (m *ESM) Enabled() bool { on, _ := m.toggle.state(); return on }
 
-// Partitions returns the states of the partitions, ordered by number. It returns none until Run has looked them up.
+// Partitions returns the states of the partitions, ordered by number. It returns none until Run has looked
+// them up.
 func (m *ESM) Partitions() []PartitionState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,9 +100,10 @@ func (m *ESM) Partitions() []PartitionState {
 // errDrained ends a run that has nothing left to deliver.
 var errDrained = errors.New("drained")
 
-// Run polls and invokes until the context ends, or until Parts.Drain is closed and nothing is left to deliver. Then it stops
-// reading, waits for running invocations, at most for the function's timeout or until Parts.Cut is closed, and commits the finished
-// records. It returns an error if it could not start or continue. It leaves nothing running, and is called once.
+// Run polls and invokes until the context ends, or until Parts.Drain is closed and nothing is left to
+// deliver. Then it stops reading, waits for running invocations, at most for the function's timeout or until
+// Parts.Cut is closed, and commits the finished records. It returns an error if it could not start or
+// continue. It leaves nothing running, and is called once.
 func (m *ESM) Run(ctx context.Context) (err error) {
 	if err := m.open(ctx); err != nil {
 		m.close()
@@ -181,11 +184,13 @@ func (m *ESM) addPoller(ctx context.Context, number int, partitions []int32, beg
 	if p.client, err = m.cluster.consumer(begin, partitions); err != nil {
 		return err
 	}
-	p.feed = &collector{config: &m.config, source: m.converted(number, kafka{p.client}), filters: m.filters, envelope: m.envelope}
+	p.feed = &collector{config: &m.config, source: m.converted(number, kafka{p.client}), filters: m.filters,
+		envelope: m.envelope}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, n := range partitions {
-		m.states[n] = &PartitionState{Partition: n, Poller: number, Begin: begin[n], Committed: begin[n], End: begin[n]}
+		m.states[n] = &PartitionState{Partition: n, Poller: number, Begin: begin[n], Committed: begin[n],
+			End: begin[n]}
 	}
 	return nil
 }
@@ -219,13 +224,15 @@ func (m *ESM) observe(e Event) {
 	}
 }
 
-// The interval at which the ends of partitions are looked up, and the maximum time without an answer from the cluster.
+// The interval at which the ends of partitions are looked up, and the maximum time without an answer from the
+// cluster.
 const (
 	watchEvery = 200 * time.Millisecond
 	maxSilence = 30 * time.Second
 )
 
-// watch looks up the ends of the partitions. It returns errDrained when nothing is left to deliver and Parts.Drain is closed.
+// watch looks up the ends of the partitions. It returns errDrained when nothing is left to deliver and
+// Parts.Drain is closed.
 func (m *ESM) watch(ctx context.Context) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -281,7 +288,8 @@ func (m *ESM) look(ctx context.Context) error {
 }
 
 func (m *ESM) drained() bool {
-	return !slices.ContainsFunc(m.Partitions(), func(s PartitionState) bool { return s.Lag() > 0 || s.InFlight > 0 })
+	return !slices.ContainsFunc(m.Partitions(),
+		func(s PartitionState) bool { return s.Lag() > 0 || s.InFlight > 0 })
 }
 
 // track adds records to those in flight (sign 1), or removes them (-1).

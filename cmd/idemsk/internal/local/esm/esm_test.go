@@ -56,7 +56,8 @@ func TestStartingPositions(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	for i := range 3 {
-		write(t, c, &kgo.Record{Topic: topic, Value: []byte("x"), Timestamp: time.UnixMilli(int64(i+1) * 1000)})
+		write(t, c, &kgo.Record{Topic: topic, Value: []byte("x"),
+			Timestamp: time.UnixMilli(int64(i+1) * 1000)})
 	}
 	for name, test := range map[string]struct {
 		position string
@@ -95,13 +96,18 @@ func TestLatestReadsNewRecords(t *testing.T) {
 	cfg.StartingPosition, cfg.BatchSize = esm.Latest, 1
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	f := &function{answer: func(context.Context, []string) (esm.Answer, error) { stop(); return esm.Answer{}, nil }}
-	m, err := esm.New(cfg, esm.Parts{Brokers: c.ListenAddrs(), Invoker: func(context.Context, int) (esm.Invoker, error) {
-		go func() { // the positions are known when pollers get their invokers
-			produce(t, c, 1, 0)
-		}()
-		return f, nil
-	}})
+	f := &function{answer: func(context.Context, []string) (esm.Answer, error) {
+		stop()
+		return esm.Answer{},
+			nil
+	}}
+	m, err := esm.New(cfg, esm.Parts{Brokers: c.ListenAddrs(),
+		Invoker: func(context.Context, int) (esm.Invoker, error) {
+			go func() { // the positions are known when pollers get their invokers
+				produce(t, c, 1, 0)
+			}()
+			return f, nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +123,8 @@ func TestLatestReadsNewRecords(t *testing.T) {
 func TestFilteredRecordsAreCommitted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
-	write(t, c, &kgo.Record{Topic: topic, Value: []byte(`{"u":"a"}`)}, &kgo.Record{Topic: topic, Value: []byte(`{"u":"b"}`)},
+	write(t, c, &kgo.Record{Topic: topic, Value: []byte(`{"u":"a"}`)},
+		&kgo.Record{Topic: topic, Value: []byte(`{"u":"b"}`)},
 		&kgo.Record{Topic: topic, Value: []byte(`{"u":"c"}`)})
 	for want, pattern := range map[string]string{"0@1": `["b"]`, "": `["x"]`} {
 		f, w := new(function), new(watcher)

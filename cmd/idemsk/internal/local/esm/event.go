@@ -7,18 +7,20 @@ type Kind int
 
 // The kinds of events.
 const (
-	Invoked     Kind = iota + 1 // an invocation ended; Err is its failure
-	Named                       // the function named records as failed
-	Ignored                     // the function named records as failed, without ReportBatchItemFailures; each is counted once
-	Misanswered                 // an answer could not be parsed; Err is an *AnswerError
-	Bisected                    // a batch was split in two
-	GivenUp                     // records were given up under Condition; each is counted once
-	Filtered                    // records were dropped by FilterCriteria
-	Redelivered                 // a finished batch is delivered again by a fault
-	Unavailable                 // the function could not be invoked; this is retried
-	Committed                   // offsets were committed; Records excludes records that were given up or ignored
-	Enabled                     // the mapping was enabled
-	Disabled                    // the mapping was disabled
+	Invoked Kind = iota + 1 // an invocation ended; Err is its failure
+	Named                   // the function named records as failed
+	// the function named records as failed, without ReportBatchItemFailures; each is counted once
+	Ignored
+	Misanswered // an answer could not be parsed; Err is an *AnswerError
+	Bisected    // a batch was split in two
+	GivenUp     // records were given up under Condition; each is counted once
+	Filtered    // records were dropped by FilterCriteria
+	Redelivered // a finished batch is delivered again by a fault
+	Unavailable // the function could not be invoked; this is retried
+	// offsets were committed; Records excludes records that were given up or ignored
+	Committed
+	Enabled  // the mapping was enabled
+	Disabled // the mapping was disabled
 )
 
 // Event is something that happened in a mapping.

@@ -12,7 +12,8 @@ import (
 
 // The conditions under which records are given up.
 const (
-	// RetryAttemptsExhausted and PayloadTooLarge are on AWS's page for Kafka. RecordAgeExceeded is on its page for Kinesis only.
+	// RetryAttemptsExhausted and PayloadTooLarge are on AWS's page for Kafka. RecordAgeExceeded is on its
+	// page for Kinesis only.
 	RetryAttemptsExhausted = "RetryAttemptsExhausted"
 	RecordAgeExceeded      = "RecordAgeExceeded"
 	PayloadTooLarge        = "MaximumPayloadSizeExceeded"
@@ -28,7 +29,8 @@ const (
 
 // Failure describes records of a batch that were given up.
 type Failure struct {
-	Condition   string // RetryAttemptsExhausted, RecordAgeExceeded, PayloadTooLarge, SchemaNotFound or DeserializationError
+	// RetryAttemptsExhausted, RecordAgeExceeded, PayloadTooLarge, SchemaNotFound or DeserializationError
+	Condition   string
 	Invocations int    // with these records
 	Last        Answer // to the last invocation; empty if there was none
 	Records     []Record
@@ -40,8 +42,8 @@ type Failure struct {
 	brokers        string
 }
 
-// The documented messages: https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure.html and, for a topic,
-// https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure-destination.html
+// The documented messages: https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure.html and, for a
+// topic, https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure-destination.html
 type (
 	failureMessage struct {
 		RequestContext  requestContext   `json:"requestContext"`
@@ -105,7 +107,8 @@ func (f *Failure) TopicMessages() ([]TopicMessage, error) {
 		r := &f.Records[i]
 		m := f.message(f.Records[i : i+1])
 		m.KafkaBatchInfo.RecordsInfo = nil
-		m.KafkaBatchInfo.RecordInfo = &recordInfo{Offset: strconv.FormatInt(r.Offset, 10), Timestamp: millis(r.Timestamp)}
+		m.KafkaBatchInfo.RecordInfo = &recordInfo{Offset: strconv.FormatInt(r.Offset, 10),
+			Timestamp: millis(r.Timestamp)}
 		m.RequestContext.FunctionARN += ":$LATEST"
 		if f.Condition == RetryAttemptsExhausted {
 			m.RequestContext.Condition = retriesExhausted
@@ -131,7 +134,8 @@ func (f *Failure) encode(m *failureMessage) ([]byte, error) {
 func (f *Failure) message(records []Record) *failureMessage {
 	m := &failureMessage{
 		RequestContext: requestContext{
-			RequestID: f.Last.RequestID, FunctionARN: f.functionARN, Condition: f.Condition, ApproximateInvokeCount: f.Invocations,
+			RequestID: f.Last.RequestID, FunctionARN: f.functionARN, Condition: f.Condition,
+			ApproximateInvokeCount: f.Invocations,
 		},
 		Version: "1.0", Timestamp: f.At.UTC().Format(stamp),
 		KafkaBatchInfo: kafkaBatchInfo{
@@ -140,7 +144,8 @@ func (f *Failure) message(records []Record) *failureMessage {
 		},
 	}
 	if f.Invocations > 0 {
-		m.ResponseContext = &responseContext{StatusCode: http.StatusOK, ExecutedVersion: "$LATEST", FunctionError: f.Last.FunctionError}
+		m.ResponseContext = &responseContext{StatusCode: http.StatusOK, ExecutedVersion: "$LATEST",
+			FunctionError: f.Last.FunctionError}
 	}
 	return m
 }

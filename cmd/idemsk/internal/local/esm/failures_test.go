@@ -16,7 +16,8 @@ func TestIgnoredFailuresAreObserved(t *testing.T) {
 	c := newCluster(t, 1)
 	produce(t, c, 4, 0)
 	f := &function{answer: func(context.Context, []string) (esm.Answer, error) {
-		return esm.Answer{Payload: []byte(`{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":1}},{"itemIdentifier":{"partition":"payments-0","offset":3}}]}`)}, nil
+		return esm.Answer{Payload: []byte(
+			`{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":1}},{"itemIdentifier":{"partition":"payments-0","offset":3}}]}`)}, nil
 	}}
 	w := new(watcher)
 	p := parts(c, f.invoker)
@@ -59,8 +60,10 @@ func TestBisect(t *testing.T) {
 	if err := run(t, cfg, p); err != nil {
 		t.Fatal(err)
 	}
-	check(t, "calls", f.short(), []string{"0@0 0@1 0@2 0@3 0@4", "0@0 0@1", "0@2 0@3 0@4", "0@2", "0@3 0@4", "0@3", "0@3", "0@4"})
-	if len(l.failures) != 1 || len(l.failures[0].Records) != 1 || l.failures[0].Condition != esm.RetryAttemptsExhausted || l.failures[0].Records[0].Offset != 3 {
+	check(t, "calls", f.short(), []string{"0@0 0@1 0@2 0@3 0@4", "0@0 0@1", "0@2 0@3 0@4", "0@2", "0@3 0@4",
+		"0@3", "0@3", "0@4"})
+	if len(l.failures) != 1 || len(l.failures[0].Records) != 1 ||
+		l.failures[0].Condition != esm.RetryAttemptsExhausted || l.failures[0].Records[0].Offset != 3 {
 		t.Errorf("%+v", l.failures)
 	}
 }
@@ -91,7 +94,8 @@ func TestPartialResponses(t *testing.T) {
 
 func TestUnparsableAnswerFailsTheBatch(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{`"ok"`, `{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":99}}]}`} {
+	for _, bad := range []string{`"ok"`,
+		`{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":99}}]}`} {
 		c := newCluster(t, 1)
 		produce(t, c, 2, 0)
 		n := 0

@@ -64,8 +64,8 @@ func parseFilter(text string) (filter, error) {
 	return filter{rule: p, forJSON: !plain}, nil
 }
 
-// pass reports whether a record with this value is delivered. If the forms of rule and value differ, or the value is not UTF-8 or
-// null, the rule does not apply and the record passes, as in the table of AWS.
+// pass reports whether a record with this value is delivered. If the forms of rule and value differ, or the
+// value is not UTF-8 or null, the rule does not apply and the record passes, as in the table of AWS.
 // https://docs.aws.amazon.com/lambda/latest/dg/kafka-filtering.html
 func (all filters) pass(value []byte) bool {
 	if len(all) == 0 || value == nil || !utf8.Valid(value) {

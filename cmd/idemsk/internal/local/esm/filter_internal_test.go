@@ -20,7 +20,8 @@ func criteria(t *testing.T, patterns ...string) string {
 	return string(text)
 }
 
-// The rules are those of the table of comparison operators on AWS's page on event filtering, and its note below it.
+// The rules are those of the table of comparison operators on AWS's page on event filtering, and its note
+// below it.
 func TestFilterRules(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -29,28 +30,47 @@ func TestFilterRules(t *testing.T) {
 		isDropped  []string
 		plainValue bool
 	}{
-		{pattern: `{"u":[null]}`, passes: []string{`{"u":null}`}, isDropped: []string{`{"u":""}`, `{}`, `{"u":0}`}},
+		{pattern: `{"u":[null]}`, passes: []string{`{"u":null}`},
+			isDropped: []string{`{"u":""}`, `{}`, `{"u":0}`}},
 		{pattern: `{"u":[""]}`, passes: []string{`{"u":""}`}, isDropped: []string{`{"u":null}`, `{"u":" "}`}},
-		{pattern: `{"u":["a"]}`, passes: []string{`{"u":"a"}`, `{"u":["b","a"]}`}, isDropped: []string{`{"u":"A"}`, `{"v":"a"}`, `{"u":{"a":"a"}}`, `{"u":[]}`}},
-		{pattern: `{"u":[{"equals-ignore-case":"Alice"}]}`, passes: []string{`{"u":"aLICE"}`}, isDropped: []string{`{"u":"bob"}`, `{"u":1}`}},
-		{pattern: `{"u":["a"],"v":[true]}`, passes: []string{`{"u":"a","v":true}`}, isDropped: []string{`{"u":"a","v":false}`, `{"u":"a"}`}},
-		{pattern: `{"u":["a","b"]}`, passes: []string{`{"u":"a"}`, `{"u":"b"}`}, isDropped: []string{`{"u":"c"}`}},
-		{pattern: `{"$or":[{"u":["a"]},{"v":["b"]}],"w":[1]}`, passes: []string{`{"u":"a","w":1}`, `{"v":"b","w":1}`},
+		{pattern: `{"u":["a"]}`, passes: []string{`{"u":"a"}`, `{"u":["b","a"]}`},
+			isDropped: []string{`{"u":"A"}`, `{"v":"a"}`, `{"u":{"a":"a"}}`, `{"u":[]}`}},
+		{pattern: `{"u":[{"equals-ignore-case":"Alice"}]}`, passes: []string{`{"u":"aLICE"}`},
+			isDropped: []string{`{"u":"bob"}`, `{"u":1}`}},
+		{pattern: `{"u":["a"],"v":[true]}`, passes: []string{`{"u":"a","v":true}`},
+			isDropped: []string{`{"u":"a","v":false}`, `{"u":"a"}`}},
+		{pattern: `{"u":["a","b"]}`, passes: []string{`{"u":"a"}`, `{"u":"b"}`},
+			isDropped: []string{`{"u":"c"}`}},
+		{pattern: `{"$or":[{"u":["a"]},{"v":["b"]}],"w":[1]}`,
+			passes:    []string{`{"u":"a","w":1}`, `{"v":"b","w":1}`},
 			isDropped: []string{`{"u":"a","w":2}`, `{"u":"b","v":"a","w":1}`}},
-		{pattern: `{"u":[{"anything-but":["a",1]}]}`, passes: []string{`{"u":"b"}`, `{"u":2}`, `{"u":1.0}`}, isDropped: []string{`{"u":"a"}`, `{"u":1}`, `{}`}},
-		{pattern: `{"u":[{"anything-but":"a"}]}`, passes: []string{`{"u":"b"}`}, isDropped: []string{`{"u":"a"}`}},
-		{pattern: `{"u":[{"numeric":["=",100]}]}`, passes: []string{`{"u":100}`, `{"u":1e2}`}, isDropped: []string{`{"u":"100"}`, `{"u":101}`, `{}`}},
-		{pattern: `{"u":[{"numeric":[">",10,"<=",20]}]}`, passes: []string{`{"u":20}`, `{"u":10.5}`}, isDropped: []string{`{"u":10}`, `{"u":21}`}},
-		{pattern: `{"u":[{"numeric":["<",0]},{"numeric":[">=",5]}]}`, passes: []string{`{"u":-1}`, `{"u":5}`}, isDropped: []string{`{"u":0}`}},
-		{pattern: `{"u":[300]}`, passes: []string{`{"u":300}`}, isDropped: []string{`{"u":300.0}`, `{"u":3.0e2}`}},
-		{pattern: `{"u":[{"exists":true}]}`, passes: []string{`{"u":null}`, `{"u":1}`}, isDropped: []string{`{}`, `{"u":{"street":"x"}}`}},
+		{pattern: `{"u":[{"anything-but":["a",1]}]}`, passes: []string{`{"u":"b"}`, `{"u":2}`, `{"u":1.0}`},
+			isDropped: []string{`{"u":"a"}`, `{"u":1}`, `{}`}},
+		{pattern: `{"u":[{"anything-but":"a"}]}`, passes: []string{`{"u":"b"}`},
+			isDropped: []string{`{"u":"a"}`}},
+		{pattern: `{"u":[{"numeric":["=",100]}]}`, passes: []string{`{"u":100}`, `{"u":1e2}`},
+			isDropped: []string{`{"u":"100"}`, `{"u":101}`, `{}`}},
+		{pattern: `{"u":[{"numeric":[">",10,"<=",20]}]}`, passes: []string{`{"u":20}`, `{"u":10.5}`},
+			isDropped: []string{`{"u":10}`, `{"u":21}`}},
+		{pattern: `{"u":[{"numeric":["<",0]},{"numeric":[">=",5]}]}`, passes: []string{`{"u":-1}`, `{"u":5}`},
+			isDropped: []string{`{"u":0}`}},
+		{pattern: `{"u":[300]}`, passes: []string{`{"u":300}`},
+			isDropped: []string{`{"u":300.0}`, `{"u":3.0e2}`}},
+		{pattern: `{"u":[{"exists":true}]}`, passes: []string{`{"u":null}`, `{"u":1}`},
+			isDropped: []string{`{}`, `{"u":{"street":"x"}}`}},
 		{pattern: `{"u":[{"exists":false}]}`, passes: []string{`{}`}, isDropped: []string{`{"u":1}`}},
-		{pattern: `{"p":{"u":[{"exists":false}]}}`, passes: []string{`{}`, `{"p":{}}`}, isDropped: []string{`{"p":{"u":1}}`}},
-		{pattern: `{"u":[{"prefix":"us-"}]}`, passes: []string{`{"u":"us-east-1"}`}, isDropped: []string{`{"u":"eu-us-"}`, `{"u":7}`}},
-		{pattern: `{"u":[{"suffix":".png"}]}`, passes: []string{`{"u":"a.png"}`}, isDropped: []string{`{"u":"a.png.txt"}`}},
-		{pattern: `{"p":{"u":["a"]}}`, passes: []string{`{"p":{"u":"a"}}`, `{"p":[{"u":"b"},{"u":"a"}]}`}, isDropped: []string{`{"p":"a"}`, `{"u":"a"}`}},
-		{pattern: `[{"anything-but":["error"]}]`, plainValue: true, passes: []string{"ok", `"error"`, "1"}, isDropped: []string{"error"}},
-		{pattern: `["a",{"prefix":"b"}]`, plainValue: true, passes: []string{"a", "bc"}, isDropped: []string{"c", ""}},
+		{pattern: `{"p":{"u":[{"exists":false}]}}`, passes: []string{`{}`, `{"p":{}}`},
+			isDropped: []string{`{"p":{"u":1}}`}},
+		{pattern: `{"u":[{"prefix":"us-"}]}`, passes: []string{`{"u":"us-east-1"}`},
+			isDropped: []string{`{"u":"eu-us-"}`, `{"u":7}`}},
+		{pattern: `{"u":[{"suffix":".png"}]}`, passes: []string{`{"u":"a.png"}`},
+			isDropped: []string{`{"u":"a.png.txt"}`}},
+		{pattern: `{"p":{"u":["a"]}}`, passes: []string{`{"p":{"u":"a"}}`, `{"p":[{"u":"b"},{"u":"a"}]}`},
+			isDropped: []string{`{"p":"a"}`, `{"u":"a"}`}},
+		{pattern: `[{"anything-but":["error"]}]`, plainValue: true, passes: []string{"ok", `"error"`, "1"},
+			isDropped: []string{"error"}},
+		{pattern: `["a",{"prefix":"b"}]`, plainValue: true, passes: []string{"a", "bc"},
+			isDropped: []string{"c", ""}},
 	} {
 		all, err := parseFilters(criteria(t, `{"value":`+test.pattern+`}`))
 		if err != nil {
@@ -68,7 +88,8 @@ func TestFilterRules(t *testing.T) {
 			}
 		}
 		// If the forms of message and rule differ, the rule does not apply.
-		for _, v := range [][]byte{nil, []byte("\xff\xfe"), []byte(map[bool]string{true: `{"u":"x"}`, false: "plain"}[test.plainValue])} {
+		for _, v := range [][]byte{nil, []byte("\xff\xfe"),
+			[]byte(map[bool]string{true: `{"u":"x"}`, false: "plain"}[test.plainValue])} {
 			if !all.pass(v) {
 				t.Errorf("%s drops %q, whose form differs", test.pattern, v)
 			}
@@ -122,7 +143,8 @@ func TestInvalidFilterCriteria(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		`x`: "want {\"Filters\"", `{"value":{"amount":[1]}}`: `unknown field "value"`, `{"Filters":[{"pattern":"{}","x":1}]}`: `unknown field "x"`,
+		`x`: "want {\"Filters\"", `{"value":{"amount":[1]}}`: `unknown field "value"`,
+		`{"Filters":[{"pattern":"{}","x":1}]}`:              `unknown field "x"`,
 		`{"Filters":[` + strings.Repeat(`{},`, 10) + `{}]}`: "11 filters",
 	} {
 		if _, err := parseFilters(text); err == nil || !strings.Contains(err.Error(), says) {

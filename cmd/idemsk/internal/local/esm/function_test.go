@@ -70,7 +70,8 @@ func naming(places ...string) (esm.Answer, error) {
 	var items []string
 	for _, p := range places {
 		partition, offset, _ := strings.Cut(p, "@")
-		items = append(items, fmt.Sprintf(`{"itemIdentifier":{"partition":%q,"offset":%s}}`, partition, offset))
+		items = append(items, fmt.Sprintf(`{"itemIdentifier":{"partition":%q,"offset":%s}}`, partition,
+			offset))
 	}
 	return esm.Answer{Payload: []byte(`{"batchItemFailures":[` + strings.Join(items, ",") + `]}`)}, nil
 }

@@ -54,7 +54,10 @@ func TestExhaustedRetries(t *testing.T) {
 		KafkaBatchInfo     struct {
 			BatchSize, PayloadSize           int
 			EventSourceArn, BootstrapServers string
-			RecordsInfo                      map[string]struct{ FirstRecordOffset, LastRecordOffset, FirstRecordTimestamp, LastRecordTimestamp string }
+			RecordsInfo                      map[string]struct {
+				FirstRecordOffset, LastRecordOffset,
+				FirstRecordTimestamp, LastRecordTimestamp string
+			}
 		}
 		Payload any
 	}
@@ -62,17 +65,22 @@ func TestExhaustedRetries(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := message.KafkaBatchInfo
-	if _, err := time.Parse("2006-01-02T15:04:05.000Z", message.Timestamp); err != nil || message.Version != "1.0" || message.Payload != nil {
+	if _, err := time.Parse("2006-01-02T15:04:05.000Z", message.Timestamp); err != nil ||
+		message.Version != "1.0" || message.Payload != nil {
 		t.Errorf("%s: %v", body, err)
 	}
-	if r := message.RequestContext; r.RequestID != "id" || r.FunctionArn != "arn:f" || r.Condition != "RetryAttemptsExhausted" || r.ApproximateInvokeCount != 11 {
+	if r := message.RequestContext; r.RequestID != "id" || r.FunctionArn != "arn:f" ||
+		r.Condition != "RetryAttemptsExhausted" || r.ApproximateInvokeCount != 11 {
 		t.Errorf("requestContext in %s", body)
 	}
-	if r := message.ResponseContext; r.StatusCode != http.StatusOK || r.ExecutedVersion != "$LATEST" || r.FunctionError != "Unhandled" {
+	if r := message.ResponseContext; r.StatusCode != http.StatusOK || r.ExecutedVersion != "$LATEST" ||
+		r.FunctionError != "Unhandled" {
 		t.Errorf("responseContext in %s", body)
 	}
-	if r := info.RecordsInfo["payments-1"]; info.BatchSize != 4 || info.PayloadSize < 100 || info.EventSourceArn != "arn:c" ||
-		info.BootstrapServers != c.ListenAddrs()[0] || len(info.RecordsInfo) != 2 || r.FirstRecordOffset != "0" || r.LastRecordOffset != "1" || r.LastRecordTimestamp == "" {
+	if r := info.RecordsInfo["payments-1"]; info.BatchSize != 4 || info.PayloadSize < 100 ||
+		info.EventSourceArn != "arn:c" ||
+		info.BootstrapServers != c.ListenAddrs()[0] || len(info.RecordsInfo) != 2 ||
+		r.FirstRecordOffset != "0" || r.LastRecordOffset != "1" || r.LastRecordTimestamp == "" {
 		t.Errorf("KafkaBatchInfo in %s", body)
 	}
 	if s := fmt.Sprint(w.events[len(w.events)-1].Kind); s != fmt.Sprint(esm.Committed) {
@@ -110,8 +118,10 @@ func checkOtherShapes(t *testing.T, f *esm.Failure) {
 	if err := json.Unmarshal(messages[1].Value, &toTopic); err != nil {
 		t.Fatal(err)
 	}
-	if r := toTopic; r.RequestContext.Condition != "RetriesExhausted" || r.RequestContext.FunctionArn != "arn:f:$LATEST" || r.KafkaBatchInfo.BatchSize != 1 ||
-		r.KafkaBatchInfo.RecordsInfo != nil || r.KafkaBatchInfo.RecordInfo.Timestamp == "" || len(r.Payload.Records) != 1 {
+	if r := toTopic; r.RequestContext.Condition != "RetriesExhausted" ||
+		r.RequestContext.FunctionArn != "arn:f:$LATEST" || r.KafkaBatchInfo.BatchSize != 1 ||
+		r.KafkaBatchInfo.RecordsInfo != nil || r.KafkaBatchInfo.RecordInfo.Timestamp == "" ||
+		len(r.Payload.Records) != 1 {
 		t.Errorf("%s", messages[1].Value)
 	}
 }
@@ -126,7 +136,8 @@ func TestRefusalOfTheDestinationEndsTheRun(t *testing.T) {
 	p := parts(c, f.invoker)
 	p.Destination = &letters{refuse: 100}
 	err := run(t, cfg, p)
-	if err == nil || !strings.Contains(err.Error(), "the letters rejected 2 records that are given up, from payments-0@0 on: refused") {
+	if err == nil || !strings.Contains(err.Error(),
+		"the letters rejected 2 records that are given up, from payments-0@0 on: refused") {
 		t.Fatal(err)
 	}
 	// Nothing was committed: all records are redelivered.
@@ -141,7 +152,8 @@ func TestTooOldAndTooLargeRecordsAreGivenUp(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, kfake.BrokerConfigs(map[string]string{"message.max.bytes": "10000000"}))
 	old := time.Now().Add(-time.Hour)
-	write(t, c, &kgo.Record{Topic: topic, Value: []byte("a"), Timestamp: old}, &kgo.Record{Topic: topic, Value: []byte("b")},
+	write(t, c, &kgo.Record{Topic: topic, Value: []byte("a"), Timestamp: old},
+		&kgo.Record{Topic: topic, Value: []byte("b")},
 		&kgo.Record{Topic: topic, Value: make([]byte, 5_000_000)})
 	f, l := new(function), new(letters)
 	cfg := config()
@@ -155,7 +167,8 @@ func TestTooOldAndTooLargeRecordsAreGivenUp(t *testing.T) {
 	var conditions []string
 	for _, failure := range l.failures {
 		conditions = append(conditions, fmt.Sprint(failure.Condition, " ", failure.Records[0].Offset))
-		if body, err := failure.Metadata(); err != nil || !strings.Contains(string(body), `"responseContext":null`) {
+		if body, err := failure.Metadata(); err != nil ||
+			!strings.Contains(string(body), `"responseContext":null`) {
 			t.Errorf("%s, %v: the function was not invoked", body, err)
 		}
 	}
@@ -168,9 +181,13 @@ func TestRecordsGivenUpAreNotDone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 4, 0)
-	f := &function{answer: func(context.Context, []string) (esm.Answer, error) { return naming("payments-0@1", "payments-0@2") }}
+	f := &function{answer: func(context.Context, []string) (esm.Answer,
+		error) {
+		return naming("payments-0@1", "payments-0@2")
+	}}
 	cfg := config()
-	cfg.BatchSize, cfg.MaximumRetryAttempts, cfg.FunctionResponseTypes = 4, 0, []string{esm.ReportBatchItemFailures}
+	cfg.BatchSize, cfg.MaximumRetryAttempts, cfg.FunctionResponseTypes = 4, 0,
+		[]string{esm.ReportBatchItemFailures}
 	w := new(watcher)
 	p := parts(c, f.invoker)
 	p.Observer, p.Faults = w, new(again)
@@ -180,6 +197,7 @@ func TestRecordsGivenUpAreNotDone(t *testing.T) {
 	_, lost := w.of(esm.GivenUp)
 	_, done := w.of(esm.Committed)
 	if lost != 2 || done != 2 || len(f.short()) != 2 {
-		t.Errorf("%d records given up and %d done in %d invocations; want 2, 2, and 2", lost, done, len(f.short()))
+		t.Errorf("%d records given up and %d done in %d invocations; want 2, 2, and 2", lost, done,
+			len(f.short()))
 	}
 }

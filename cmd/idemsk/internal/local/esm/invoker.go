@@ -23,23 +23,26 @@ type Invocation struct {
 type Answer struct {
 	RequestID string
 	Payload   []byte // of a success
-	// FunctionError is not empty if the function failed: it returned an error, exceeded its timeout or died. Lambda's value is
-	// "Unhandled". Message describes the failure.
+	// FunctionError is not empty if the function failed: it returned an error, exceeded its timeout or died.
+	// Lambda's value is "Unhandled". Message describes the failure.
 	FunctionError, Message string
 	// Injected is true if the failure is an injected fault.
 	Injected bool
 }
 
-// Invoker invokes the function. Each poller has its own, and does not call it concurrently. Close may be called at any time.
+// Invoker invokes the function. Each poller has its own, and does not call it concurrently. Close may be
+// called at any time.
 type Invoker interface {
-	// Invoke returns an answer, also if the function failed. An error means that the function could not be invoked. An
-	// *UnavailableError is retried and does not count as a retry; any other error ends the mapping.
+	// Invoke returns an answer, also if the function failed. An error means that the function could not be
+	// invoked. An *UnavailableError is retried and does not count as a retry; any other error ends the
+	// mapping.
 	Invoke(ctx context.Context, inv *Invocation) (Answer, error)
 	// Close ends the function's process, if the invoker started one.
 	Close(ctx context.Context)
 }
 
-// UnavailableError means that the function can't be invoked now: it is throttled, or its endpoint is unreachable.
+// UnavailableError means that the function can't be invoked now: it is throttled, or its endpoint is
+// unreachable.
 type UnavailableError struct{ Err error }
 
 func (e *UnavailableError) Error() string {
@@ -57,7 +60,7 @@ type Destination interface {
 
 // Faults injects faults.
 type Faults interface {
-	// Again reports whether a finished batch is delivered again before its offsets are committed, as after a rebalance. first is
-	// its first record.
+	// Again reports whether a finished batch is delivered again before its offsets are committed, as after a
+	// rebalance. first is its first record.
 	Again(first mskevent.Place) bool
 }

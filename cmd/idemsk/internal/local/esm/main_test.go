@@ -41,7 +41,8 @@ func noop() {
 		}
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
-		answer, err := http.Post(base+resp.Header.Get("Lambda-Runtime-Aws-Request-Id")+"/response", "application/json", strings.NewReader("null"))
+		answer, err := http.Post(base+resp.Header.Get("Lambda-Runtime-Aws-Request-Id")+"/response",
+			"application/json", strings.NewReader("null"))
 		if err != nil {
 			os.Exit(0)
 		}
@@ -58,7 +59,8 @@ func startNoop(ctx context.Context, _ int) (esm.Invoker, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := runtimeapi.Start(ctx, runtimeapi.Config{Command: []string{program}, Env: []string{noopVariable + "=1", "GOCOVERDIR=" + os.TempDir()}})
+	f, err := runtimeapi.Start(ctx, runtimeapi.Config{Command: []string{program},
+		Env: []string{noopVariable + "=1", "GOCOVERDIR=" + os.TempDir()}})
 	return process{f}, err
 }
 
@@ -75,7 +77,8 @@ const topic = "payments"
 func newCluster(t testing.TB, partitions int32, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
-	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic, "letters"), kfake.ListenFn(loopback))...)
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1),
+		kfake.SeedTopics(partitions, topic, "letters"), kfake.ListenFn(loopback))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +92,8 @@ func produce(t testing.TB, c *kfake.Cluster, n int, partitions ...int32) {
 	for _, p := range partitions {
 		var recs []*kgo.Record
 		for i := range n {
-			recs = append(recs, &kgo.Record{Topic: topic, Partition: p, Key: []byte("k"), Value: []byte(strconv.Itoa(i))})
+			recs = append(recs, &kgo.Record{Topic: topic, Partition: p, Key: []byte("k"),
+				Value: []byte(strconv.Itoa(i))})
 		}
 		write(t, c, recs...)
 	}
@@ -98,7 +102,8 @@ func produce(t testing.TB, c *kfake.Cluster, n int, partitions ...int32) {
 // write writes records to their partitions.
 func write(t testing.TB, c *kfake.Cluster, recs ...*kgo.Record) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(10<<20),
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(10<<20),
 		kgo.MaxBufferedRecords(len(recs)+1))
 	if err != nil {
 		t.Fatal(err)

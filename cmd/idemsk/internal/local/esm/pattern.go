@@ -141,7 +141,8 @@ func parseTest(rule any) (test, error) {
 		return equals(rule), nil
 	}
 	if len(operator) != 1 {
-		return nil, fmt.Errorf("an object with an operator must have no other field, this has %d", len(operator))
+		return nil, fmt.Errorf("an object with an operator must have no other field, this has %d",
+			len(operator))
 	}
 	for name, operand := range operator {
 		return parseOperator(name, operand)
@@ -206,7 +207,8 @@ func numeric(operand any) (test, error) {
 	const most = 4 // two pairs
 	list, _ := operand.([]any)
 	if len(list) == 0 || len(list)%2 != 0 || len(list) > most {
-		return nil, fmt.Errorf(`numeric wants one or two comparisons such as [">", 0, "<=", 5], not %v`, operand)
+		return nil, fmt.Errorf(`numeric wants one or two comparisons such as [">", 0, "<=", 5], not %v`,
+			operand)
 	}
 	var all []func(float64) bool
 	for i := 0; i < len(list); i += 2 {
@@ -222,7 +224,8 @@ func numeric(operand any) (test, error) {
 			return false
 		}
 		f, err := n.Float64()
-		return err == nil && !slices.ContainsFunc(all, func(holds func(float64) bool) bool { return !holds(f) })
+		return err == nil && !slices.ContainsFunc(all,
+			func(holds func(float64) bool) bool { return !holds(f) })
 	}, nil
 }
 

@@ -32,7 +32,8 @@ func NewRecord(r *kgo.Record) Record {
 	for _, h := range r.Headers {
 		m.Headers = append(m.Headers, mskevent.Header(h))
 	}
-	encoded := mskevent.Record{PartitionID: m.PartitionID(), Offset: m.Offset, JSON: m.AppendJSON(make([]byte, 0, encodedSize(r)))}
+	encoded := mskevent.Record{PartitionID: m.PartitionID(), Offset: m.Offset,
+		JSON: m.AppendJSON(make([]byte, 0, encodedSize(r)))}
 	return Record{Record: encoded, Partition: r.Partition, Timestamp: m.Timestamp, Key: r.Key}
 }
 

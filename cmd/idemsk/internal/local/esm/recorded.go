@@ -27,8 +27,8 @@ func (f *recorded) next(ctx context.Context) (*batch, error) {
 	return b, nil
 }
 
-// openRecorded creates the poller of recorded events. There is one, because they are delivered in order. Their progress is that of
-// a partition with an offset for each event.
+// openRecorded creates the poller of recorded events. There is one, because they are delivered in order.
+// Their progress is that of a partition with an offset for each event.
 func (m *ESM) openRecorded(ctx context.Context) error {
 	invoker, err := m.parts.Invoker(ctx, 0)
 	if err != nil {

@@ -23,7 +23,8 @@ func recorded(t *testing.T, invoker esm.Invoker, payloads ...string) (esm.Config
 		}
 		c.Events = append(c.Events, e)
 	}
-	return c, esm.Parts{Drain: drained(), Invoker: func(context.Context, int) (esm.Invoker, error) { return invoker, nil }}
+	return c, esm.Parts{Drain: drained(),
+		Invoker: func(context.Context, int) (esm.Invoker, error) { return invoker, nil }}
 }
 
 // script is an invoker that returns one answer after another, and records the payloads.
@@ -84,7 +85,8 @@ func TestPayloadThatIsNoEventIsDeliveredOnce(t *testing.T) {
 func TestUnfinishedRecordedEvent(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	s := &script{answers: []func() (esm.Answer, error){func() (esm.Answer, error) { stop(); return failed() }}}
+	s := &script{answers: []func() (esm.Answer,
+		error){func() (esm.Answer, error) { stop(); return failed() }}}
 	c, parts := recorded(t, s, `{"records":{"t-0":[{"offset":1}]}}`, `{"records":{"t-0":[{"offset":2}]}}`)
 	m, err := esm.New(c, parts)
 	if err != nil {
@@ -112,7 +114,8 @@ func TestRecordedEventThatIsGivenUp(t *testing.T) {
 		t.Fatalf("%d failures were sent, want 1", len(d.failures))
 	}
 	object, err := d.failures[0].WithPayload()
-	if err != nil || !strings.Contains(string(object), `"payload":"{\"own\":\"field\",\"records\":{\"t-0\":[{\"offset\":1,`) ||
+	if err != nil || !strings.Contains(string(object),
+		`"payload":"{\"own\":\"field\",\"records\":{\"t-0\":[{\"offset\":1,`) ||
 		!strings.Contains(string(object), `"firstRecordTimestamp":"1970-01-01T00:00:01.000Z"`) {
 		t.Errorf("%s, %v", object, err)
 	}

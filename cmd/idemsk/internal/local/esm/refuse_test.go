@@ -18,33 +18,50 @@ import (
 func TestInvalidParameters(t *testing.T) {
 	t.Parallel()
 	for says, spoil := range map[string]func(c *esm.Config){
-		"there are 0 topics":                    func(c *esm.Config) { c.Topics = nil },
-		`the topic is "bad topic"`:              func(c *esm.Config) { c.Topics = []string{"bad topic"} },
-		"there are 2 topics":                    func(c *esm.Config) { c.Topics = []string{"a", "b"} },
-		"--consumer-group-id":                   func(c *esm.Config) { c.ConsumerGroup = "" },
-		"--batch-size is 0":                     func(c *esm.Config) { c.BatchSize = 0 },
-		"--batch-size is 10001":                 func(c *esm.Config) { c.BatchSize = 10_001 },
-		"--maximum-batching-window is -1ns":     func(c *esm.Config) { c.MaximumBatchingWindow = -1 },
-		"--maximum-batching-window is 5m0.001s": func(c *esm.Config) { c.MaximumBatchingWindow = esm.MaxBatchingWindow + time.Millisecond },
-		`--starting-position is "EARLIEST"`:     func(c *esm.Config) { c.StartingPosition = "EARLIEST" },
-		"--starting-position-timestamp and":     func(c *esm.Config) { c.StartingPosition = esm.AtTimestamp },
-		"go together":                           func(c *esm.Config) { c.StartingPositionTimestamp = time.Now() },
-		`--function-response-types has "x"`:     func(c *esm.Config) { c.FunctionResponseTypes = []string{"x"} },
-		"--maximum-retry-attempts is -2":        func(c *esm.Config) { c.MaximumRetryAttempts = -2 },
-		"--maximum-retry-attempts is 10001":     func(c *esm.Config) { c.MaximumRetryAttempts = 10_001 },
-		"--maximum-record-age is 59s":           func(c *esm.Config) { c.MaximumRecordAge = 59 * time.Second },
-		"--maximum-record-age is 168h0m1s":      func(c *esm.Config) { c.MaximumRecordAge = esm.MaxRecordAge + time.Second },
-		"kafka://payments, the topic that is":   func(c *esm.Config) { c.OnFailure = "kafka://payments" },
-		"--pollers is 0":                        func(c *esm.Config) { c.Pollers = 0 },
-		"--timeout is 15m0s":                    func(c *esm.Config) { c.Timeout = 15 * time.Minute },
-		`--retry is ""`:                         func(c *esm.Config) { c.Retry = "" },
-		"RetryDelay is -1s":                     func(c *esm.Config) { c.RetryDelay = -time.Second },
-		"--filter-criteria":                     func(c *esm.Config) { c.FilterCriteria = "x" },
+		"there are 0 topics":                func(c *esm.Config) { c.Topics = nil },
+		`the topic is "bad topic"`:          func(c *esm.Config) { c.Topics = []string{"bad topic"} },
+		"there are 2 topics":                func(c *esm.Config) { c.Topics = []string{"a", "b"} },
+		"--consumer-group-id":               func(c *esm.Config) { c.ConsumerGroup = "" },
+		"--batch-size is 0":                 func(c *esm.Config) { c.BatchSize = 0 },
+		"--batch-size is 10001":             func(c *esm.Config) { c.BatchSize = 10_001 },
+		"--maximum-batching-window is -1ns": func(c *esm.Config) { c.MaximumBatchingWindow = -1 },
+		"--maximum-batching-window is 5m0.001s": func(
+			c *esm.Config) {
+			c.MaximumBatchingWindow = esm.MaxBatchingWindow + time.Millisecond
+		},
+		`--starting-position is "EARLIEST"`: func(c *esm.Config) { c.StartingPosition = "EARLIEST" },
+		"--starting-position-timestamp and": func(c *esm.Config) { c.StartingPosition = esm.AtTimestamp },
+		"go together": func(
+			c *esm.Config) {
+			c.StartingPositionTimestamp = time.Now()
+		},
+		`--function-response-types has "x"`: func(
+			c *esm.Config) {
+			c.FunctionResponseTypes = []string{"x"}
+		},
+		"--maximum-retry-attempts is -2":    func(c *esm.Config) { c.MaximumRetryAttempts = -2 },
+		"--maximum-retry-attempts is 10001": func(c *esm.Config) { c.MaximumRetryAttempts = 10_001 },
+		"--maximum-record-age is 59s": func(
+			c *esm.Config) {
+			c.MaximumRecordAge = 59 * time.Second
+		},
+		"--maximum-record-age is 168h0m1s": func(c *esm.Config) {
+			c.MaximumRecordAge = esm.MaxRecordAge +
+				time.Second
+		},
+		"kafka://payments, the topic that is": func(c *esm.Config) { c.OnFailure = "kafka://payments" },
+		"--pollers is 0":                      func(c *esm.Config) { c.Pollers = 0 },
+		"--timeout is 15m0s":                  func(c *esm.Config) { c.Timeout = 15 * time.Minute },
+		`--retry is ""`:                       func(c *esm.Config) { c.Retry = "" },
+		"RetryDelay is -1s":                   func(c *esm.Config) { c.RetryDelay = -time.Second },
+		"--filter-criteria":                   func(c *esm.Config) { c.FilterCriteria = "x" },
 		`--event-record-format is "json"`: func(c *esm.Config) {
-			c.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: "json", Attributes: []string{esm.AttributeKey}}
+			c.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: "json",
+				Attributes: []string{esm.AttributeKey}}
 		},
 		`--schema-validation is ["HEADERS"]`: func(c *esm.Config) {
-			c.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{"HEADERS"}}
+			c.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON,
+				Attributes: []string{"HEADERS"}}
 		},
 	} {
 		c := config()
@@ -56,7 +73,8 @@ func TestInvalidParameters(t *testing.T) {
 	}
 	c := config()
 	c.BatchSize, c.Pollers = 0, 0
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--batch-size") || !strings.Contains(err.Error(), "--pollers") {
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--batch-size") ||
+		!strings.Contains(err.Error(), "--pollers") {
 		t.Errorf("%v; want both errors", err)
 	}
 	c = config()
@@ -71,7 +89,8 @@ func TestMappingsThatCannotStart(t *testing.T) {
 	gone := newCluster(t, 1)
 	addrs := gone.ListenAddrs()
 	gone.Close()
-	member, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup("taken"), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
+	member, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup("taken"),
+		kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +106,12 @@ func TestMappingsThatCannotStart(t *testing.T) {
 		spoil func(c *esm.Config, p *esm.Parts)
 		says  string
 	}{
-		"no broker":     {func(_ *esm.Config, p *esm.Parts) { p.Brokers = addrs }, "no Kafka broker answers at " + addrs[0]},
-		"unknown topic": {func(c *esm.Config, _ *esm.Parts) { c.Topics = []string{"paymnets"} }, "has no topic paymnets: create it (idemsk topic create), or name an existing one: letters, payments"},
-		"group in use":  {func(c *esm.Config, _ *esm.Parts) { c.ConsumerGroup = "taken" }, "the consumer group taken has 1 active members"},
+		"no broker": {func(_ *esm.Config, p *esm.Parts) { p.Brokers = addrs },
+			"no Kafka broker answers at " + addrs[0]},
+		"unknown topic": {func(c *esm.Config, _ *esm.Parts) { c.Topics = []string{"paymnets"} },
+			"has no topic paymnets: create it (idemsk topic create), or name an existing one: letters, payments"},
+		"group in use": {func(c *esm.Config, _ *esm.Parts) { c.ConsumerGroup = "taken" },
+			"the consumer group taken has 1 active members"},
 		"no function": {func(_ *esm.Config, p *esm.Parts) {
 			p.Invoker = func(context.Context, int) (esm.Invoker, error) { return nil, noFunction }
 		}, "no function"},

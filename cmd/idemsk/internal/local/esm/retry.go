@@ -22,10 +22,12 @@ type verdict struct {
 	bisected bool
 }
 
-// judge decides what happens after an invocation in which all records failed, or those that the answer names, or none.
+// judge decides what happens after an invocation in which all records failed, or those that the answer names,
+// or none.
 //
-// If bisecting is on, an error of the function splits the batch. As for AWS's streams, this does not count as a retry. A batch of
-// one record, and a batch whose answer named records or was unreadable, is retried while retries are left.
+// If bisecting is on, an error of the function splits the batch. As for AWS's streams, this does not count as
+// a retry. A batch of one record, and a batch whose answer named records or was unreadable, is retried while
+// retries are left.
 func (c *Config) judge(d *delivery, failed []Record, functionError bool) verdict {
 	if len(failed) == 0 {
 		return verdict{}

@@ -59,25 +59,38 @@ func TestJudge(t *testing.T) {
 		lost     string
 		bisected bool
 	}{
-		"nothing failed":                {config: Config{MaximumRetryAttempts: 0}, again: ""},
-		"retried without end":           {config: Config{MaximumRetryAttempts: Infinite}, failed: all, error: true, retries: 1_000_000, again: "0@1 1@1 0@2 (1000001)"},
-		"some are retried":              {config: Config{MaximumRetryAttempts: 1}, failed: all[1:], again: "1@1 0@2 (1)"},
-		"no retries":                    {config: Config{MaximumRetryAttempts: 0}, failed: all, error: true, lost: "0@1 1@1 0@2"},
-		"the last retry":                {config: Config{MaximumRetryAttempts: 2}, failed: all[:1], retries: 2, lost: "0@1"},
-		"the one before the last":       {config: Config{MaximumRetryAttempts: 2}, failed: all[:1], retries: 1, again: "0@1 (2)"},
-		"no end but a destination":      {config: Config{MaximumRetryAttempts: Infinite, OnFailure: "x"}, failed: all, retries: 10, lost: "0@1 1@1 0@2"},
-		"no end but a destination, 9":   {config: Config{MaximumRetryAttempts: Infinite, OnFailure: "x"}, failed: all[:1], retries: 9, again: "0@1 (10)"},
-		"split, which is no retry":      {config: Config{BisectBatchOnFunctionError: true}, failed: all, error: true, again: "0@1 (0) | 1@1 0@2 (0)", bisected: true},
-		"one record can't be split":     {config: Config{BisectBatchOnFunctionError: true}, failed: all[:1], error: true, lost: "0@1"},
-		"what is named is never split":  {config: Config{BisectBatchOnFunctionError: true, MaximumRetryAttempts: 1}, failed: all, again: "0@1 1@1 0@2 (1)"},
-		"a half keeps what was retried": {config: Config{BisectBatchOnFunctionError: true, MaximumRetryAttempts: 5}, failed: all, error: true, retries: 3, again: "0@1 (3) | 1@1 0@2 (3)", bisected: true},
+		"nothing failed": {config: Config{MaximumRetryAttempts: 0}, again: ""},
+		"retried without end": {config: Config{MaximumRetryAttempts: Infinite}, failed: all,
+			error: true, retries: 1_000_000, again: "0@1 1@1 0@2 (1000001)"},
+		"some are retried": {config: Config{MaximumRetryAttempts: 1}, failed: all[1:],
+			again: "1@1 0@2 (1)"},
+		"no retries": {config: Config{MaximumRetryAttempts: 0}, failed: all, error: true,
+			lost: "0@1 1@1 0@2"},
+		"the last retry": {config: Config{MaximumRetryAttempts: 2}, failed: all[:1],
+			retries: 2, lost: "0@1"},
+		"the one before the last": {config: Config{MaximumRetryAttempts: 2}, failed: all[:1],
+			retries: 1, again: "0@1 (2)"},
+		"no end but a destination": {config: Config{MaximumRetryAttempts: Infinite, OnFailure: "x"},
+			failed: all, retries: 10, lost: "0@1 1@1 0@2"},
+		"no end but a destination, 9": {config: Config{MaximumRetryAttempts: Infinite, OnFailure: "x"},
+			failed: all[:1], retries: 9, again: "0@1 (10)"},
+		"split, which is no retry": {config: Config{BisectBatchOnFunctionError: true}, failed: all,
+			error: true, again: "0@1 (0) | 1@1 0@2 (0)", bisected: true},
+		"one record can't be split": {config: Config{BisectBatchOnFunctionError: true}, failed: all[:1],
+			error: true, lost: "0@1"},
+		"what is named is never split": {config: Config{BisectBatchOnFunctionError: true,
+			MaximumRetryAttempts: 1}, failed: all, again: "0@1 1@1 0@2 (1)"},
+		"a half keeps what was retried": {config: Config{BisectBatchOnFunctionError: true,
+			MaximumRetryAttempts: 5}, failed: all, error: true, retries: 3, again: "0@1 (3) | 1@1 0@2 (3)",
+			bisected: true},
 	} {
 		v := test.config.judge(&delivery{records: all, retries: test.retries}, test.failed, test.error)
 		var again []string
 		for _, d := range v.again {
 			again = append(again, fmt.Sprintf("%s (%d)", list(d.records), d.retries))
 		}
-		if got := strings.Join(again, " | "); got != test.again || list(v.lost) != test.lost || v.bisected != test.bisected {
+		if got := strings.Join(again, " | "); got != test.again || list(v.lost) != test.lost ||
+			v.bisected != test.bisected {
 			t.Errorf("%s: again %q, lost %q, bisected %v", name, got, list(v.lost), v.bisected)
 		}
 	}
@@ -87,7 +100,8 @@ func TestAge(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)
 	records := some("0@1", "0@2", "0@3", "0@4")
-	records[0].Timestamp, records[1].Timestamp, records[2].Timestamp, records[3].Timestamp = 939_999, 940_000, -1, 1_100_000
+	records[0].Timestamp, records[1].Timestamp, records[2].Timestamp, records[3].Timestamp = 939_999, 940_000,
+		-1, 1_100_000
 	c := Config{MaximumRecordAge: time.Minute}
 	if young, old := c.tooOld(records, now); list(young) != "0@2 0@3 0@4" || list(old) != "0@1" {
 		t.Errorf("young %s, old %s", list(young), list(old))
@@ -101,7 +115,8 @@ func TestAge(t *testing.T) {
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	c := Config{RetryDelay: 100 * time.Millisecond}
-	for n, want := range map[int]time.Duration{1: 100 * time.Millisecond, 2: 200 * time.Millisecond, 7: 6400 * time.Millisecond, 8: 10 * time.Second, 100_000: 10 * time.Second} {
+	for n, want := range map[int]time.Duration{1: 100 * time.Millisecond, 2: 200 * time.Millisecond,
+		7: 6400 * time.Millisecond, 8: 10 * time.Second, 100_000: 10 * time.Second} {
 		if got := c.delay(n); got != want {
 			t.Errorf("retry %d after %s, want %s", n, got, want)
 		}

@@ -34,11 +34,14 @@ type SchemaRegistry struct {
 func (s *SchemaRegistry) validate() error {
 	var errs []error
 	if s.EventRecordFormat != FormatJSON && s.EventRecordFormat != FormatSource {
-		errs = append(errs, fmt.Errorf("--event-record-format is %q: want %s or %s", s.EventRecordFormat, FormatJSON, FormatSource))
+		errs = append(errs, fmt.Errorf("--event-record-format is %q: want %s or %s", s.EventRecordFormat,
+			FormatJSON, FormatSource))
 	}
 	known := func(a string) bool { return a == AttributeKey || a == AttributeValue }
-	if len(s.Attributes) == 0 || !slices.ContainsFunc(s.Attributes, known) || slices.ContainsFunc(s.Attributes, func(a string) bool { return !known(a) }) {
-		errs = append(errs, fmt.Errorf("--schema-validation is %q: want %s, %s or both", s.Attributes, AttributeKey, AttributeValue))
+	if len(s.Attributes) == 0 || !slices.ContainsFunc(s.Attributes, known) ||
+		slices.ContainsFunc(s.Attributes, func(a string) bool { return !known(a) }) {
+		errs = append(errs, fmt.Errorf("--schema-validation is %q: want %s, %s or both", s.Attributes,
+			AttributeKey, AttributeValue))
 	}
 	return errors.Join(errs...)
 }

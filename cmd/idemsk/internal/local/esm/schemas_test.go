@@ -25,7 +25,8 @@ func registry(t *testing.T) *srfake.Registry {
 	t.Helper()
 	r := srfake.New()
 	t.Cleanup(r.Close)
-	r.SeedSchema("payments-value", 1, 7, sr.Schema{Schema: `{"type":"record","name":"P","fields":[{"name":"id","type":"string"}]}`})
+	r.SeedSchema("payments-value", 1, 7,
+		sr.Schema{Schema: `{"type":"record","name":"P","fields":[{"name":"id","type":"string"}]}`})
 	r.SeedSchema("payments-key", 1, 8, sr.Schema{Schema: `"string"`})
 	return r
 }
@@ -36,7 +37,8 @@ func decoder(t *testing.T, url string) *schema.Decoder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := schema.New(schema.Config{Registry: found, Formats: []schema.Format{avro.Format{}}, RetryAfter: time.Millisecond})
+	d, err := schema.New(schema.Config{Registry: found, Formats: []schema.Format{avro.Format{}},
+		RetryAfter: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,8 @@ func (r *reader) Invoke(_ context.Context, inv *esm.Invocation) (esm.Answer, err
 	defer r.mu.Unlock()
 	for _, p := range e.Partitions {
 		for _, rec := range p.Records {
-			r.read = append(r.read, fmt.Sprintf("%d %q %v %q %v", rec.Offset, rec.Key, rec.KeySchema, rec.Value, rec.ValueSchema))
+			r.read = append(r.read, fmt.Sprintf("%d %q %v %q %v", rec.Offset, rec.Key, rec.KeySchema,
+				rec.Value, rec.ValueSchema))
 		}
 	}
 	return esm.Answer{Payload: []byte("null")}, nil
@@ -73,8 +76,8 @@ func (r *reader) Close(context.Context) {}
 
 func (r *reader) invoker(context.Context, int) (esm.Invoker, error) { return r, nil }
 
-// The function gets validated records in the format that is configured. Invalid records go to the on-failure destination, and filters apply
-// to the JSON of a value.
+// The function gets validated records in the format that is configured. Invalid records go to the on-failure
+// destination, and filters apply to the JSON of a value.
 func TestRecordsAreValidatedAndConverted(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{
@@ -94,8 +97,10 @@ func TestRecordsAreValidatedAndConverted(t *testing.T) {
 			)
 			f, l, w := new(reader), new(letters), new(watcher)
 			cfg := config()
-			cfg.OnFailure, cfg.FilterCriteria = "arn", `{"Filters":[{"Pattern":"{\"value\":{\"id\":[\"p-1\"]}}"}]}`
-			cfg.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: format, Attributes: []string{esm.AttributeKey, esm.AttributeValue}}
+			cfg.OnFailure, cfg.FilterCriteria = "arn",
+				`{"Filters":[{"Pattern":"{\"value\":{\"id\":[\"p-1\"]}}"}]}`
+			cfg.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: format,
+				Attributes: []string{esm.AttributeKey, esm.AttributeValue}}
 			p := parts(c, f.invoker)
 			p.Destination, p.Observer, p.Schemas = l, w, decoder(t, registry(t).URL())
 			if err := run(t, cfg, p); err != nil {
@@ -110,7 +115,8 @@ func TestRecordsAreValidatedAndConverted(t *testing.T) {
 				}
 			}
 			slices.Sort(given)
-			check(t, "given up", given, []string{"DESERIALIZATION_ERROR payments-0@2", "DESERIALIZATION_ERROR payments-0@4", "SCHEMA_NOT_FOUND payments-0@1"})
+			check(t, "given up", given, []string{"DESERIALIZATION_ERROR payments-0@2",
+				"DESERIALIZATION_ERROR payments-0@4", "SCHEMA_NOT_FOUND payments-0@1"})
 			if _, filtered := w.of(esm.Filtered); filtered != 1 {
 				t.Errorf("%d records filtered", filtered)
 			}
@@ -133,7 +139,8 @@ func TestRegistryThatIsDownIsRetried(t *testing.T) {
 		}
 	}
 	cfg := config()
-	cfg.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON, Attributes: []string{esm.AttributeValue}}
+	cfg.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON,
+		Attributes: []string{esm.AttributeValue}}
 	p := parts(c, f.invoker)
 	p.Observer, p.Schemas = w, decoder(t, proxied)
 	if err := run(t, cfg, p); err != nil {

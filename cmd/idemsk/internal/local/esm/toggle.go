@@ -34,7 +34,8 @@ func (t *toggle) state() (on bool, change <-chan struct{}) {
 	return t.on, t.change
 }
 
-// wait waits until the toggle is on, and returns a channel that is closed when it is off. It returns false if ctx ends.
+// wait waits until the toggle is on, and returns a channel that is closed when it is off. It returns false if
+// ctx ends.
 func (t *toggle) wait(ctx context.Context) (change <-chan struct{}, on bool) {
 	for ctx.Err() == nil {
 		on, change := t.state()
@@ -49,7 +50,8 @@ func (t *toggle) wait(ctx context.Context) (change <-chan struct{}, on bool) {
 	return nil, false
 }
 
-// while waits until the toggle is on, and returns a context that ends when it is off. It returns false if ctx ends.
+// while waits until the toggle is on, and returns a context that ends when it is off. It returns false if ctx
+// ends.
 func (t *toggle) while(ctx context.Context) (context.Context, context.CancelFunc, bool) {
 	change, on := t.wait(ctx)
 	if !on {

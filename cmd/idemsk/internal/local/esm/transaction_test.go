@@ -12,7 +12,8 @@ func TestRecordsOfAbortedTransactionsAreDelivered(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	for _, end := range []string{"commit", "abort", "none"} {
-		client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic(topic), kgo.TransactionalID(end))
+		client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic(topic),
+			kgo.TransactionalID(end))
 		if err != nil {
 			t.Fatal(err)
 		}

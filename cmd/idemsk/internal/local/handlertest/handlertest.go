@@ -17,8 +17,8 @@ import (
 // Package is the example function on DynamoDB.
 const Package = "github.com/idemsk/idemsk/lambda/handler"
 
-// Main builds the example function, sets program to its path, runs the tests and looks for leaked goroutines. It returns the exit
-// code of the tests.
+// Main builds the example function, sets program to its path, runs the tests and looks for leaked goroutines.
+// It returns the exit code of the tests.
 func Main(m *testing.M, program *string, leaks ...goleak.Option) int {
 	code, err := run(m, program, leaks)
 	if err != nil {
@@ -44,12 +44,15 @@ func run(m *testing.M, program *string, leaks []goleak.Option) (code int, err er
 	return code, err
 }
 
-// IdleConnections ignores connections that the clients of AWS keep open until they have been idle for a while.
+// IdleConnections ignores connections that the clients of AWS keep open until they have been idle for a
+// while.
 func IdleConnections() []goleak.Option {
-	return []goleak.Option{goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop")}
+	return []goleak.Option{goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop")}
 }
 
-// Build builds a program at path with the flags of scripts/build.sh, so that it compiles nothing that the script has compiled.
+// Build builds a program at path with the flags of scripts/build.sh, so that it compiles nothing that the
+// script has compiled.
 func Build(path, pkg string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package metrics parses the counts of outcomes: those that a function prints for each batch, in CloudWatch's embedded metric format,
-// and those that a consumer process serves for Prometheus.
+// Package metrics parses the counts of outcomes: those that a function prints for each batch, in CloudWatch's
+// embedded metric format, and those that a consumer process serves for Prometheus.
 package metrics
 
 import (
@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Outcomes are the counts of a function's batches. The names of the metrics begin with capitals, which encoding/json accepts.
+// Outcomes are the counts of a function's batches. The names of the metrics begin with capitals, which
+// encoding/json accepts.
 type Outcomes struct {
 	Executed         int `json:"executed"`
 	Replayed         int `json:"replayed"`
@@ -64,7 +65,8 @@ func (o *Outcomes) Add(other *Outcomes) {
 
 // Sum returns the number of records with an outcome. A fenced record may have no other outcome.
 func (o *Outcomes) Sum() (least, most int) {
-	n := o.Executed + o.Replayed + o.ReplayedFailed + o.Duplicates + o.DeadLettered + o.FailedOpen + o.Unprotected + o.Retried +
+	n := o.Executed + o.Replayed + o.ReplayedFailed + o.Duplicates + o.DeadLettered + o.FailedOpen +
+		o.Unprotected + o.Retried +
 		o.InFlight + o.NotStarted + o.CompletionFailed + o.StoreDown + o.Overruns
 	return n, n + o.Fenced
 }
@@ -84,8 +86,8 @@ func Parse(line []byte) (Outcomes, bool) {
 	return metrics.Outcomes, true
 }
 
-// ParseText reads the counters that a consumer process serves, in the text format of Prometheus: idemsk_dead_lettered_total is
-// DeadLettered.
+// ParseText reads the counters that a consumer process serves, in the text format of Prometheus:
+// idemsk_dead_lettered_total is DeadLettered.
 func ParseText(r io.Reader) (Outcomes, error) {
 	counts := make(map[string]int)
 	lines := bufio.NewScanner(r)
@@ -100,7 +102,8 @@ func ParseText(r io.Reader) (Outcomes, error) {
 		if err != nil {
 			return Outcomes{}, fmt.Errorf("the counter %s is %q: %w", name, value, err)
 		}
-		counts[strings.ReplaceAll(name, "_", "")] = int(n) // encoding/json matches names regardless of capitals
+		// encoding/json matches names regardless of capitals
+		counts[strings.ReplaceAll(name, "_", "")] = int(n)
 	}
 	if err := lines.Err(); err != nil {
 		return Outcomes{}, err

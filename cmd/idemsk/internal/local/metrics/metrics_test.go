@@ -14,17 +14,21 @@ import (
 func TestParseReadsTheMetricsOfAFunction(t *testing.T) {
 	t.Parallel()
 	r := kafka.Report{
-		Executed: 1, Replayed: 2, ReplayedFailed: 3, Duplicates: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
+		Executed: 1, Replayed: 2, ReplayedFailed: 3, Duplicates: 4, DeadLettered: 5, FailedOpen: 6,
+		Unprotected: 7, Retried: 8,
 		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Overruns: 13,
-		Stolen: 14, Fenced: 15, Reported: 16, Records: 17, Blocked: 18, KeysInTwoPartitions: 19, HandlerDown: 20, StoreLatency: []time.Duration{time.Second},
+		Stolen: 14, Fenced: 15, Reported: 16, Records: 17, Blocked: 18, KeysInTwoPartitions: 19,
+		HandlerDown: 20, StoreLatency: []time.Duration{time.Second},
 	}
 	var line bytes.Buffer
 	msk.EMF(&line, "payments")(t.Context(), r)
 	got, ok := metrics.Parse(line.Bytes())
 	want := metrics.Outcomes{
-		Executed: 1, Replayed: 2, ReplayedFailed: 3, Duplicates: 4, DeadLettered: 5, FailedOpen: 6, Unprotected: 7, Retried: 8,
+		Executed: 1, Replayed: 2, ReplayedFailed: 3, Duplicates: 4, DeadLettered: 5, FailedOpen: 6,
+		Unprotected: 7, Retried: 8,
 		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Overruns: 13,
-		Stolen: 14, Fenced: 15, Reported: 16, BatchSize: 17, Blocked: 18, KeysInTwoPartitions: 19, HandlerDown: 20,
+		Stolen: 14, Fenced: 15, Reported: 16, BatchSize: 17, Blocked: 18, KeysInTwoPartitions: 19,
+		HandlerDown: 20,
 	}
 	if !ok || got != want {
 		t.Errorf("parsed %+v, %v\nwant %+v\nfrom %s", got, ok, want, line.String())
@@ -34,14 +38,16 @@ func TestParseReadsTheMetricsOfAFunction(t *testing.T) {
 	}
 	sum := got
 	sum.Add(&want)
-	if sum.Executed != 2 || sum.BatchSize != 34 || sum.Overruns != 26 || sum.KeysInTwoPartitions != 38 || sum.HandlerDown != 40 {
+	if sum.Executed != 2 || sum.BatchSize != 34 || sum.Overruns != 26 || sum.KeysInTwoPartitions != 38 ||
+		sum.HandlerDown != 40 {
 		t.Errorf("added: %+v", sum)
 	}
 }
 
 func TestParseIgnoresOtherLines(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"", "text", `{"Executed":1}`, `{"_aws":null}`, `"_aws"`, `{"_aws":{},"Executed":"many"}`} {
+	for _, line := range []string{"", "text", `{"Executed":1}`, `{"_aws":null}`, `"_aws"`,
+		`{"_aws":{},"Executed":"many"}`} {
 		if _, ok := metrics.Parse([]byte(line)); ok {
 			t.Errorf("%q was taken for metrics", line)
 		}
@@ -50,12 +56,14 @@ func TestParseIgnoresOtherLines(t *testing.T) {
 
 func TestParseText(t *testing.T) {
 	t.Parallel()
-	got, err := metrics.ParseText(strings.NewReader("# HELP idemsk_executed_total Records.\nidemsk_executed_total 1.5e+06\nidemsk_replayed_failed_total 2\n" +
-		"idemsk_lag{topic=\"payments\"} 7\ngo_threads_total 9\nidemsk_records_total 8\n"))
+	got, err := metrics.ParseText(strings.NewReader(
+		"# HELP idemsk_executed_total Records.\nidemsk_executed_total 1.5e+06\nidemsk_replayed_failed_total 2\n" +
+			"idemsk_lag{topic=\"payments\"} 7\ngo_threads_total 9\nidemsk_records_total 8\n"))
 	if want := (metrics.Outcomes{Executed: 1_500_000, ReplayedFailed: 2}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	if _, err := metrics.ParseText(strings.NewReader("idemsk_executed_total many\n")); err == nil || !strings.Contains(err.Error(), "executed") {
+	if _, err := metrics.ParseText(strings.NewReader("idemsk_executed_total many\n")); err == nil ||
+		!strings.Contains(err.Error(), "executed") {
 		t.Errorf("%v; want an error that names the counter", err)
 	}
 }

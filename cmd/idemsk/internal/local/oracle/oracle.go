@@ -1,5 +1,5 @@
-// Package oracle computes from delivered records alone what the ledger of the example function must contain, and how each record
-// must have ended. It shares no code with the engine and the function that it checks.
+// Package oracle computes from delivered records alone what the ledger of the example function must contain,
+// and how each record must have ended. It shares no code with the engine and the function that it checks.
 package oracle
 
 import (
@@ -47,10 +47,12 @@ type first struct {
 
 // New returns the ledger of no records.
 func New(rules Rules) *Ledger {
-	return &Ledger{rules: rules, balances: make(map[string]int64), known: make(map[string]bool), keys: make(map[string]first)}
+	return &Ledger{rules: rules, balances: make(map[string]int64), known: make(map[string]bool),
+		keys: make(map[string]first)}
 }
 
-// Add adds records in the order of their offsets. A record that was added before is the same record, redelivered.
+// Add adds records in the order of their offsets. A record that was added before is the same record,
+// redelivered.
 func (l *Ledger) Add(records []mskevent.Record) error {
 	for _, r := range ascending(records) {
 		source := r.PartitionID + "@" + strconv.FormatInt(r.Offset, 10)

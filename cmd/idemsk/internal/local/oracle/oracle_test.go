@@ -11,7 +11,8 @@ import (
 )
 
 func rules() oracle.Rules {
-	return oracle.Rules{Key: "header:idempotency-key", Namespace: "f", MaxAttempts: 5, CommitWindow: 256, Simulate: true}
+	return oracle.Rules{Key: "header:idempotency-key", Namespace: "f", MaxAttempts: 5, CommitWindow: 256,
+		Simulate: true}
 }
 
 // message is a payment in partition 0 of the topic t.
@@ -141,7 +142,8 @@ func TestKeys(t *testing.T) {
 	}
 	r = rules()
 	r.Key = "json:$.paymentId"
-	if err := oracle.New(r).Add([]mskevent.Record{m.Record()}); err == nil || !strings.Contains(err.Error(), "json:$.paymentId") {
+	if err := oracle.New(r).Add([]mskevent.Record{m.Record()}); err == nil ||
+		!strings.Contains(err.Error(), "json:$.paymentId") {
 		t.Errorf("a setting that the oracle does not support: %v", err)
 	}
 }
@@ -168,8 +170,10 @@ func TestRecordsWithoutKey(t *testing.T) {
 	t.Parallel()
 	two := message(3, "k", payment(1, ""))
 	two.Headers = append(two.Headers, mskevent.Header{Key: "idempotency-key", Value: []byte("other")})
-	batch := []mskevent.Message{message(1, "", payment(1, "")), message(2, "", payment(-1, `,"simulate":"panic"`)), two}
-	for policy, want := range map[string]string{"reject": "rejected rejected rejected", "process": "booked failed rejected"} {
+	batch := []mskevent.Message{message(1, "", payment(1, "")),
+		message(2, "", payment(-1, `,"simulate":"panic"`)), two}
+	for policy, want := range map[string]string{"reject": "rejected rejected rejected",
+		"process": "booked failed rejected"} {
 		r := rules()
 		r.MissingKey = policy
 		var outcomes []string
@@ -189,15 +193,20 @@ func TestReadRules(t *testing.T) {
 		t.Errorf("by default: %+v, %v; want %+v", r, err, want)
 	}
 	r, err = oracle.ReadRules("f", []string{
-		"IDEMSK_NAMESPACE=n", "IDEMSK_KEY=offset", "IDEMSK_KEY=hash", "IDEMSK_KEY_SCOPE=namespace", "IDEMSK_MISSING_KEY=process",
-		"IDEMSK_MAX_ATTEMPTS=2", "IDEMSK_COMMIT_WINDOW=3", "IDEMSK_HASH_KEYS=true", "IDEMSK_SIMULATE=off", "OTHER",
+		"IDEMSK_NAMESPACE=n", "IDEMSK_KEY=offset", "IDEMSK_KEY=hash", "IDEMSK_KEY_SCOPE=namespace",
+		"IDEMSK_MISSING_KEY=process",
+		"IDEMSK_MAX_ATTEMPTS=2", "IDEMSK_COMMIT_WINDOW=3", "IDEMSK_HASH_KEYS=true", "IDEMSK_SIMULATE=off",
+		"OTHER",
 	})
-	want := oracle.Rules{Key: "hash", Namespace: "n", KeyScope: "namespace", MissingKey: "process", MaxAttempts: 2, CommitWindow: 3, HashKeys: true}
+	want := oracle.Rules{Key: "hash", Namespace: "n", KeyScope: "namespace", MissingKey: "process",
+		MaxAttempts: 2, CommitWindow: 3, HashKeys: true}
 	if err != nil || r != want {
 		t.Errorf("all: %+v, %v; want %+v", r, err, want)
 	}
-	_, err = oracle.ReadRules("f", []string{"IDEMSK_MAX_ATTEMPTS=0", "IDEMSK_COMMIT_WINDOW=many", "IDEMSK_KEY=json:$.a"})
-	for _, says := range []string{`IDEMSK_MAX_ATTEMPTS is "0"`, `IDEMSK_COMMIT_WINDOW is "many"`, "json:$.a"} {
+	_, err = oracle.ReadRules("f", []string{"IDEMSK_MAX_ATTEMPTS=0", "IDEMSK_COMMIT_WINDOW=many",
+		"IDEMSK_KEY=json:$.a"})
+	for _, says := range []string{`IDEMSK_MAX_ATTEMPTS is "0"`, `IDEMSK_COMMIT_WINDOW is "many"`,
+		"json:$.a"} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("invalid settings: %v; want an error that says %s", err, says)
 		}

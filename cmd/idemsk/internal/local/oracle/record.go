@@ -106,7 +106,8 @@ func (r *Rules) key(rec *decoded, place string) (string, error) {
 	return string(key), nil
 }
 
-// written returns the names that mean a header: its own if the record has it, else those that differ from it only in case.
+// written returns the names that mean a header: its own if the record has it, else those that differ from it
+// only in case.
 func (r *decoded) written(name string) []string {
 	var similar []string
 	for _, header := range r.Headers {
@@ -160,6 +161,7 @@ func ascending(records []mskevent.Record) []mskevent.Record {
 		}
 	}
 	return slices.SortedStableFunc(slices.Values(records), func(a, b mskevent.Record) int {
-		return cmp.Or(cmp.Compare(order[a.PartitionID], order[b.PartitionID]), cmp.Compare(a.Offset, b.Offset))
+		return cmp.Or(cmp.Compare(order[a.PartitionID], order[b.PartitionID]),
+			cmp.Compare(a.Offset, b.Offset))
 	})
 }

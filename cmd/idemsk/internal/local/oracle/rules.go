@@ -15,18 +15,19 @@ import (
 
 // Rules are the settings of the function that decide the outcome of a record.
 type Rules struct {
-	Key          string // IDEMSK_KEY: header:NAME, key, hash or offset
-	Namespace    string // IDEMSK_NAMESPACE, or the function's name
-	KeyScope     string // IDEMSK_KEY_SCOPE: topic (also if empty) or namespace
-	MissingKey   string // IDEMSK_MISSING_KEY: reject (also if empty) or process
-	MaxAttempts  int    // IDEMSK_MAX_ATTEMPTS
-	CommitWindow int    // IDEMSK_COMMIT_WINDOW: the maximum number of bookings that the kill of a process repeats in plain mode
-	HashKeys     bool   // IDEMSK_HASH_KEYS
-	Simulate     bool   // IDEMSK_SIMULATE=on
+	Key         string // IDEMSK_KEY: header:NAME, key, hash or offset
+	Namespace   string // IDEMSK_NAMESPACE, or the function's name
+	KeyScope    string // IDEMSK_KEY_SCOPE: topic (also if empty) or namespace
+	MissingKey  string // IDEMSK_MISSING_KEY: reject (also if empty) or process
+	MaxAttempts int    // IDEMSK_MAX_ATTEMPTS
+	// IDEMSK_COMMIT_WINDOW: the maximum number of bookings that the kill of a process repeats in plain mode
+	CommitWindow int
+	HashKeys     bool // IDEMSK_HASH_KEYS
+	Simulate     bool // IDEMSK_SIMULATE=on
 }
 
-// ReadRules returns the rules of a function from its name and its variables, NAME=VALUE. The last value of a name counts. It
-// returns an error for settings that the oracle does not support.
+// ReadRules returns the rules of a function from its name and its variables, NAME=VALUE. The last value of a
+// name counts. It returns an error for settings that the oracle does not support.
 func ReadRules(function string, variables []string) (Rules, error) {
 	env := map[string]string{}
 	for _, entry := range variables {
@@ -46,10 +47,13 @@ func ReadRules(function string, variables []string) (Rules, error) {
 	}
 	usual := idem.Defaults()
 	rules := Rules{
-		Key: cmp.Or(env["IDEMSK_KEY"], "header:idempotency-key"), Namespace: cmp.Or(env["IDEMSK_NAMESPACE"], function),
-		KeyScope: env["IDEMSK_KEY_SCOPE"], MissingKey: env["IDEMSK_MISSING_KEY"], HashKeys: env["IDEMSK_HASH_KEYS"] == "true",
-		MaxAttempts: number("IDEMSK_MAX_ATTEMPTS", usual.MaxAttempts), CommitWindow: number("IDEMSK_COMMIT_WINDOW", usual.CommitWindow),
-		Simulate: cmp.Or(env["IDEMSK_SIMULATE"], "on") == "on",
+		Key:       cmp.Or(env["IDEMSK_KEY"], "header:idempotency-key"),
+		Namespace: cmp.Or(env["IDEMSK_NAMESPACE"], function),
+		KeyScope:  env["IDEMSK_KEY_SCOPE"], MissingKey: env["IDEMSK_MISSING_KEY"],
+		HashKeys:     env["IDEMSK_HASH_KEYS"] == "true",
+		MaxAttempts:  number("IDEMSK_MAX_ATTEMPTS", usual.MaxAttempts),
+		CommitWindow: number("IDEMSK_COMMIT_WINDOW", usual.CommitWindow),
+		Simulate:     cmp.Or(env["IDEMSK_SIMULATE"], "on") == "on",
 	}
 	return rules, errors.Join(append(errs, checkKey(rules.Key))...)
 }

@@ -28,8 +28,8 @@ type Payment struct {
 type Config struct {
 	Records int // 0 to MaxRecords
 	Seed    uint64
-	// Copies is the probability, 0 to 1, that the next record is a copy of one of the latest 1,000 records: the same key and
-	// value at another offset. 0 means DefaultCopies.
+	// Copies is the probability, 0 to 1, that the next record is a copy of one of the latest 1,000 records:
+	// the same key and value at another offset. 0 means DefaultCopies.
 	Copies float64
 }
 
@@ -95,7 +95,8 @@ func (g *generator) message() (mskevent.Message, error) {
 	}
 	m := mskevent.Message{
 		Topic: g.topic, Key: []byte(p.Account), Value: value,
-		Headers: []mskevent.Header{{Key: "idempotency-key", Value: []byte(p.PaymentID)}, {Key: "trace", Value: []byte(strconv.Itoa(g.paid))}},
+		Headers: []mskevent.Header{{Key: "idempotency-key", Value: []byte(p.PaymentID)},
+			{Key: "trace", Value: []byte(strconv.Itoa(g.paid))}},
 	}
 	if len(g.latest) < latest {
 		g.latest = append(g.latest, m)

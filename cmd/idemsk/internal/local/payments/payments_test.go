@@ -46,7 +46,8 @@ func TestCopies(t *testing.T) {
 		if before, ok := values[key]; ok {
 			copies++
 			if before != string(m.Value) || m.Offset-places[key] > 1100 {
-				t.Errorf("the key %s of record %d had another value, or was last seen at %d", key, i, places[key])
+				t.Errorf("the key %s of record %d had another value, or was last seen at %d", key, i,
+					places[key])
 			}
 		} else {
 			places[key] = m.Offset

@@ -36,7 +36,8 @@ func InDynamoDB(client *dynamodb.Client, names Names, queues *sqs.Client) (*Envi
 	if err != nil {
 		return nil, err
 	}
-	return &Environment{Names: names, sqs: queues, keys: keys, database: &dynamoDB{client, names}, close: func() {}}, nil
+	return &Environment{Names: names, sqs: queues, keys: keys, database: &dynamoDB{client, names},
+		close: func() {}}, nil
 }
 
 type dynamoDB struct {
@@ -65,13 +66,15 @@ func (d *dynamoDB) create(ctx context.Context) error {
 
 func (d *dynamoDB) createTable(ctx context.Context, name, key string) error {
 	_, err := d.CreateTable(ctx, &dynamodb.CreateTableInput{
-		TableName:            &name,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key, AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: &key, KeyType: types.KeyTypeHash}},
-		BillingMode:          types.BillingModePayPerRequest,
+		TableName: &name,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key,
+			AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:   []types.KeySchemaElement{{AttributeName: &key, KeyType: types.KeyTypeHash}},
+		BillingMode: types.BillingModePayPerRequest,
 	})
 	if err == nil {
-		err = dynamodb.NewTableExistsWaiter(d).Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, createTimeout)
+		err = dynamodb.NewTableExistsWaiter(d).Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name},
+			createTimeout)
 	}
 	if err != nil {
 		return fmt.Errorf("creating the table %s: %w", name, err)
@@ -103,7 +106,8 @@ func (d *dynamoDB) read(ctx context.Context, s *State) error {
 		return err
 	}
 	return d.scan(ctx, d.names.Audit, func(i item) {
-		e := Execution{Executor: i.text(auditRequest), Account: i.text(ledgerAccount), Amount: i.number(auditAmount)}
+		e := Execution{Executor: i.text(auditRequest), Account: i.text(ledgerAccount),
+			Amount: i.number(auditAmount)}
 		if i.values[auditKey] != nil {
 			e.Key, e.Token, e.Attempt = i.text(auditKey), i.number(auditToken), int(i.number(auditAttempt))
 		}
@@ -113,7 +117,8 @@ func (d *dynamoDB) read(ctx context.Context, s *State) error {
 
 // scan reads a table.
 func (d *dynamoDB) scan(ctx context.Context, table string, each func(item)) error {
-	pages := dynamodb.NewScanPaginator(d, &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	pages := dynamodb.NewScanPaginator(d,
+		&dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package testenv is the test environment of the example function: its keys, its ledger and its audit in DynamoDB, PostgreSQL
-// or Redis, and its dead-letter queue. It creates, reads and removes them.
+// Package testenv is the test environment of the example function: its keys, its ledger and its audit in
+// DynamoDB, PostgreSQL or Redis, and its dead-letter queue. It creates, reads and removes them.
 package testenv
 
 import (
@@ -13,6 +13,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/idemsk/idemsk/idem/store"
+)
+
+// Region and credentials of the function are made up, so that a local run can't reach real tables by mistake.
+// DynamoDB Local keeps separate tables for each pair of them, so that another client that reads the tables
+// needs the same ones.
+const (
+	Region       = "us-east-1"
+	AccessKeyID  = "idemskLocal" // DynamoDB Local accepts letters and digits only
+	AccessSecret = "not-a-secret"
 )
 
 // Names are the names of tables; in Redis, prefixes of names.
@@ -42,7 +51,8 @@ type database interface {
 	read(ctx context.Context, s *State) error // all but the statuses
 }
 
-// Open returns the environment in the PostgreSQL or Redis at a URL: postgres://, redis:// or rediss://. It does not connect.
+// Open returns the environment in the PostgreSQL or Redis at a URL: postgres://, redis:// or rediss://. It
+// does not connect.
 func Open(url string, names Names, queues *sqs.Client) (*Environment, error) {
 	open := openRedis
 	if strings.HasPrefix(url, "postgres") {

@@ -60,12 +60,14 @@ func check(t *testing.T, e *testenv.Environment, use func(ctx context.Context) s
 	}
 	create(t, e)
 	st := use(t.Context())
-	res := st.Claim(t.Context(), []store.ClaimRequest{{Key: "p#1", Owner: "o", Lease: time.Minute, Retention: time.Hour}})
+	res := st.Claim(t.Context(), []store.ClaimRequest{{Key: "p#1", Owner: "o", Lease: time.Minute,
+		Retention: time.Hour}})
 	if res[0].Err != nil {
 		t.Fatal(res[0].Err)
 	}
 	state, err := e.Read(t.Context())
-	if err != nil || len(state.Balances) != 1 || state.Balances["a/EUR"] != 7 || len(state.Statuses) != 1 || state.Statuses["p#1"] != store.StatusStarted {
+	if err != nil || len(state.Balances) != 1 || state.Balances["a/EUR"] != 7 || len(state.Statuses) != 1 ||
+		state.Statuses["p#1"] != store.StatusStarted {
 		t.Fatalf("read %+v, %v; want a balance of 7, and a key that is STARTED", state, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -76,7 +78,8 @@ func check(t *testing.T, e *testenv.Environment, use func(ctx context.Context) s
 		}
 	}
 	create(t, e)
-	if left, err := e.Read(t.Context()); err != nil || len(left.Balances)+len(left.Statuses)+len(left.Executions) != 0 {
+	if left, err := e.Read(t.Context()); err != nil ||
+		len(left.Balances)+len(left.Statuses)+len(left.Executions) != 0 {
 		t.Errorf("after Remove: %+v, %v; want nothing", left, err)
 	}
 	if err := e.Remove(ended); err != nil {
@@ -87,21 +90,24 @@ func check(t *testing.T, e *testenv.Environment, use func(ctx context.Context) s
 
 func TestDynamoDB(t *testing.T) {
 	t.Parallel()
-	client := dynamodb.NewFromConfig(awstest.Config(t, testkit.Serve(t, dynamofake.New, dynamofake.Config{}).URL()))
-	state := check(t, must(testenv.InDynamoDB(client, names(), queues(t))), func(ctx context.Context) store.Store {
-		text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
-		number := func(n string) types.AttributeValue { return &types.AttributeValueMemberN{Value: n} }
-		for table, item := range map[string]map[string]types.AttributeValue{
-			"ledger-1": {"account": text("a/EUR"), "balance": number("7")},
-			"audit-1": {
-				"execution": text("x"), "idempotencyKey": text("p#1"), "requestId": text("r"), "token": number("3"), "attempt": number("2"),
-				"account": text("a/EUR"), "amount": number("7"),
-			},
-		} {
-			must(client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: item}))
-		}
-		return must(dynamostore.New(client, dynamostore.Config{Table: names().Keys}))
-	})
+	client := dynamodb.NewFromConfig(awstest.Config(t,
+		testkit.Serve(t, dynamofake.New, dynamofake.Config{}).URL()))
+	state := check(t, must(testenv.InDynamoDB(client, names(), queues(t))),
+		func(ctx context.Context) store.Store {
+			text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+			number := func(n string) types.AttributeValue { return &types.AttributeValueMemberN{Value: n} }
+			for table, item := range map[string]map[string]types.AttributeValue{
+				"ledger-1": {"account": text("a/EUR"), "balance": number("7")},
+				"audit-1": {
+					"execution": text("x"), "idempotencyKey": text("p#1"), "requestId": text("r"),
+					"token": number("3"), "attempt": number("2"),
+					"account": text("a/EUR"), "amount": number("7"),
+				},
+			} {
+				must(client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: item}))
+			}
+			return must(dynamostore.New(client, dynamostore.Config{Table: names().Keys}))
+		})
 	want := testenv.Execution{Key: "p#1", Executor: "r", Token: 3, Attempt: 2, Account: "a/EUR", Amount: 7}
 	if len(state.Executions) != 1 || state.Executions[0] != want {
 		t.Errorf("the audit has %+v, want %+v", state.Executions, want)
@@ -112,9 +118,11 @@ func TestErrorsContainNoPassword(t *testing.T) {
 	t.Parallel()
 	client := queues(t)
 	for url, table := range map[string]string{
-		"postgres://u:hush@h:port/d": "k", "redis://u:hush@h:port": "k", "postgres://u:hush@h/d": "a.b.c", "redis://u:hush@h": "a{b}", "mysql://u:hush@h": "k",
+		"postgres://u:hush@h:port/d": "k", "redis://u:hush@h:port": "k", "postgres://u:hush@h/d": "a.b.c",
+		"redis://u:hush@h": "a{b}", "mysql://u:hush@h": "k",
 	} {
-		if _, err := testenv.Open(url, testenv.Names{Keys: table, Ledger: "l"}, client); err == nil || strings.Contains(err.Error(), "hush") {
+		if _, err := testenv.Open(url, testenv.Names{Keys: table, Ledger: "l"}, client); err == nil ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: error %v; want one without the password", table, err)
 		}
 	}

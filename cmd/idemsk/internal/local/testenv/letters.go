@@ -12,18 +12,19 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Limits for reading the queue. A received message is deleted at once, so the visibility timeout matters only for messages whose
-// reply was lost: they are visible again when it is over.
+// Limits for reading the queue. A received message is deleted at once, so the visibility timeout matters only
+// for messages whose reply was lost: they are visible again when it is over.
 const (
 	visibilitySeconds = 2
 	waitSeconds       = 5 // longer than the visibility timeout
 	maxLostReplies    = 3
 )
 
-// Messages returns the messages in the dead-letter queue, and deletes them. The SDK does not retry, because a retry would hide
-// that a reply was lost: its messages exist, but are invisible, and the queue looks empty.
+// Messages returns the messages in the dead-letter queue, and deletes them. The SDK does not retry, because a
+// retry would hide that a reply was lost: its messages exist, but are invisible, and the queue looks empty.
 func (e *Environment) Messages(ctx context.Context) (bodies []string, err error) {
-	in := &sqs.ReceiveMessageInput{QueueUrl: &e.Queue, MaxNumberOfMessages: 10, VisibilityTimeout: visibilitySeconds}
+	in := &sqs.ReceiveMessageInput{QueueUrl: &e.Queue, MaxNumberOfMessages: 10,
+		VisibilityTimeout: visibilitySeconds}
 	seen := make(map[string]bool)
 	for lost := 0; ; {
 		out, err := e.sqs.ReceiveMessage(ctx, in, func(o *sqs.Options) { o.RetryMaxAttempts = 1 })
@@ -31,7 +32,8 @@ func (e *Environment) Messages(ctx context.Context) (bodies []string, err error)
 			if lost++; lost > maxLostReplies || ctx.Err() != nil {
 				return nil, fmt.Errorf("reading the dead letters: %w", err)
 			}
-			in.WaitTimeSeconds = waitSeconds // from now on, because the reply's messages may return at any time
+			// from now on, because the reply's messages may return at any time
+			in.WaitTimeSeconds = waitSeconds
 			continue
 		}
 		if len(out.Messages) == 0 {
@@ -52,7 +54,8 @@ func (e *Environment) Messages(ctx context.Context) (bodies []string, err error)
 func (e *Environment) drop(ctx context.Context, messages []types.Message) error {
 	var errs []error
 	for _, m := range messages {
-		_, err := e.sqs.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &e.Queue, ReceiptHandle: m.ReceiptHandle})
+		_, err := e.sqs.DeleteMessage(ctx,
+			&sqs.DeleteMessageInput{QueueUrl: &e.Queue, ReceiptHandle: m.ReceiptHandle})
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

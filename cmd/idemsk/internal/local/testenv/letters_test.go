@@ -23,7 +23,8 @@ func TestMessagesOfALostReplyAreRead(t *testing.T) {
 	var want []string
 	for i := range 25 {
 		want = append(want, fmt.Sprintf("letter %02d", i))
-		if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: aws.String(queue), MessageBody: &want[i]}); err != nil {
+		if _, err := client.SendMessage(t.Context(),
+			&sqs.SendMessageInput{QueueUrl: aws.String(queue), MessageBody: &want[i]}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,7 +23,8 @@ func openPostgres(url string, names Names) (*Environment, error) {
 		pool.Close()
 		return nil, err
 	}
-	return &Environment{keys: keys, database: &postgres{pool, keys, names.Keys, pgledger.Ledger(names.Ledger)}, close: pool.Close}, nil
+	return &Environment{keys: keys, database: &postgres{pool, keys, names.Keys,
+		pgledger.Ledger(names.Ledger)}, close: pool.Close}, nil
 }
 
 type postgres struct {

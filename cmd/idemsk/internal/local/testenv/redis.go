@@ -23,7 +23,8 @@ func openRedis(url string, names Names) (*Environment, error) {
 		end()
 		return nil, err
 	}
-	return &Environment{keys: keys, database: &redisServer{client, keys, redisledger.Ledger(names.Ledger)}, close: end}, nil
+	return &Environment{keys: keys, database: &redisServer{client, keys, redisledger.Ledger(names.Ledger)},
+		close: end}, nil
 }
 
 type redisServer struct {
@@ -33,7 +34,8 @@ type redisServer struct {
 }
 
 func (r *redisServer) check(ctx context.Context) error {
-	if err := r.keys.Check(ctx); !errors.Is(err, redisstore.ErrNotDurable) { // a test does not need durable keys
+	if err := r.keys.Check(ctx); !errors.Is(err, redisstore.ErrNotDurable) {
+		// a test does not need durable keys
 		return err
 	}
 	return nil

@@ -26,10 +26,12 @@ type Repeat struct {
 	Kill Kill
 }
 
-// bookings compares the audit with the records. Each payment must have been booked at least once, and other payments never. All
-// bookings of a payment but the last must be of an executor that was killed, and a kill explains at most as many bookings as the
-// commit window has. It returns the repeated bookings in the order of the kills, and the problems.
-func bookings(want *oracle.Ledger, executions []testenv.Execution, kills []Kill) (repeats []Repeat, problems []string) {
+// bookings compares the audit with the records. Each payment must have been booked at least once, and other
+// payments never. All bookings of a payment but the last must be of an executor that was killed, and a kill
+// explains at most as many bookings as the commit window has. It returns the repeated bookings in the order
+// of the kills, and the problems.
+func bookings(want *oracle.Ledger, executions []testenv.Execution, kills []Kill) (repeats []Repeat,
+	problems []string) {
 	byKey := make(map[string][]testenv.Execution)
 	for _, e := range executions {
 		byKey[e.Key] = append(byKey[e.Key], e)
@@ -47,7 +49,8 @@ func bookings(want *oracle.Ledger, executions []testenv.Execution, kills []Kill)
 	}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		if !booked[key] {
-			problems = append(problems, fmt.Sprintf("the audit has a booking of %q, which must not be booked", key))
+			problems = append(problems, fmt.Sprintf("the audit has a booking of %q, which must not be booked",
+				key))
 			delete(byKey, key)
 		}
 	}
@@ -56,8 +59,8 @@ func bookings(want *oracle.Ledger, executions []testenv.Execution, kills []Kill)
 	return repeats, append(problems, tooMany(repeats, want.Rules().CommitWindow)...)
 }
 
-// explain finds for each booking of a key, but the last, the kill of its executor. It returns these bookings in the order of the kills,
-// and a problem for each without one.
+// explain finds for each booking of a key, but the last, the kill of its executor. It returns these bookings
+// in the order of the kills, and a problem for each without one.
 func explain(byKey map[string][]testenv.Execution, kills []Kill) (repeats []Repeat, problems []string) {
 	killed := make(map[string]Kill, len(kills))
 	for _, k := range kills {
@@ -71,8 +74,9 @@ func explain(byKey map[string][]testenv.Execution, kills []Kill) (repeats []Repe
 		for _, e := range all[:len(all)-1] {
 			kill, ok := killed[e.Executor]
 			if !ok {
-				problems = append(problems, fmt.Sprintf("%q was booked %d times, and no kill explains attempt %d (token %d, executed by %s)",
-					key, len(all), e.Attempt, e.Token, e.Executor))
+				problems = append(problems,
+					fmt.Sprintf("%q was booked %d times, and no kill explains attempt %d (token %d, executed by %s)",
+						key, len(all), e.Attempt, e.Token, e.Executor))
 				continue
 			}
 			repeats = append(repeats, Repeat{Execution: e, Kill: kill})
@@ -88,7 +92,8 @@ func tooMany(repeats []Repeat, window int) (problems []string) {
 	for i := range repeats {
 		k := &repeats[i].Kill
 		if counts[k.Executor]++; counts[k.Executor] == window+1 {
-			problems = append(problems, fmt.Sprintf("the kill in %s repeated more than %d bookings", k.During, window))
+			problems = append(problems, fmt.Sprintf("the kill in %s repeated more than %d bookings", k.During,
+				window))
 		}
 	}
 	return problems

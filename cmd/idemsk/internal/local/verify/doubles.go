@@ -19,8 +19,8 @@ type Doubles struct {
 	Problems []string // the other repeated bookings
 }
 
-// booking is a line of the list. Behind the layer the function takes request, token and attempt from its context and from the
-// record's headers.
+// booking is a line of the list. Behind the layer the function takes request, token and attempt from its
+// context and from the record's headers.
 type booking struct {
 	Payment string `json:"payment"`
 	Request string `json:"request"`
@@ -28,7 +28,8 @@ type booking struct {
 	Attempt int    `json:"attempt"`
 }
 
-// ReadDoubles reads a list of bookings, a line of JSON each, and matches the doubles with the kills. Window is the most bookings that a kill repeats.
+// ReadDoubles reads a list of bookings, a line of JSON each, and matches the doubles with the kills. Window
+// is the most bookings that a kill repeats.
 func ReadDoubles(list io.Reader, kills []Kill, window int) (*Doubles, error) {
 	text, err := io.ReadAll(list)
 	if err != nil {
@@ -57,7 +58,8 @@ func ReadDoubles(list io.Reader, kills []Kill, window int) (*Doubles, error) {
 	return d, nil
 }
 
-// invocationOf returns the request ID of the invocation that a call is part of. The layer appends the number of a further call.
+// invocationOf returns the request ID of the invocation that a call is part of. The layer appends the number
+// of a further call.
 func invocationOf(request string) string {
 	const groups = 5 // of a UUID
 	parts := strings.Split(request, "-")
@@ -66,12 +68,15 @@ func invocationOf(request string) string {
 
 // Text describes the doubles in words.
 func (d *Doubles) Text() string {
-	text := table("Booked again because the process was killed before the completion", d.Repeats, func(r *Repeat) []string {
-		return []string{
-			term.Escape(r.Key), "attempt " + strconv.Itoa(r.Attempt), "killed " + r.Kill.At.Format(timeOfDay),
-			"process " + strconv.Itoa(r.Kill.Process), "request " + r.Kill.Executor, "in " + r.Kill.During,
-		}
-	})
+	text := table("Booked again because the process was killed before the completion", d.Repeats,
+		func(r *Repeat) []string {
+			return []string{
+				term.Escape(r.Key), "attempt " + strconv.Itoa(r.Attempt),
+				"killed " + r.Kill.At.Format(timeOfDay),
+				"process " + strconv.Itoa(r.Kill.Process), "request " + r.Kill.Executor,
+				"in " + r.Kill.During,
+			}
+		})
 	if n := len(d.Problems); n > 0 {
 		text += "Booked again without a kill:\n"
 		for _, problem := range d.Problems[:min(n, maxShown)] {
@@ -79,5 +84,6 @@ func (d *Doubles) Text() string {
 		}
 		text += more(n)
 	}
-	return text + fmt.Sprintf("%s booked, %s more than once\n", term.Plural(d.Payments, "payment was", "payments were"), term.Count(d.Twice))
+	return text + fmt.Sprintf("%s booked, %s more than once\n",
+		term.Plural(d.Payments, "payment was", "payments were"), term.Count(d.Twice))
 }

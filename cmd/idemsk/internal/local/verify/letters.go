@@ -13,7 +13,8 @@ import (
 // causeWidth is the maximum width of a dead letter's error.
 const causeWidth = 300
 
-// particulars are the parts of an error that differ between records with the same cause: what is quoted, and numbers.
+// particulars are the parts of an error that differ between records with the same cause: what is quoted, and
+// numbers.
 var particulars = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\d+`)
 
 // cause is a group of dead letters with the same cause.
@@ -22,7 +23,8 @@ type cause struct {
 	n     int
 }
 
-// Letters lists dead letters by cause, the most frequent first, each with its first record; "" if there are none.
+// Letters lists dead letters by cause, the most frequent first, each with its first record; "" if there are
+// none.
 func Letters(letters []kafka.DeadLetter) string {
 	if len(letters) == 0 {
 		return ""
@@ -49,7 +51,8 @@ func Letters(letters []kafka.DeadLetter) string {
 	})
 	var t term.Table
 	for _, c := range causes[:min(len(causes), maxShown)] {
-		t.Row("  "+c.first.Source(), cmp.Or(c.first.Error.Code, "-"), term.Cut(term.Escape(c.first.Error.Message), causeWidth))
+		t.Row("  "+c.first.Source(), cmp.Or(c.first.Error.Code, "-"),
+			term.Cut(term.Escape(c.first.Error.Message), causeWidth))
 		if c.n > 1 {
 			t.Row("", "", "and "+term.Count(c.n-1)+" more for this reason")
 		}

@@ -14,8 +14,8 @@ const (
 	timeOfDay = time.TimeOnly + ".000"
 )
 
-// Summary describes the result in words. delivered is the number of deliveries of records, kills the number of killed processes.
-// without is the result of the same records without idemsk, or nil.
+// Summary describes the result in words. delivered is the number of deliveries of records, kills the number
+// of killed processes. without is the result of the same records without idemsk, or nil.
 func (r *Result) Summary(delivered, kills int, without *Result) string {
 	var b strings.Builder
 	b.WriteString(Letters(r.Letters))
@@ -25,27 +25,32 @@ func (r *Result) Summary(delivered, kills int, without *Result) string {
 		for _, problem := range r.Problems[:min(len(r.Problems), maxShown)] {
 			b.WriteString("  " + term.Escape(problem) + "\n")
 		}
-		b.WriteString(more(len(r.Problems)) + "\nNot proven: " + term.Plural(len(r.Problems), "check failed.", "checks failed.") + "\n")
+		b.WriteString(more(len(r.Problems)) + "\nNot proven: " +
+			term.Plural(len(r.Problems), "check failed.", "checks failed.") + "\n")
 		return b.String()
 	}
-	text := fmt.Sprintf("%s, delivered %s times", term.Plural(r.Records, "record", "records"), term.Count(delivered))
+	text := fmt.Sprintf("%s, delivered %s times", term.Plural(r.Records, "record", "records"),
+		term.Count(delivered))
 	if kills > 0 {
 		text += " to processes of which " + term.Plural(kills, "was", "were") + " killed"
 	}
 	text += ", booked " + term.Plural(r.Payments, "payment", "payments")
 	if again := r.paymentsRepeated(); again > 0 {
 		text += fmt.Sprintf(": %s exactly once each, and %s again, for a kill that fell between the booking and its completion. "+
-			"Plain mode can't prevent that: each is named above, and the ledger is off by these alone", term.Count(r.Payments-again), term.Count(again))
+			"Plain mode can't prevent that: each is named above, and the ledger is off by these alone",
+			term.Count(r.Payments-again), term.Count(again))
 	} else {
 		text += " exactly once each, to the cent"
 	}
 	if n := len(r.Letters); n > 0 {
-		text += "; what can't be booked is in " + term.Plural(n, "dead letter", "dead letters") + ", and nothing is lost"
+		text += "; what can't be booked is in " + term.Plural(n, "dead letter", "dead letters") +
+			", and nothing is lost"
 	}
 	b.WriteString(term.Paragraph(text + without.comparison() + "."))
 	if r.Audited && len(r.Repeats) == 0 {
-		b.WriteString("\n" + term.Paragraph("No kill fell between a booking and its completion this time. Plain mode can't prevent that such a payment "+
-			"is booked again when the lease is over."))
+		b.WriteString("\n" + term.Paragraph(
+			"No kill fell between a booking and its completion this time. Plain mode can't prevent that such a payment "+
+				"is booked again when the lease is over."))
 	}
 	return b.String()
 }
@@ -58,7 +63,8 @@ func (r *Result) comparison() string {
 	case len(r.Off) == 0:
 		return "; without idemsk the ledger would be right too: this run delivered no payment twice"
 	}
-	return fmt.Sprintf("; without idemsk the ledger would be off by %s on %s", Amounts(r.OffBy()), term.Plural(len(r.Off), "account", "accounts"))
+	return fmt.Sprintf("; without idemsk the ledger would be off by %s on %s", Amounts(r.OffBy()),
+		term.Plural(len(r.Off), "account", "accounts"))
 }
 
 // paymentsRepeated returns the number of payments that were booked more than once.
@@ -71,9 +77,11 @@ func (r *Result) paymentsRepeated() int {
 }
 
 func (r *Result) repeated() string {
-	return table("Booked, and booked again because the process was killed before the completion", r.Repeats, func(r *Repeat) []string {
-		return []string{r.Key, fmt.Sprintf("attempt %d", r.Attempt), term.Money(r.Amount), "killed " + r.Kill.At.Format(timeOfDay), "in " + r.Kill.During}
-	})
+	return table("Booked, and booked again because the process was killed before the completion", r.Repeats,
+		func(r *Repeat) []string {
+			return []string{r.Key, fmt.Sprintf("attempt %d", r.Attempt), term.Money(r.Amount),
+				"killed " + r.Kill.At.Format(timeOfDay), "in " + r.Kill.During}
+		})
 }
 
 // table lists the first maxShown rows under a title; "" if there are none.

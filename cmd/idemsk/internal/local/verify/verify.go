@@ -1,7 +1,8 @@
-// Package verify compares what the example function has written to its test environment with what the oracle expects.
+// Package verify compares what the example function has written to its test environment with what the oracle
+// expects.
 //
-// A process that is killed between a booking and its completion leaves a payment that is booked again in plain mode. The audit
-// tells such bookings from others: for each there must be a kill.
+// A process that is killed between a booking and its completion leaves a payment that is booked again in
+// plain mode. The audit tells such bookings from others: for each there must be a kill.
 package verify
 
 import (
@@ -31,11 +32,14 @@ type Result struct {
 // OK reports whether the verification succeeded.
 func (r *Result) OK() bool { return len(r.Problems) == 0 }
 
-// Run compares what was found in a test environment with the expected ledger. Kills are the processes that were killed.
+// Run compares what was found in a test environment with the expected ledger. Kills are the processes that
+// were killed.
 func Run(want *oracle.Ledger, found *testenv.State, letters []kafka.DeadLetter, kills []Kill) *Result {
 	r := &Result{
-		Records: len(want.Records()), Payments: want.Booked(), Expected: totals(want.Balances()), Found: totals(found.Balances),
-		Off: differences(want.Balances(), found.Balances), Letters: letters, Audited: len(found.Executions) > 0,
+		Records: len(want.Records()), Payments: want.Booked(), Expected: totals(want.Balances()),
+		Found: totals(found.Balances),
+		Off:   differences(want.Balances(), found.Balances), Letters: letters,
+		Audited: len(found.Executions) > 0,
 	}
 	balances := maps.Clone(want.Balances())
 	var unexplained []string
@@ -46,15 +50,18 @@ func Run(want *oracle.Ledger, found *testenv.State, letters []kafka.DeadLetter, 
 		}
 	}
 	for _, off := range differences(balances, found.Balances) {
-		r.Problems = append(r.Problems, fmt.Sprintf("the ledger is wrong: %s has %d, want %d (minor units)", off.Account, off.Found, off.Expected))
+		r.Problems = append(r.Problems, fmt.Sprintf("the ledger is wrong: %s has %d, want %d (minor units)",
+			off.Account, off.Found, off.Expected))
 	}
 	r.Problems = append(r.Problems, unexplained...)
 	r.Problems = append(r.Problems, unsettled(want.Records(), found.Statuses, letters)...)
 	return r
 }
 
-// unsettled returns a problem for each record that has not ended as expected, and for each key that no record has.
-func unsettled(records []oracle.Record, statuses map[string]store.Status, letters []kafka.DeadLetter) (problems []string) {
+// unsettled returns a problem for each record that has not ended as expected, and for each key that no record
+// has.
+func unsettled(records []oracle.Record, statuses map[string]store.Status,
+	letters []kafka.DeadLetter) (problems []string) {
 	dead := make(map[string]bool, len(letters))
 	for i := range letters {
 		dead[letters[i].IdempotencyKey] = true
@@ -63,7 +70,8 @@ func unsettled(records []oracle.Record, statuses map[string]store.Status, letter
 	for _, r := range records {
 		expected[r.Key] = true
 		if problem := settlementProblem(r.Outcome, statuses[r.Key], dead[r.Key]); problem != "" {
-			problems = append(problems, fmt.Sprintf("record %s is lost or unsettled: %s (key %q)", r.Source, problem, r.Key))
+			problems = append(problems, fmt.Sprintf("record %s is lost or unsettled: %s (key %q)", r.Source,
+				problem, r.Key))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(statuses)) {

@@ -15,13 +15,14 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// expected is the ledger of payments of 5 to the account a, one for each key, with a commit window of 1. The key bad is never
-// booked, and the key "" is none.
+// expected is the ledger of payments of 5 to the account a, one for each key, with a commit window of 1. The
+// key bad is never booked, and the key "" is none.
 func expected(t *testing.T, keys ...string) *oracle.Ledger {
 	t.Helper()
 	want := oracle.New(oracle.Rules{Key: "key", Namespace: "f", MaxAttempts: 5, CommitWindow: 1})
 	for i, key := range keys {
-		m := mskevent.Message{Topic: "t", Offset: int64(i), Key: []byte(key), Value: []byte(`{"paymentId":"p","account":"a","amount":5,"currency":"EUR"}`)}
+		m := mskevent.Message{Topic: "t", Offset: int64(i), Key: []byte(key),
+			Value: []byte(`{"paymentId":"p","account":"a","amount":5,"currency":"EUR"}`)}
 		if key == "bad" {
 			m.Value = nil
 		}
@@ -36,13 +37,16 @@ func TestEveryRecordMustBeSettled(t *testing.T) {
 	t.Parallel()
 	want := expected(t, "good", "bad", "", "gone", "open")
 	found := &testenv.State{Balances: map[string]int64{"a/EUR": 15}, Statuses: map[string]store.Status{
-		"f#t#good": store.StatusCompleted, "f#t#bad": store.StatusFailed, "f@t-0@2@0": store.StatusFailed, "f#t#open": store.StatusStarted,
+		"f#t#good": store.StatusCompleted, "f#t#bad": store.StatusFailed, "f@t-0@2@0": store.StatusFailed,
+		"f#t#open": store.StatusStarted,
 	}}
 	letters := []kafka.DeadLetter{{IdempotencyKey: "f#t#bad"}, {IdempotencyKey: "f@t-0@2@0"}}
 	check := func(letters []kafka.DeadLetter, want *verify.Result, problems ...string) {
 		t.Helper()
-		if !slices.Equal(want.Problems, problems) || want.OK() != (len(problems) == 0) || len(want.Letters) != len(letters) {
-			t.Errorf("problems:\n%s\nwant:\n%s", strings.Join(want.Problems, "\n"), strings.Join(problems, "\n"))
+		if !slices.Equal(want.Problems, problems) || want.OK() != (len(problems) == 0) ||
+			len(want.Letters) != len(letters) {
+			t.Errorf("problems:\n%s\nwant:\n%s", strings.Join(want.Problems, "\n"),
+				strings.Join(problems, "\n"))
 		}
 	}
 	check(letters, verify.Run(want, found, letters, nil),
@@ -76,7 +80,8 @@ func TestEveryBalanceMustBeRight(t *testing.T) {
 	if !slices.Equal(r.Off, off) || !slices.Equal(r.Problems, problems) {
 		t.Errorf("off %+v, problems %q; want %+v and %q", r.Off, r.Problems, off, problems)
 	}
-	if got := fmt.Sprint(verify.Amounts(r.Expected), "; ", verify.Amounts(r.Found), "; ", verify.Amounts(r.OffBy())); got != "0.10 EUR; 0.16 EUR and -0.08 USD; 0.08 EUR and 0.08 USD" {
+	if got := fmt.Sprint(verify.Amounts(r.Expected), "; ", verify.Amounts(r.Found), "; ",
+		verify.Amounts(r.OffBy())); got != "0.10 EUR; 0.16 EUR and -0.08 USD; 0.08 EUR and 0.08 USD" {
 		t.Errorf("expected, found and off by are %s", got)
 	}
 }
@@ -85,41 +90,53 @@ func TestEveryBalanceMustBeRight(t *testing.T) {
 func TestRepeatedBookings(t *testing.T) {
 	t.Parallel()
 	execution := func(key, executor string, token int64, attempt int) testenv.Execution {
-		return testenv.Execution{Key: "f#t#" + key, Executor: executor, Token: token, Attempt: attempt, Account: "a/EUR", Amount: 5}
+		return testenv.Execution{Key: "f#t#" + key, Executor: executor, Token: token, Attempt: attempt,
+			Account: "a/EUR", Amount: 5}
 	}
 	one, two := execution("one", "r1", 1, 1), execution("two", "r1", 1, 1)
 	again, third := execution("two", "r2", 3, 2), execution("two", "r3", 4, 3)
-	kills := []verify.Kill{{Executor: "r2", During: "second", At: time.Unix(2, 0)}, {Executor: "r1", During: "first", At: time.Unix(1, 0)}}
+	kills := []verify.Kill{{Executor: "r2", During: "second", At: time.Unix(2, 0)},
+		{Executor: "r1", During: "first", At: time.Unix(1, 0)}}
 	for name, test := range map[string]struct {
 		executions []testenv.Execution
 		kills      []verify.Kill
 		repeats    string // what their kills interrupted
 		problem    string // "" is none
 	}{
-		"once each":               {[]testenv.Execution{one, two}, kills, "", ""},
-		"twice with a kill":       {[]testenv.Execution{again, one, two}, kills, "first", ""},
-		"three times, two kills":  {[]testenv.Execution{third, again, one, two}, kills, "first second", ""},
-		"twice without a kill":    {[]testenv.Execution{one, two, again}, nil, "", `"f#t#two" was booked 2 times, and no kill explains attempt 1 (token 1, executed by r1)`},
-		"the last was killed":     {[]testenv.Execution{one, two, again}, kills[:1], "", "no kill explains attempt 1"},
-		"never":                   {[]testenv.Execution{one}, kills, "", `no booking of "f#t#two"`},
-		"must not be booked":      {[]testenv.Execution{one, two, execution("bad", "r1", 1, 1)}, kills, "", `"f#t#bad", which must not be booked`},
-		"more than a window":      {[]testenv.Execution{one, execution("one", "r4", 2, 2), two, again}, kills, "first first", "the kill in first repeated more than 1 bookings"},
-		"a wrong balance as well": {[]testenv.Execution{again, one, two, execution("other", "r1", 1, 1)}, kills, "first", "the ledger is wrong: a/EUR has 20, want 15"},
+		"once each":              {[]testenv.Execution{one, two}, kills, "", ""},
+		"twice with a kill":      {[]testenv.Execution{again, one, two}, kills, "first", ""},
+		"three times, two kills": {[]testenv.Execution{third, again, one, two}, kills, "first second", ""},
+		"twice without a kill": {[]testenv.Execution{one, two, again}, nil, "",
+			`"f#t#two" was booked 2 times, and no kill explains attempt 1 (token 1, executed by r1)`},
+		"the last was killed": {[]testenv.Execution{one, two, again}, kills[:1], "",
+			"no kill explains attempt 1"},
+		"never": {[]testenv.Execution{one}, kills, "", `no booking of "f#t#two"`},
+		"must not be booked": {[]testenv.Execution{one, two, execution("bad", "r1", 1, 1)}, kills, "",
+			`"f#t#bad", which must not be booked`},
+		"more than a window": {[]testenv.Execution{one, execution("one", "r4", 2, 2), two, again}, kills,
+			"first first", "the kill in first repeated more than 1 bookings"},
+		"a wrong balance as well": {[]testenv.Execution{again, one, two, execution("other", "r1", 1, 1)},
+			kills, "first", "the ledger is wrong: a/EUR has 20, want 15"},
 	} {
-		found := &testenv.State{Executions: test.executions, Balances: make(map[string]int64), Statuses: map[string]store.Status{
-			"f#t#one": store.StatusCompleted, "f#t#two": store.StatusCompleted, "f#t#bad": store.StatusFailed,
-		}}
+		found := &testenv.State{Executions: test.executions, Balances: make(map[string]int64),
+			Statuses: map[string]store.Status{
+				"f#t#one": store.StatusCompleted, "f#t#two": store.StatusCompleted,
+				"f#t#bad": store.StatusFailed,
+			}}
 		for _, e := range test.executions {
 			found.Balances[e.Account] += e.Amount
 		}
-		r := verify.Run(expected(t, "one", "two", "two", "bad"), found, []kafka.DeadLetter{{IdempotencyKey: "f#t#bad"}}, test.kills)
+		r := verify.Run(expected(t, "one", "two", "two", "bad"), found,
+			[]kafka.DeadLetter{{IdempotencyKey: "f#t#bad"}}, test.kills)
 		var interrupted []string
 		for _, repeat := range r.Repeats {
 			interrupted = append(interrupted, repeat.Kill.During)
 		}
 		got := strings.Join(r.Problems, "; ")
-		if strings.Join(interrupted, " ") != test.repeats || (test.problem == "") != (got == "") || !strings.Contains(got, test.problem) || !r.Audited {
-			t.Errorf("%s: repeats %v, problems %q; want %q and %q", name, interrupted, got, test.repeats, test.problem)
+		if strings.Join(interrupted, " ") != test.repeats || (test.problem == "") != (got == "") ||
+			!strings.Contains(got, test.problem) || !r.Audited {
+			t.Errorf("%s: repeats %v, problems %q; want %q and %q", name, interrupted, got, test.repeats,
+				test.problem)
 		}
 	}
 }

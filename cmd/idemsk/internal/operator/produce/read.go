@@ -1,4 +1,4 @@
-// Package produce reads records from text and writes them to a Kafka topic.
+// Package produce reads records from text and writes them to a Kafka topic. It is also the verb that does so.
 package produce
 
 import (
@@ -32,7 +32,8 @@ type Line struct {
 	Record *kgo.Record
 }
 
-// Read yields the record of each line that is not blank, or the error of parse. It stops at a line that is too long.
+// Read yields the record of each line that is not blank, or the error of parse. It stops at a line that is
+// too long.
 func Read(r io.Reader, parse func(line []byte) (*kgo.Record, error)) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		lines := bufio.NewScanner(textfile.New(r))
@@ -66,8 +67,8 @@ func ValueLine(key []byte, headers []kgo.RecordHeader) func(line []byte) (*kgo.R
 	}
 }
 
-// JSONLine parses a line as a record in JSON. The value is written as its text if it is a string, as a tombstone if it is null, and
-// otherwise as JSON, unchanged.
+// JSONLine parses a line as a record in JSON. The value is written as its text if it is a string, as a
+// tombstone if it is null, and otherwise as JSON, unchanged.
 func JSONLine(line []byte) (*kgo.Record, error) {
 	var record struct {
 		Key     *string           `json:"key"`

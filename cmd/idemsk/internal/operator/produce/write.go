@@ -11,9 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Write writes records to a topic. Kafka's partitioner selects the partitions. It calls wrote for each written record, one at a time.
-// It stops after the first error, which names the line, and returns the number of records that all in-sync replicas have.
-func Write(ctx context.Context, client *kgo.Client, topic string, lines iter.Seq2[Line, error], wrote func(r *kgo.Record)) (n int, err error) {
+// Write writes records to a topic. Kafka's partitioner selects the partitions. It calls wrote for each
+// written record, one at a time. It stops after the first error, which names the line, and returns the number
+// of records that all in-sync replicas have.
+func Write(ctx context.Context, client *kgo.Client, topic string, lines iter.Seq2[Line, error],
+	wrote func(r *kgo.Record)) (n int, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var mu sync.Mutex
@@ -36,7 +38,8 @@ func Write(ctx context.Context, client *kgo.Client, topic string, lines iter.Seq
 			wrote(r)
 		})
 	}
-	flushErr := client.Flush(context.WithoutCancel(ctx)) // ends at the client's delivery timeout at the latest
+	// ends at the client's delivery timeout at the latest
+	flushErr := client.Flush(context.WithoutCancel(ctx))
 	mu.Lock()
 	defer mu.Unlock()
 	if cause := context.Cause(ctx); cause != nil {

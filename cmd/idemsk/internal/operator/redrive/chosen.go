@@ -13,8 +13,9 @@ import (
 // maxErrors is the number of letters whose errors Chosen returns in full.
 const maxErrors = 10
 
-// Chosen redrives the letters with some IDs, or all if there are none. A letter that fails again meanwhile stays. It says what was done and how
-// many letters it did not find, and returns an error if a letter was not redriven.
+// Chosen redrives the letters with some IDs, or all if there are none. A letter that fails again meanwhile
+// stays. It says what was done and how many letters it did not find, and returns an error if a letter was not
+// redriven.
 func Chosen(ctx context.Context, o Options, ids []string) (done string, err error) {
 	o.Source = &chosen{Source: o.Source, ids: ids, begun: time.Now()}
 	redriven, seen := 0, 0
@@ -42,7 +43,8 @@ func Chosen(ctx context.Context, o Options, ids []string) (done string, err erro
 	return done, err
 }
 
-// chosen is a source of the letters that failed before it began, with some IDs, or with any if there are none.
+// chosen is a source of the letters that failed before it began, with some IDs, or with any if there are
+// none.
 type chosen struct {
 	Source
 
@@ -54,7 +56,8 @@ type chosen struct {
 func (c *chosen) Next(ctx context.Context) (*Message, error) {
 	for {
 		m, err := c.Source.Next(ctx)
-		if err != nil || m.Err == nil && !m.Letter.Error.At.After(c.begun) && (len(c.ids) == 0 || slices.Contains(c.ids, m.Letter.ID())) {
+		if err != nil || m.Err == nil && !m.Letter.Error.At.After(c.begun) &&
+			(len(c.ids) == 0 || slices.Contains(c.ids, m.Letter.ID())) {
 			return m, err
 		}
 	}

@@ -16,7 +16,8 @@ import (
 
 // Lambda is what is needed of a *lambda.Client.
 type Lambda interface {
-	Invoke(ctx context.Context, in *lambda.InvokeInput, optFns ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
+	Invoke(ctx context.Context, in *lambda.InvokeInput,
+		optFns ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
 }
 
 // function invokes the function with a letter's record, at its old place.
@@ -30,7 +31,8 @@ var _ Destination = (*function)(nil)
 // Function returns a function as a destination.
 func Function(client Lambda, name string) Destination { return &function{client: client, name: name} }
 
-// invokeTimeout is above the 15 minutes that a function may run: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+// invokeTimeout is above the 15 minutes that a function may run:
+// https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 const invokeTimeout = 16 * time.Minute
 
 func (f *function) String() string { return "the function " + f.name }
@@ -39,7 +41,8 @@ func (f *function) Send(ctx context.Context, l *kafka.DeadLetter) (where string,
 	ctx, cancel := context.WithTimeout(ctx, invokeTimeout)
 	defer cancel()
 	out, err := f.client.Invoke(ctx, &lambda.InvokeInput{
-		FunctionName: &f.name, Payload: redriven.Event(l), InvocationType: types.InvocationTypeRequestResponse,
+		FunctionName: &f.name, Payload: redriven.Event(l),
+		InvocationType: types.InvocationTypeRequestResponse,
 	})
 	if err != nil {
 		return "", f.explain(err)

@@ -42,13 +42,15 @@ func newFunction(t *testing.T, a answer) (redrive.Destination, *[]byte) {
 		_, _ = io.WriteString(w, a.payload)
 	}))
 	t.Cleanup(server.Close)
-	client := lambda.NewFromConfig(awstest.Config(t, server.URL), func(o *lambda.Options) { o.RetryMaxAttempts = 1 })
+	client := lambda.NewFromConfig(awstest.Config(t, server.URL),
+		func(o *lambda.Options) { o.RetryMaxAttempts = 1 })
 	return redrive.Function(client, *aws.String("pay")), &event
 }
 
 // ended is how a function on idemsk says what became of its one record.
 func ended(outcome string) string {
-	return `{"batchItemFailures":[],"idemskOutcomes":[{"partition":"payments-1","offset":7,"outcome":"` + outcome + `"}]}`
+	return `{"batchItemFailures":[],"idemskOutcomes":[{"partition":"payments-1","offset":7,"outcome":"` +
+		outcome + `"}]}`
 }
 
 const (
@@ -59,7 +61,8 @@ const (
 
 func TestFunctionGetsTheEvent(t *testing.T) {
 	t.Parallel()
-	dst, event := newFunction(t, answer{payload: strings.Replace(ended("Executed"), `"offset":7,`, `"offset":77,`, 1)})
+	dst, event := newFunction(t, answer{payload: strings.Replace(ended("Executed"), `"offset":7,`,
+		`"offset":77,`, 1)})
 	l := letter(77)
 	if where, err := dst.Send(t.Context(), &l); err != nil || where != "the function pay: executed" {
 		t.Fatalf("%s, %v", where, err)
@@ -72,10 +75,12 @@ func TestFunctionGetsTheEvent(t *testing.T) {
 		t.Error("the event does not ask for outcomes")
 	}
 	r := decoded.Partitions[0].Records[0]
-	if r.Undecodable != nil || r.Source() != "payments-1@77" || string(r.Value) != string(l.Value) || r.Timestamp.UnixMilli() != l.Timestamp {
+	if r.Undecodable != nil || r.Source() != "payments-1@77" || string(r.Value) != string(l.Value) ||
+		r.Timestamp.UnixMilli() != l.Timestamp {
 		t.Errorf("the record of the event: %+v, %v", r, r.Undecodable)
 	}
-	if h := r.Headers[len(r.Headers)-1]; h.Key != kafka.RedriveHeader || string(h.Value) != "1700000000123" || len(r.Headers) != 3 {
+	if h := r.Headers[len(r.Headers)-1]; h.Key != kafka.RedriveHeader || string(h.Value) != "1700000000123" ||
+		len(r.Headers) != 3 {
 		t.Errorf("headers %v", r.Headers)
 	}
 }
@@ -88,14 +93,21 @@ func TestWhatAFunctionSays(t *testing.T) {
 		where  string // "" is an error
 		says   string
 	}{
-		"executed":          {answer{payload: ended("Executed")}, "the function pay: executed", ""},
-		"FAILED still":      {answer{payload: ended("ReplayedFailed")}, "", "the function pay found the key FAILED still, and did nothing: "},
-		"no outcome":        {answer{payload: nothingFailed}, "", "the function pay reports no failure, but its answer does not name the outcome"},
-		"reported":          {answer{payload: oneFailed}, "", "the function pay reported the record as not settled: "},
-		"another function":  {answer{payload: `"hello"`}, "", "the function pay returned a response that is not a partial batch response"},
-		"an error":          {answer{payload: boom, failed: "Unhandled"}, "", "the function pay failed (Unhandled): T: boom"},
-		"an error, no JSON": {answer{payload: `boom`, failed: "Unhandled"}, "", "the function pay failed (Unhandled): boom"},
-		"no such function":  {answer{status: http.StatusNotFound, payload: `{"Message":"Function not found"}`}, "", "--function-name"},
+		"executed": {answer{payload: ended("Executed")}, "the function pay: executed", ""},
+		"FAILED still": {answer{payload: ended("ReplayedFailed")}, "",
+			"the function pay found the key FAILED still, and did nothing: "},
+		"no outcome": {answer{payload: nothingFailed}, "",
+			"the function pay reports no failure, but its answer does not name the outcome"},
+		"reported": {answer{payload: oneFailed}, "",
+			"the function pay reported the record as not settled: "},
+		"another function": {answer{payload: `"hello"`}, "",
+			"the function pay returned a response that is not a partial batch response"},
+		"an error": {answer{payload: boom, failed: "Unhandled"}, "",
+			"the function pay failed (Unhandled): T: boom"},
+		"an error, no JSON": {answer{payload: `boom`, failed: "Unhandled"}, "",
+			"the function pay failed (Unhandled): boom"},
+		"no such function": {answer{status: http.StatusNotFound,
+			payload: `{"Message":"Function not found"}`}, "", "--function-name"},
 	} {
 		dst, _ := newFunction(t, test.answer)
 		l := letter(7)

@@ -30,7 +30,8 @@ var (
 	_ Reader      = (*Kafka)(nil)
 )
 
-// DefaultTimeout is how long a cluster may take to confirm a record, or to hand one out. To be reached it has a third of that.
+// DefaultTimeout is how long a cluster may take to confirm a record, or to hand one out. To be reached it has
+// a third of that.
 const DefaultTimeout = 30 * time.Second
 
 // Cluster says which cluster to connect to.
@@ -43,7 +44,8 @@ type Cluster struct {
 // Dial connects to a cluster. The caller closes it.
 func Dial(ctx context.Context, cluster Cluster) (*Kafka, error) {
 	k := &Kafka{brokers: strings.Join(cluster.Brokers, ","), timeout: cmp.Or(cluster.Timeout, DefaultTimeout)}
-	k.opts = slices.Concat(cluster.Options, []kgo.Opt{kgo.SeedBrokers(cluster.Brokers...), kgo.ClientID("idemsk-redrive")})
+	k.opts = slices.Concat(cluster.Options,
+		[]kgo.Opt{kgo.SeedBrokers(cluster.Brokers...), kgo.ClientID("idemsk-redrive")})
 	if err := k.open(); err != nil {
 		return nil, err
 	}
@@ -56,13 +58,14 @@ func Dial(ctx context.Context, cluster Cluster) (*Kafka, error) {
 	return k, nil
 }
 
-// open makes the client that produces, if there is none: to the partition a record was in, whatever partitioner its producer has; and
-// acknowledged by all replicas, which is the default.
+// open makes the client that produces, if there is none: to the partition a record was in, whatever
+// partitioner its producer has; and acknowledged by all replicas, which is the default.
 func (k *Kafka) open() (err error) {
 	if k.client != nil {
 		return nil
 	}
-	if k.client, err = kgo.NewClient(k.with(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordDeliveryTimeout(k.timeout))...); err != nil {
+	if k.client, err = kgo.NewClient(k.with(kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RecordDeliveryTimeout(k.timeout))...); err != nil {
 		return fmt.Errorf("the Kafka client: %w", err)
 	}
 	return nil
@@ -79,8 +82,8 @@ func (k *Kafka) Close() {
 
 func (k *Kafka) String() string { return "Kafka at " + k.brokers }
 
-// Send implements Destination. The record gets a new timestamp: with its old one, retention could delete it at once, and
-// an event source with a record age limit would pass it over.
+// Send implements Destination. The record gets a new timestamp: with its old one, retention could delete it
+// at once, and an event source with a record age limit would pass it over.
 func (k *Kafka) Send(ctx context.Context, l *kafka.DeadLetter) (where string, err error) {
 	rec := &kgo.Record{Topic: l.Topic, Partition: l.Partition, Key: l.Key, Value: l.Value}
 	for _, h := range redriven.Headers(l) {
@@ -88,14 +91,15 @@ func (k *Kafka) Send(ctx context.Context, l *kafka.DeadLetter) (where string, er
 	}
 	out, err := k.produce(ctx, rec)
 	if err != nil {
-		return "", fmt.Errorf("producing to %s, partition %d: %w%s", l.Topic, l.Partition, err, produceHint(err))
+		return "", fmt.Errorf("producing to %s, partition %d: %w%s", l.Topic, l.Partition, err,
+			produceHint(err))
 	}
 	at := kafka.DeadLetter{Topic: out.Topic, Partition: out.Partition, Offset: out.Offset}
 	return at.Source(), nil
 }
 
-// produce produces a record. A client that does not know in time what became of it is given up, as an idempotent one waits for that for
-// ever: over a connection that fell silent, too.
+// produce produces a record. A client that does not know in time what became of it is given up, as an
+// idempotent one waits for that for ever: over a connection that fell silent, too.
 func (k *Kafka) produce(ctx context.Context, rec *kgo.Record) (*kgo.Record, error) {
 	if err := k.open(); err != nil {
 		return nil, err
@@ -144,8 +148,9 @@ func (k *Kafka) Fill(ctx context.Context, l *kafka.DeadLetter) error {
 	return nil
 }
 
-// isOf reports whether the record at a letter's place is the letter's: a topic that was created again has others at the same places, which
-// may have the same size. A key that was left out of the letter, and a time that it does not have, tell nothing.
+// isOf reports whether the record at a letter's place is the letter's: a topic that was created again has
+// others at the same places, which may have the same size. A key that was left out of the letter, and a time
+// that it does not have, tell nothing.
 func isOf(rec *kgo.Record, l *kafka.DeadLetter) bool {
 	sameKey := slices.Contains(l.Omitted, "key") || bytes.Equal(rec.Key, l.Key)
 	sameTime := l.Timestamp == 0 || rec.Timestamp.UnixMilli() == l.Timestamp
@@ -156,7 +161,8 @@ func isOf(rec *kgo.Record, l *kafka.DeadLetter) bool {
 func (k *Kafka) read(ctx context.Context, l *kafka.DeadLetter) (*kgo.Record, error) {
 	place := map[string]map[int32]kgo.Offset{l.Topic: {l.Partition: kgo.NewOffset().At(l.Offset)}}
 	client, err := kgo.NewClient(k.with(
-		kgo.ConsumePartitions(place), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.MaxConcurrentFetches(1))...)
+		kgo.ConsumePartitions(place), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.MaxConcurrentFetches(1))...)
 	if err != nil {
 		return nil, fmt.Errorf("the Kafka client: %w", err)
 	}

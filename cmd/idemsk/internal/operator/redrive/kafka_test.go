@@ -30,17 +30,20 @@ func TestProduce(t *testing.T) {
 	}
 	recs := consume(t, c, 1, 2)
 	r := recs[0]
-	if string(r.Key) != "acc-1" || string(r.Value) != string(l.Value) || time.Since(r.Timestamp) > time.Minute {
+	if string(r.Key) != "acc-1" || string(r.Value) != string(l.Value) ||
+		time.Since(r.Timestamp) > time.Minute {
 		t.Errorf("record %+v; want the letter's key and value, and a timestamp of now", r)
 	}
 	want := []kgo.RecordHeader{
-		{Key: "idempotency-key", Value: []byte("p")}, {Key: "null"}, {Key: kafka.RedriveHeader, Value: []byte("1700000000123")},
+		{Key: "idempotency-key", Value: []byte("p")}, {Key: "null"},
+		{Key: kafka.RedriveHeader, Value: []byte("1700000000123")},
 	}
 	if len(r.Headers) != len(want) {
 		t.Fatalf("headers %v, want %v", r.Headers, want)
 	}
 	for i, h := range r.Headers {
-		if h.Key != want[i].Key || !bytes.Equal(h.Value, want[i].Value) || (h.Value == nil) != (want[i].Value == nil) {
+		if h.Key != want[i].Key || !bytes.Equal(h.Value, want[i].Value) ||
+			(h.Value == nil) != (want[i].Value == nil) {
 			t.Errorf("header %d is %v, want %v", i, h, want[i])
 		}
 	}
@@ -67,7 +70,8 @@ func TestOmittedValueIsReadBack(t *testing.T) {
 	c := newCluster(t)
 	value, at := bytes.Repeat([]byte("x"), 5000), time.UnixMilli(letter(1).Timestamp)
 	produce(t, c, &kgo.Record{Topic: "payments", Partition: 1, Value: []byte("before"), Timestamp: at},
-		&kgo.Record{Topic: "payments", Partition: 1, Key: []byte("acc-1"), Value: value, Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}}, Timestamp: at})
+		&kgo.Record{Topic: "payments", Partition: 1, Key: []byte("acc-1"), Value: value,
+			Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}}, Timestamp: at})
 	whole := func() kafka.DeadLetter {
 		l := letter(1)
 		l.Value, l.ValueOmitted, l.Omitted, l.Headers = nil, len(value), []string{"headers"}, nil
@@ -81,7 +85,8 @@ func TestOmittedValueIsReadBack(t *testing.T) {
 		t.Fatalf("%+v", results[0])
 	}
 	r := consume(t, c, 1, 3)[2]
-	if !bytes.Equal(r.Value, value) || len(r.Headers) != 2 || r.Headers[0].Key != "trace" || r.Headers[1].Key != kafka.RedriveHeader {
+	if !bytes.Equal(r.Value, value) || len(r.Headers) != 2 || r.Headers[0].Key != "trace" ||
+		r.Headers[1].Key != kafka.RedriveHeader {
 		t.Errorf("redriven with %d bytes and the headers %v", len(r.Value), r.Headers)
 	}
 	for name, test := range map[string]struct {
@@ -117,7 +122,8 @@ func TestNoSuchTopic(t *testing.T) {
 	l := letter(1)
 	l.Topic = "missing"
 	_, err := dial(t, newCluster(t)).Send(t.Context(), &l)
-	if err == nil || !strings.Contains(err.Error(), "no such topic") || !strings.Contains(err.Error(), "missing") {
+	if err == nil || !strings.Contains(err.Error(), "no such topic") ||
+		!strings.Contains(err.Error(), "missing") {
 		t.Errorf("%v; want an error that names the topic", err)
 	}
 }
@@ -127,7 +133,8 @@ func TestAuthentication(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "user", "secret"))
 	as := func(password string) redrive.Cluster {
-		return redrive.Cluster{Brokers: c.ListenAddrs(), Options: []kgo.Opt{kgo.SASL(plain.Auth{User: "user", Pass: password}.AsMechanism())}}
+		return redrive.Cluster{Brokers: c.ListenAddrs(),
+			Options: []kgo.Opt{kgo.SASL(plain.Auth{User: "user", Pass: password}.AsMechanism())}}
 	}
 	k, err := redrive.Dial(t.Context(), as("secret"))
 	if err != nil {
@@ -142,7 +149,8 @@ func TestAuthentication(t *testing.T) {
 	if err := k.Fill(t.Context(), &l); err != nil {
 		t.Error(err)
 	}
-	if _, err := redrive.Dial(t.Context(), as("wrong")); err == nil || !strings.Contains(err.Error(), "--auth") {
+	if _, err := redrive.Dial(t.Context(), as("wrong")); err == nil ||
+		!strings.Contains(err.Error(), "--auth") {
 		t.Errorf("a wrong password: %v", err)
 	}
 }

@@ -27,7 +27,8 @@ func (r *runner) fill(ctx context.Context, l *kafka.DeadLetter) (err error) {
 		}
 	}
 	if kafkaErr := r.Reader.Fill(ctx, l); kafkaErr != nil {
-		return errors.Join(err, fmt.Errorf("the letter is without its value, and the record can't be read from Kafka: %w", kafkaErr))
+		return errors.Join(err, fmt.Errorf(
+			"the letter is without its value, and the record can't be read from Kafka: %w", kafkaErr))
 	}
 	return nil
 }

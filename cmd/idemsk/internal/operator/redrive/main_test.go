@@ -12,21 +12,26 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/clitest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// handler is the path of the example function.
+var handler string //nolint:gochecknoglobals // set once, before any test
+
+func TestMain(m *testing.M) { clitest.Main(m, &handler) }
 
 // letter is that of a failed payment.
 func letter(offset int64) kafka.DeadLetter {
 	return kafka.DeadLetter{
-		Topic: "payments", Partition: 1, Offset: offset, Timestamp: 1_700_000_000_000, TimestampType: "CREATE_TIME",
-		Key: []byte("acc-1"), Value: []byte(`{"paymentId":"p"}`),
-		Headers:        []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("p")}, {Key: kafka.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
+		Topic: "payments", Partition: 1, Offset: offset, Timestamp: 1_700_000_000_000,
+		TimestampType: "CREATE_TIME",
+		Key:           []byte("acc-1"), Value: []byte(`{"paymentId":"p"}`),
+		Headers: []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("p")},
+			{Key: kafka.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
 		IdempotencyKey: "ledger#payments#p", Token: 1_700_000_000_123, Attempts: 5,
 		Error: store.Failure{Code: store.CodePermanent, Message: "no"},
 	}
@@ -109,7 +114,8 @@ func outcomes(results []redrive.Result) string {
 func newCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	loopback := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(3, "payments"), kfake.ListenFn(loopback)}, opts...)...)
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(3, "payments"),
+		kfake.ListenFn(loopback)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +156,8 @@ func produce(t *testing.T, c *kfake.Cluster, recs ...*kgo.Record) {
 // consume reads n records of a partition of the topic.
 func consume(t *testing.T, c *kfake.Cluster, partition int32, n int) []*kgo.Record {
 	t.Helper()
-	client := newClient(t, c, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"payments": {partition: kgo.NewOffset().AtStart()}}))
+	client := newClient(t, c, kgo.ConsumePartitions(
+		map[string]map[int32]kgo.Offset{"payments": {partition: kgo.NewOffset().AtStart()}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var recs []*kgo.Record

@@ -87,7 +87,8 @@ func TestARedriveGoesOnWhenItsConnectionsFallSilent(t *testing.T) {
 // silentLambda never answers.
 type silentLambda struct{}
 
-func (silentLambda) Invoke(ctx context.Context, _ *lambda.InvokeInput, _ ...func(*lambda.Options)) (*lambda.InvokeOutput, error) {
+func (silentLambda) Invoke(ctx context.Context, _ *lambda.InvokeInput,
+	_ ...func(*lambda.Options)) (*lambda.InvokeOutput, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -98,7 +99,8 @@ func TestAnInvocationThatIsNeverAnsweredEnds(t *testing.T) {
 		begun := time.Now()
 		l := letter(1)
 		_, err := redrive.Function(silentLambda{}, "pay").Send(t.Context(), &l)
-		if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took < 15*time.Minute || took > 20*time.Minute {
+		if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took < 15*time.Minute ||
+			took > 20*time.Minute {
 			t.Errorf("%v after %v", err, took)
 		}
 	})

@@ -10,18 +10,20 @@ import (
 	"strings"
 )
 
-// progress is the set of offsets of a partition whose letters are done. A consumer group keeps it: the committed offset is the
-// first letter that is not done, and the metadata of the commit are the letters beyond it that are.
+// progress is the set of offsets of a partition whose letters are done. A consumer group keeps it: the
+// committed offset is the first letter that is not done, and the metadata of the commit are the letters
+// beyond it that are.
 type progress struct {
 	first int64 // all before it are done
 	done  []span
 }
 
-// span are the offsets from from up to, and without, to. The spans of a progress ascend, begin beyond first, and do not touch.
+// span are the offsets from from up to, and without, to. The spans of a progress ascend, begin beyond first,
+// and do not touch.
 type span struct{ from, to int64 }
 
-// maxMetadata is the largest metadata in bytes, below the brokers' default of offset.metadata.max.bytes. It has room for 1,500 spans
-// of letters that alternate with others.
+// maxMetadata is the largest metadata in bytes, below the brokers' default of offset.metadata.max.bytes. It
+// has room for 1,500 spans of letters that alternate with others.
 // https://kafka.apache.org/documentation/#brokerconfigs_offset.metadata.max.bytes
 const maxMetadata = 4000
 
@@ -55,7 +57,8 @@ func (p *progress) mark(from, to int64) {
 // clone returns a copy that shares nothing.
 func (p *progress) clone() progress { return progress{p.first, slices.Clone(p.done)} }
 
-// metadata returns the spans as text: for each, the distance from the end of the one before, or from first, and the length.
+// metadata returns the spans as text: for each, the distance from the end of the one before, or from first,
+// and the length.
 func (p *progress) metadata() string {
 	if len(p.done) == 0 {
 		return ""
@@ -87,7 +90,8 @@ func readProgress(first int64, metadata string) (progress, error) {
 	for end := first; len(b) > 0; {
 		gap, n := binary.Uvarint(b)
 		length, m := binary.Uvarint(b[max(n, 0):])
-		if n <= 0 || m <= 0 || gap == 0 || length == 0 || gap>>bits > 0 || length>>bits > 0 || end+int64(gap)+int64(length) < end {
+		if n <= 0 || m <= 0 || gap == 0 || length == 0 || gap>>bits > 0 || length>>bits > 0 ||
+			end+int64(gap)+int64(length) < end {
 			return p, fmt.Errorf("%w: %.60q", errMetadata, metadata)
 		}
 		b = b[n+m:]

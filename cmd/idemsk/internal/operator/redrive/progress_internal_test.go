@@ -28,7 +28,8 @@ func TestProgressAgreesWithASet(t *testing.T) {
 				set[o] = true
 			}
 			read, err := readProgress(p.first, p.metadata())
-			if err != nil || read.first != p.first || len(read.done)+len(p.done) > 0 && !reflect.DeepEqual(read.done, p.done) {
+			if err != nil || read.first != p.first || len(read.done)+len(p.done) > 0 &&
+				!reflect.DeepEqual(read.done, p.done) {
 				t.Fatalf("seed %d: %+v was written, and %+v read: %v", seed, p, read, err)
 			}
 			if set[p.first] {
@@ -68,7 +69,8 @@ func metadataOf(numbers ...uint64) string {
 func TestMetadataOfOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"x", "idemsk1", "idemsk1:*", "idemsk1:AQ", "idemsk1:AQA", "idemsk1:AAE", "idemsk1:____________AQ", metadataOf(1<<62, 1), metadataOf(1<<62-1, 1, 1<<62-1, 1),
+		"x", "idemsk1", "idemsk1:*", "idemsk1:AQ", "idemsk1:AQA", "idemsk1:AAE", "idemsk1:____________AQ",
+		metadataOf(1<<62, 1), metadataOf(1<<62-1, 1, 1<<62-1, 1),
 	} {
 		if p, err := readProgress(7, text); !errors.Is(err, errMetadata) {
 			t.Errorf("%s: %+v, %v", text, p, err)

@@ -14,19 +14,24 @@ import (
 
 // SQS is what is needed of an *sqs.Client.
 type SQS interface {
-	ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, optFns ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
-	ChangeMessageVisibility(ctx context.Context, in *sqs.ChangeMessageVisibilityInput, optFns ...func(*sqs.Options),
+	ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput,
+		optFns ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
+	ChangeMessageVisibility(ctx context.Context, in *sqs.ChangeMessageVisibilityInput,
+		optFns ...func(*sqs.Options),
 	) (*sqs.ChangeMessageVisibilityOutput, error)
-	DeleteMessage(ctx context.Context, in *sqs.DeleteMessageInput, optFns ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
+	DeleteMessage(ctx context.Context, in *sqs.DeleteMessageInput,
+		optFns ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
 }
 
-// The bounds of a queue's visibility timeout here: below, there is no time to redrive a letter; above, SQS refuses.
+// The bounds of a queue's visibility timeout here: below, there is no time to redrive a letter; above, SQS
+// refuses.
 const (
 	MinVisibility = 10 * time.Second
 	MaxVisibility = 12 * time.Hour
 )
 
-// How a queue is read. A standard queue may have messages and give none: only two answers without any in a row are its end.
+// How a queue is read. A standard queue may have messages and give none: only two answers without any in a
+// row are its end.
 const (
 	receiveAtOnce = 10
 	receiveWait   = 1 // seconds
@@ -36,9 +41,10 @@ const (
 // closeTimeout bounds the return of what was kept.
 const closeTimeout = 10 * time.Second
 
-// queue is a source of letters in SQS. What it hands out is invisible to others for the visibility timeout, renewed when a
-// letter's turn comes late. Letters that are kept become visible at the end of the run, not before: they would be received again. Of what is
-// kept the queue remembers the receipt, less than 1 KB each, and of what is gone the ID.
+// queue is a source of letters in SQS. What it hands out is invisible to others for the visibility timeout,
+// renewed when a letter's turn comes late. Letters that are kept become visible at the end of the run, not
+// before: they would be received again. Of what is kept the queue remembers the receipt, less than 1 KB each,
+// and of what is gone the ID.
 type queue struct {
 	client     SQS
 	url        string
@@ -56,7 +62,8 @@ type receipt struct {
 	at     time.Time // from when the visibility timeout counts
 }
 
-// maxInFlight is how many messages of a queue SQS hands out at most that are not deleted: then it gives no more, and no error.
+// maxInFlight is how many messages of a queue SQS hands out at most that are not deleted: then it gives no
+// more, and no error.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 const maxInFlight = 120_000
 
@@ -64,7 +71,8 @@ var _ Source = (*queue)(nil)
 
 // Queue returns the letters in an SQS queue.
 func Queue(client SQS, url string, visibility time.Duration) Source {
-	return &queue{client: client, url: url, visibility: visibility, held: make(map[string]*receipt), gone: make(map[string]bool)}
+	return &queue{client: client, url: url, visibility: visibility, held: make(map[string]*receipt),
+		gone: make(map[string]bool)}
 }
 
 func (q *queue) Next(ctx context.Context) (*Message, error) {
@@ -87,7 +95,8 @@ func (q *queue) Next(ctx context.Context) (*Message, error) {
 func (q *queue) receive(ctx context.Context) error {
 	now := time.Now()
 	out, err := q.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-		QueueUrl: &q.url, MaxNumberOfMessages: receiveAtOnce, WaitTimeSeconds: receiveWait, VisibilityTimeout: q.seconds(),
+		QueueUrl: &q.url, MaxNumberOfMessages: receiveAtOnce, WaitTimeSeconds: receiveWait,
+		VisibilityTimeout: q.seconds(),
 	})
 	if err != nil {
 		return q.explain("reading", err)
@@ -112,7 +121,8 @@ func (q *queue) receive(ctx context.Context) error {
 
 func (q *queue) seconds() int32 { return int32(q.visibility / time.Second) }
 
-// Begin renews the visibility timeout if less than half of it is left, and allows the work the half that there is at least.
+// Begin renews the visibility timeout if less than half of it is left, and allows the work the half that
+// there is at least.
 func (q *queue) Begin(ctx context.Context, m *Message) (time.Time, error) {
 	now, r := time.Now(), q.held[m.Name]
 	if now.Sub(r.at) > q.visibility/2 {
@@ -132,7 +142,8 @@ func (q *queue) Done(ctx context.Context, m *Message) error { return q.delete(ct
 func (q *queue) delete(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	if _, err := q.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: &q.held[id].handle}); err != nil {
+	if _, err := q.client.DeleteMessage(ctx,
+		&sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: &q.held[id].handle}); err != nil {
 		return q.explain("deleting a message of", err)
 	}
 	q.gone[id] = true
@@ -148,7 +159,8 @@ func (q *queue) Close(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		_, _ = q.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.url, ReceiptHandle: &r.handle})
+		_, _ = q.client.ChangeMessageVisibility(ctx,
+			&sqs.ChangeMessageVisibilityInput{QueueUrl: &q.url, ReceiptHandle: &r.handle})
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ import (
 func sendAll(t *testing.T, client *sqs.Client, url string, bodies ...[]byte) {
 	t.Helper()
 	for _, body := range bodies {
-		if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &url, MessageBody: aws.String(string(body))}); err != nil {
+		if _, err := client.SendMessage(t.Context(),
+			&sqs.SendMessageInput{QueueUrl: &url, MessageBody: aws.String(string(body))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,7 +32,8 @@ func sendAll(t *testing.T, client *sqs.Client, url string, bodies ...[]byte) {
 func left(t *testing.T, client *sqs.Client, url string) (all []string) {
 	t.Helper()
 	for {
-		out, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})
+		out, err := client.ReceiveMessage(t.Context(),
+			&sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +56,8 @@ func TestQueue(t *testing.T) {
 	}
 	sendAll(t, client, url, append(letters, []byte("hello"))...)
 	dst := &listDestination{refuse: map[int64]bool{7: true}}
-	results, _ := runAll(t, redrive.Options{Source: redrive.Queue(client, url, time.Minute), Destination: dst})
+	results, _ := runAll(t, redrive.Options{Source: redrive.Queue(client, url, time.Minute),
+		Destination: dst})
 	if len(results) != 24 || len(dst.sent) != 22 {
 		t.Errorf("%d results, %d sent; want 24 and 22", len(results), len(dst.sent))
 	}
@@ -72,27 +75,32 @@ type copies struct {
 }
 
 // ReceiveMessage implements redrive.SQS.
-func (q *copies) ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
+func (q *copies) ReceiveMessage(context.Context, *sqs.ReceiveMessageInput,
+	...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
 	out := &sqs.ReceiveMessageOutput{}
 	for ; q.left > 0 && len(out.Messages) < 10; q.left-- {
 		id := aws.String(fmt.Sprint(q.left))
-		out.Messages = append(out.Messages, types.Message{MessageId: id, ReceiptHandle: id, Body: aws.String(strings.Clone(q.body))})
+		out.Messages = append(out.Messages,
+			types.Message{MessageId: id, ReceiptHandle: id, Body: aws.String(strings.Clone(q.body))})
 	}
 	return out, nil
 }
 
 // ChangeMessageVisibility implements redrive.SQS.
-func (*copies) ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error) {
+func (*copies) ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput,
+	...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error) {
 	return &sqs.ChangeMessageVisibilityOutput{}, nil
 }
 
 // DeleteMessage implements redrive.SQS.
-func (q *copies) DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error) {
+func (q *copies) DeleteMessage(context.Context, *sqs.DeleteMessageInput,
+	...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error) {
 	q.deleted++
 	return &sqs.DeleteMessageOutput{}, nil
 }
 
-// The letters that stay in a queue, as in a dry run or with another key, are not kept in memory: 60 of them would be 12 MB.
+// The letters that stay in a queue, as in a dry run or with another key, are not kept in memory: 60 of them
+// would be 12 MB.
 func TestLettersThatStayTakeNoMemory(t *testing.T) {
 	const letters, most = 60, 4 << 20
 	large := letter(1)
@@ -104,12 +112,14 @@ func TestLettersThatStayTakeNoMemory(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	for name, o := range map[string]redrive.Options{"a dry run": {DryRun: true}, "one key": {Key: "payments#last"}} {
+	for name, o := range map[string]redrive.Options{"a dry run": {DryRun: true},
+		"one key": {Key: "payments#last"}} {
 		q := &copies{body: body, left: letters}
 		before := heap()
 		o.Source, o.Destination = &watched{Source: redrive.Queue(q, "letters", time.Minute), atEnd: func() {
 			if grown := int64(heap()) - int64(before); grown > most {
-				t.Errorf("%s: %d MB are in use at the end of the queue; want less than %d", name, grown>>20, most>>20)
+				t.Errorf("%s: %d MB are in use at the end of the queue; want less than %d", name, grown>>20,
+					most>>20)
 			}
 		}}, &listDestination{}
 		results, passed := runAll(t, o)
@@ -138,7 +148,8 @@ func TestAQueueOfMoreLettersThanCanBeHeld(t *testing.T) {
 		t.Errorf("an empty queue: %v", err)
 	}
 	_, err := redrive.Run(t.Context(), redrive.Options{
-		Source: redrive.Queue(&copies{body: "hello", left: 120_000}, "letters", time.Minute), Destination: &listDestination{}, DryRun: true,
+		Source:      redrive.Queue(&copies{body: "hello", left: 120_000}, "letters", time.Minute),
+		Destination: &listDestination{}, DryRun: true,
 	}, func(redrive.Result) {})
 	if err == nil || !strings.Contains(err.Error(), "may have more letters") {
 		t.Errorf("a queue of 120,000 messages that stay: %v", err)

@@ -1,4 +1,5 @@
-// Package redrive brings dead letters back: to the topic that they came from, or straight to the function.
+// Package redrive brings dead letters back: to the topic that they came from, or straight to the function. It
+// is also the verb that does so.
 package redrive
 
 import (
@@ -45,7 +46,8 @@ func message(name string, body []byte) *Message {
 
 // Destination is where letters go.
 type Destination interface {
-	// Send redrives a letter, and says in a few words where it is now. An error means that it may not have arrived.
+	// Send redrives a letter, and says in a few words where it is now. An error means that it may not have
+	// arrived.
 	Send(ctx context.Context, l *kafka.DeadLetter) (where string, err error)
 	// String names the destination.
 	String() string
@@ -53,7 +55,8 @@ type Destination interface {
 
 // Reader finds records in Kafka.
 type Reader interface {
-	// Fill puts into a letter what was left out of it for its size. It returns an error if the record is not there any more.
+	// Fill puts into a letter what was left out of it for its size. It returns an error if the record is not
+	// there any more.
 	Fill(ctx context.Context, l *kafka.DeadLetter) error
 }
 
@@ -65,9 +68,10 @@ type Options struct {
 	// Values returns a client of S3. It is called once a letter has its value there.
 	Values func(ctx context.Context) (s3.Getter, error)
 	Key    string // only letters with this key, as stored or as the record has it, if not empty
-	// Function and Cluster are those whose letters are redriven, as the letters name them. A letter of another function, or
-	// of another cluster, is passed over: it is of another record, though its place may be the same. A letter that names none, as
-	// earlier versions made them, counts as theirs. An empty Function is all of them; an empty Cluster is that of the first letter.
+	// Function and Cluster are those whose letters are redriven, as the letters name them. A letter of
+	// another function, or of another cluster, is passed over: it is of another record, though its place may
+	// be the same. A letter that names none, as earlier versions made them, counts as theirs. An empty
+	// Function is all of them; an empty Cluster is that of the first letter.
 	Function, Cluster string
 	Limit             int // at most so many letters; 0 is no limit
 	DryRun            bool
@@ -105,8 +109,8 @@ type Result struct {
 	Error    string  `json:"error,omitempty"` // why it was not redriven, or not taken out of the source
 }
 
-// Run redrives what it finds, and hands each result to report as soon as it is known. It returns how many letters it passed
-// over.
+// Run redrives what it finds, and hands each result to report as soon as it is known. It returns how many
+// letters it passed over.
 func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, err error) {
 	defer func() { err = errors.Join(err, o.Source.Close(context.WithoutCancel(ctx))) }()
 	r := runner{Options: o, begun: time.Now(), redriven: make(map[letterID]bool)}
@@ -153,8 +157,9 @@ func (r *runner) passesOver(l *kafka.DeadLetter) bool {
 	return true
 }
 
-// letterID is the same for two letters of one failure and, where these have no token, of one record: to deliver that once is
-// what they are for. The place alone does not tell: a topic that was created again has other records at the same places.
+// letterID is the same for two letters of one failure and, where these have no token, of one record: to
+// deliver that once is what they are for. The place alone does not tell: a topic that was created again has
+// other records at the same places.
 type letterID [sha256.Size]byte
 
 // idOf returns the digest of all that a letter has, except what may differ between failures of one record.
@@ -174,7 +179,8 @@ type runner struct {
 
 func (r *runner) redrive(ctx context.Context, m *Message, l *kafka.DeadLetter) Result {
 	res := Result{
-		Message: m.Name, Outcome: NotRedriven, Source: l.Source(), Key: l.IdempotencyKey, Token: l.Token, Function: l.Function, Cluster: l.Cluster,
+		Message: m.Name, Outcome: NotRedriven, Source: l.Source(), Key: l.IdempotencyKey, Token: l.Token,
+		Function: l.Function, Cluster: l.Cluster,
 		Cause: l.Error.Code + ": " + l.Error.Message,
 	}
 	id := idOf(l)

@@ -27,7 +27,8 @@ func bodies(t *testing.T, letters ...kafka.DeadLetter) (all [][]byte) {
 	return all
 }
 
-// A topic that was created again has another record at the place of a dead letter. Without a token the letters differ by their records alone.
+// A topic that was created again has another record at the place of a dead letter. Without a token the
+// letters differ by their records alone.
 func TestLettersOfDifferentRecordsOfOnePlace(t *testing.T) {
 	t.Parallel()
 	first := letter(7)
@@ -58,9 +59,11 @@ func TestLettersOfDifferentRecordsOfOnePlace(t *testing.T) {
 		again = append(again, l)
 	}
 	src := &listSource{bodies: bodies(t, append(records, again...)...)}
-	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}, DryRun: true, Reader: reader{}})
+	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}, DryRun: true,
+		Reader: reader{}})
 	for i, r := range results {
-		if want := map[bool]redrive.Outcome{true: redrive.WouldRedrive, false: redrive.Duplicate}[i < len(records)]; r.Outcome != want {
+		if want := map[bool]redrive.Outcome{true: redrive.WouldRedrive,
+			false: redrive.Duplicate}[i < len(records)]; r.Outcome != want {
 			t.Errorf("letter %d: %s; want %s", i, r.Outcome, want)
 		}
 	}
@@ -75,7 +78,8 @@ func TestRun(t *testing.T) {
 	undecoded.Undecoded = []byte(`{"value":42}`)
 	omitted := letter(5)
 	omitted.Value, omitted.ValueOmitted = nil, 100_000
-	src := &listSource{bodies: append(bodies(t, letter(1), letter(2), letter(1), undecoded, omitted), []byte(`{"an":"order"}`))}
+	src := &listSource{bodies: append(bodies(t, letter(1), letter(2), letter(1), undecoded, omitted),
+		[]byte(`{"an":"order"}`))}
 	dst := &listDestination{refuse: map[int64]bool{2: true}}
 	results, _ := runAll(t, redrive.Options{Source: src, Destination: dst})
 	want := "a redriven, b not redriven, c duplicate, d not redriven, e not redriven, f not a dead letter"
@@ -85,12 +89,14 @@ func TestRun(t *testing.T) {
 	if !slices.Equal(src.done, []string{"a", "c"}) || !src.closed || !slices.Equal(dst.sent, []int64{1}) {
 		t.Errorf("taken out %v, sent %v, closed %v; want a and c, 1, true", src.done, dst.sent, src.closed)
 	}
-	for i, says := range map[int]string{1: "refused", 3: "can't be decoded", 4: "give --brokers", 5: "not a dead letter"} {
+	for i, says := range map[int]string{1: "refused", 3: "can't be decoded", 4: "give --brokers",
+		5: "not a dead letter"} {
 		if !strings.Contains(results[i].Error, says) {
 			t.Errorf("result %d says %q, want %q", i, results[i].Error, says)
 		}
 	}
-	if r := results[0]; r.Source != "payments-1@1" || r.Where != "list" || r.Cause != "permanent: no" || r.Key != "ledger#payments#p" {
+	if r := results[0]; r.Source != "payments-1@1" || r.Where != "list" || r.Cause != "permanent: no" ||
+		r.Key != "ledger#payments#p" {
 		t.Errorf("the first result: %+v", r)
 	}
 }
@@ -99,7 +105,8 @@ func TestRun(t *testing.T) {
 type objects map[string]string
 
 // GetObject implements s3.Getter.
-func (o objects) GetObject(_ context.Context, in *awss3.GetObjectInput, _ ...func(*awss3.Options)) (*awss3.GetObjectOutput, error) {
+func (o objects) GetObject(_ context.Context, in *awss3.GetObjectInput,
+	_ ...func(*awss3.Options)) (*awss3.GetObjectOutput, error) {
 	value, ok := o[*in.Key]
 	if !ok {
 		return nil, &types.NoSuchKey{}
@@ -133,14 +140,16 @@ func TestOmittedValueInS3(t *testing.T) {
 		l.Value, l.ValueOmitted, l.ValueObject, l.Omitted = nil, 2, object, omitted
 		return l
 	}
-	letters := []kafka.DeadLetter{of(1, "s3://letters/a"), of(2, "s3://letters/gone"), of(3, "s3://letters/a", "headers")}
+	letters := []kafka.DeadLetter{of(1, "s3://letters/a"), of(2, "s3://letters/gone"),
+		of(3, "s3://letters/a", "headers")}
 	for _, tc := range []struct {
 		reader   redrive.Reader
 		outcomes string
 		values   []string
 		says     map[int]string
 	}{
-		{nil, "a redriven, b not redriven, c not redriven", []string{"s3"}, map[int]string{1: "lifecycle rule", 2: "give --brokers"}},
+		{nil, "a redriven, b not redriven, c not redriven", []string{"s3"},
+			map[int]string{1: "lifecycle rule", 2: "give --brokers"}},
 		{reader{}, "a redriven, b redriven, c redriven", []string{"s3", "kafka", "kafka"}, nil},
 	} {
 		dst := &keeper{}
@@ -165,7 +174,8 @@ func TestLetterOfThisRunIsLeft(t *testing.T) {
 	again.Error.At = time.Now().Add(time.Minute)
 	src := &listSource{bodies: bodies(t, again)}
 	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}})
-	if r := results[0]; r.Outcome != redrive.NotRedriven || !strings.Contains(r.Error, "not fixed") || len(src.done) > 0 {
+	if r := results[0]; r.Outcome != redrive.NotRedriven || !strings.Contains(r.Error, "not fixed") ||
+		len(src.done) > 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -176,9 +186,12 @@ func TestLimitAndKey(t *testing.T) {
 	other.IdempotencyKey = "ledger#payments#other"
 	for _, key := range []string{"ledger#payments#p", "p"} { // as stored, as the record has it
 		src := &listSource{bodies: bodies(t, other, letter(1), letter(2), letter(3))}
-		results, passed := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}, Key: key, Limit: 2})
-		if got := outcomes(results); got != "b redriven, c redriven" || passed != (redrive.Passed{Key: 1}) || src.next != 3 {
-			t.Errorf("%s: %s; passed over %+v, read %d messages; want b and c, 1, 3", key, got, passed, src.next)
+		results, passed := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}, Key: key,
+			Limit: 2})
+		if got := outcomes(results); got != "b redriven, c redriven" || passed != (redrive.Passed{Key: 1}) ||
+			src.next != 3 {
+			t.Errorf("%s: %s; passed over %+v, read %d messages; want b and c, 1, 3", key, got, passed,
+				src.next)
 		}
 	}
 }
@@ -187,7 +200,8 @@ func TestLetterThatCannotBeTakenOut(t *testing.T) {
 	t.Parallel()
 	src := &listSource{bodies: bodies(t, letter(1)), err: errors.New("gone")}
 	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}})
-	if r := results[0]; r.Outcome != redrive.Redriven || !strings.Contains(r.Error, "could not be removed from the source") {
+	if r := results[0]; r.Outcome != redrive.Redriven ||
+		!strings.Contains(r.Error, "could not be removed from the source") {
 		t.Errorf("%+v; want redriven, with a word that it stays", r)
 	}
 }
@@ -197,7 +211,8 @@ func TestInterruptedRunGivesBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	src := &listSource{bodies: bodies(t, letter(1), letter(2))}
 	n := 0
-	_, err := redrive.Run(ctx, redrive.Options{Source: src, Destination: &listDestination{}}, func(redrive.Result) { n++; cancel() })
+	_, err := redrive.Run(ctx, redrive.Options{Source: src, Destination: &listDestination{}},
+		func(redrive.Result) { n++; cancel() })
 	if !errors.Is(err, context.Canceled) || n != 1 || !src.closed || len(src.done) != 1 {
 		t.Errorf("%v after %d letters, closed %v, taken out %v", err, n, src.closed, src.done)
 	}
@@ -207,7 +222,8 @@ func TestFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
 	l := letter(1)
-	text := "\ufeff" + string(encode(t, &l)) + "\n\n  \nnot JSON\n" + string(encode(t, &l)) // no line break at the end
+	// no line break at the end
+	text := "\ufeff" + string(encode(t, &l)) + "\n\n  \nnot JSON\n" + string(encode(t, &l))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -42,18 +42,21 @@ func TestTopicOfARealKafka(t *testing.T) {
 	refusing := &listDestination{refuse: map[int64]bool{1: true, 3: true}}
 	runAll(t, redrive.Options{Source: openTopic(t, k), Destination: refusing})
 	results, _ := runAll(t, redrive.Options{Source: openTopic(t, k), Destination: k})
-	if got := outcomes(results); len(refusing.sent) != n-2 || got != "dead-letters-0@1 redriven, dead-letters-0@3 redriven" {
+	if got := outcomes(results); len(refusing.sent) != n-2 ||
+		got != "dead-letters-0@1 redriven, dead-letters-0@3 redriven" {
 		t.Errorf("the first run sent %v, the second one: %s", refusing.sent, got)
 	}
 	if results, _ := runAll(t, redrive.Options{Source: openTopic(t, k), Destination: k}); len(results) != 0 {
 		t.Errorf("the third run: %s", outcomes(results))
 	}
-	if last := lastCommit(t, brokers); last.Offset != n || last.Metadata != "" || time.UnixMilli(last.ExpireTimestamp).Before(time.Now().AddDate(9, 0, 0)) {
+	if last := lastCommit(t, brokers); last.Offset != n || last.Metadata != "" ||
+		time.UnixMilli(last.ExpireTimestamp).Before(time.Now().AddDate(9, 0, 0)) {
 		t.Errorf("the broker keeps the commit %+v; want the offset %d for ten years", last, n)
 	}
 }
 
-// lastCommit reads the group's last commit, that of all letters, from the topic in which brokers keep commits.
+// lastCommit reads the group's last commit, that of all letters, from the topic in which brokers keep
+// commits.
 func lastCommit(t *testing.T, brokers kgo.Opt) (v kmsg.OffsetCommitValue) {
 	t.Helper()
 	client, err := kgo.NewClient(brokers, kgo.ConsumeTopics("__consumer_offsets"))

@@ -24,7 +24,8 @@ import (
 
 const otherCluster = "arn:aws:kafka:eu-central-1:123456789012:cluster/other/1"
 
-// consumer is a function on idemsk in this process, whose dead letters go to a FIFO queue. It implements redrive.Lambda.
+// consumer is a function on idemsk in this process, whose dead letters go to a FIFO queue. It implements
+// redrive.Lambda.
 type consumer struct {
 	*msk.Consumer
 	calls int
@@ -63,7 +64,8 @@ func newConsumer(t *testing.T, name string, m mode, client *awssqs.Client, queue
 	handler := func(context.Context, msk.Record) ([]byte, error) { c.calls++; return nil, c.fails }
 	c.Consumer, err = msk.New(engine, handler, msk.Config{
 		Records: kafka.Config{
-			Namespace: name, Unprotected: m == unprotected, DeadLetters: letters, Function: name, Logger: slog.New(slog.DiscardHandler),
+			Namespace: name, Unprotected: m == unprotected, DeadLetters: letters, Function: name,
+			Logger: slog.New(slog.DiscardHandler),
 		},
 	})
 	if err != nil {
@@ -73,7 +75,8 @@ func newConsumer(t *testing.T, name string, m mode, client *awssqs.Client, queue
 }
 
 // Invoke implements redrive.Lambda.
-func (c *consumer) Invoke(ctx context.Context, in *lambda.InvokeInput, _ ...func(*lambda.Options)) (*lambda.InvokeOutput, error) {
+func (c *consumer) Invoke(ctx context.Context, in *lambda.InvokeInput,
+	_ ...func(*lambda.Options)) (*lambda.InvokeOutput, error) {
 	out, err := c.Consumer.Invoke(ctx, in.Payload)
 	if err != nil {
 		return nil, err
@@ -108,7 +111,8 @@ func lettersIn(t *testing.T, client *awssqs.Client, url string) (letters []kafka
 	return letters
 }
 
-// A record that fails again when it is redriven has a dead letter in a FIFO queue again. It is executed when its cause is fixed.
+// A record that fails again when it is redriven has a dead letter in a FIFO queue again. It is executed when
+// its cause is fixed.
 func TestALetterInAFIFOQueueIsFollowedByTheNext(t *testing.T) {
 	t.Parallel()
 	for _, m := range []mode{byKey, byPartition, unprotected} {
@@ -118,14 +122,17 @@ func TestALetterInAFIFOQueueIsFollowedByTheNext(t *testing.T) {
 			c := newConsumer(t, "pay", m, client, url)
 			c.deliver(t, otherCluster, m.key())
 			for calls := 1; calls <= 3; calls++ {
-				runAll(t, redrive.Options{Source: redrive.Queue(client, url, time.Minute), Destination: redrive.Function(c, "pay"), Limit: 1})
+				runAll(t, redrive.Options{Source: redrive.Queue(client, url, time.Minute),
+					Destination: redrive.Function(c, "pay"), Limit: 1})
 				if c.calls != calls+1 {
 					t.Fatalf("the handler was called %d times; want %d", c.calls, calls+1)
 				}
 			}
 			c.fails = nil
-			results, _ := runAll(t, redrive.Options{Source: redrive.Queue(client, url, time.Minute), Destination: redrive.Function(c, "pay")})
-			if len(results) != 1 || !strings.Contains(results[0].Where, "executed") || results[0].Cluster != otherCluster {
+			results, _ := runAll(t, redrive.Options{Source: redrive.Queue(client, url, time.Minute),
+				Destination: redrive.Function(c, "pay")})
+			if len(results) != 1 || !strings.Contains(results[0].Where, "executed") ||
+				results[0].Cluster != otherCluster {
 				t.Errorf("when its cause is fixed: %+v", results)
 			}
 			if rest := lettersIn(t, client, url); len(rest) != 0 {
@@ -135,7 +142,8 @@ func TestALetterInAFIFOQueueIsFollowedByTheNext(t *testing.T) {
 	}
 }
 
-// Two functions on one topic share a queue: each gets its own letters back, and takes none of the other's away.
+// Two functions on one topic share a queue: each gets its own letters back, and takes none of the other's
+// away.
 func TestFunctionsThatShareAQueue(t *testing.T) {
 	t.Parallel()
 	for _, m := range []mode{byKey, byPartition, unprotected} {
@@ -150,9 +158,11 @@ func TestFunctionsThatShareAQueue(t *testing.T) {
 			}
 			for _, f := range []string{"audit", "pay"} {
 				results, passed := runAll(t, redrive.Options{
-					Source: redrive.Queue(client, url, time.Minute), Destination: redrive.Function(functions[f], f), Function: f,
+					Source:      redrive.Queue(client, url, time.Minute),
+					Destination: redrive.Function(functions[f], f), Function: f,
 				})
-				if len(results) != 1 || results[0].Outcome != redrive.Redriven || results[0].Function != f || functions[f].calls != 2 {
+				if len(results) != 1 || results[0].Outcome != redrive.Redriven || results[0].Function != f ||
+					functions[f].calls != 2 {
 					t.Errorf("%s: %+v, passed over %+v, %d calls", f, results, passed, functions[f].calls)
 				}
 			}
@@ -163,8 +173,8 @@ func TestFunctionsThatShareAQueue(t *testing.T) {
 	}
 }
 
-// Two letters with one place and one version are of two records if their functions or clusters differ. A run without a choice of
-// a cluster brings back the letters of the first one only.
+// Two letters with one place and one version are of two records if their functions or clusters differ. A run
+// without a choice of a cluster brings back the letters of the first one only.
 func TestClustersThatShareAQueue(t *testing.T) {
 	t.Parallel()
 	of := func(function, cluster string) kafka.DeadLetter {
@@ -172,16 +182,21 @@ func TestClustersThatShareAQueue(t *testing.T) {
 		l.Function, l.Cluster = function, cluster
 		return l
 	}
-	all := []kafka.DeadLetter{of("pay", "one"), of("audit", "one"), of("pay", "two"), of("pay", "one"), of("", "")}
+	all := []kafka.DeadLetter{of("pay", "one"), of("audit", "one"), of("pay", "two"), of("pay", "one"),
+		of("", "")}
 	for name, test := range map[string]struct {
 		options  redrive.Options
 		outcomes string
 		passed   redrive.Passed
 	}{
-		"the first's":  {redrive.Options{}, "a redriven, b redriven, d duplicate, e redriven", redrive.Passed{Cluster: 1}},
-		"chosen":       {redrive.Options{Cluster: "two"}, "c redriven, e redriven", redrive.Passed{Cluster: 3}},
-		"a function's": {redrive.Options{Function: "audit"}, "b redriven, e redriven", redrive.Passed{Function: 3}},
-		"no one's":     {redrive.Options{Function: "other", Cluster: "two"}, "e redriven", redrive.Passed{Function: 4}},
+		"the first's": {redrive.Options{}, "a redriven, b redriven, d duplicate, e redriven",
+			redrive.Passed{Cluster: 1}},
+		"chosen": {redrive.Options{Cluster: "two"}, "c redriven, e redriven",
+			redrive.Passed{Cluster: 3}},
+		"a function's": {redrive.Options{Function: "audit"}, "b redriven, e redriven",
+			redrive.Passed{Function: 3}},
+		"no one's": {redrive.Options{Function: "other", Cluster: "two"}, "e redriven",
+			redrive.Passed{Function: 4}},
 	} {
 		src := &listSource{bodies: bodies(t, all...)}
 		test.options.Source, test.options.Destination = src, &listDestination{}
@@ -190,7 +205,8 @@ func TestClustersThatShareAQueue(t *testing.T) {
 			t.Errorf("%s: %s, passed over %+v; want %s, %+v", name, got, passed, test.outcomes, test.passed)
 		}
 		taken := len(results)
-		if len(src.done) != taken || slices.Contains(src.done, "c") != (test.options.Cluster == "two" && test.options.Function == "") {
+		if len(src.done) != taken || slices.Contains(src.done,
+			"c") != (test.options.Cluster == "two" && test.options.Function == "") {
 			t.Errorf("%s: taken out: %v", name, src.done)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 )
 
-// topic is a source of letters in a Kafka topic. It reads those that were in the topic when the run began. What is done is
-// committed for a consumer group, which has no members: a run is not part of a rebalance.
+// topic is a source of letters in a Kafka topic. It reads those that were in the topic when the run began.
+// What is done is committed for a consumer group, which has no members: a run is not part of a rebalance.
 type topic struct {
 	client *kgo.Client
 	name   string
@@ -53,15 +53,17 @@ var _ Source = (*topic)(nil)
 // Group returns the consumer group that keeps what has been redriven of a topic of dead letters.
 func Group(topic string) string { return "idemsk-redrive-" + topic }
 
-// Letters returns the letters in a topic of the cluster that no earlier run has redriven. removed is how many of these, at most, the
-// topic's retention removed.
+// Letters returns the letters in a topic of the cluster that no earlier run has redriven. removed is how many
+// of these, at most, the topic's retention removed.
 func (k *Kafka) Letters(ctx context.Context, name string) (source Source, removed int64, err error) {
-	client, err := kgo.NewClient(k.with(kgo.MaxVersions(versions()), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.KeepControlRecords(),
+	client, err := kgo.NewClient(k.with(kgo.MaxVersions(versions()),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.KeepControlRecords(),
 		kgo.RequestTimeoutOverhead(k.timeout/3), kgo.MaxConcurrentFetches(1))...)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the Kafka client: %w", err)
 	}
-	t := &topic{client: client, name: name, group: Group(name), limit: k.timeout, parts: make(map[int32]*part)}
+	t := &topic{client: client, name: name, group: Group(name), limit: k.timeout,
+		parts: make(map[int32]*part)}
 	if removed, err = t.begin(ctx); err != nil {
 		client.Close()
 		return nil, 0, fmt.Errorf("reading the dead letters of the topic %s: %w%s", name, err, t.hint(err))
@@ -69,8 +71,9 @@ func (k *Kafka) Letters(ctx context.Context, name string) (source Source, remove
 	return t, removed, nil
 }
 
-// versions returns the protocol of the newest brokers, except for commits: later versions of OffsetCommit can't say how long an offset is
-// kept. By default brokers forget offsets seven days after the last commit, and letters would be redriven again.
+// versions returns the protocol of the newest brokers, except for commits: later versions of OffsetCommit
+// can't say how long an offset is kept. By default brokers forget offsets seven days after the last commit,
+// and letters would be redriven again.
 // https://kafka.apache.org/documentation/#brokerconfigs_offsets.retention.minutes
 func versions() *kversion.Versions {
 	const commitWithRetention = 4
@@ -134,8 +137,8 @@ func newPart(last commit, start, end int64) (*part, error) {
 	return p, nil
 }
 
-// removed marks what is before the start of the partition, and returns how much of it was not done. Without a commit, nothing is known
-// about it.
+// removed marks what is before the start of the partition, and returns how much of it was not done. Without a
+// commit, nothing is known about it.
 func (p *part) removed(start int64) (n int64) {
 	if p.last.offset >= 0 && start > p.first {
 		n = start - p.first
@@ -161,8 +164,8 @@ func (c commits) of(partition int32) commit {
 // retryPause is the pause before commits are requested again.
 const retryPause = 250 * time.Millisecond
 
-// commits returns the group's commits. Until ctx ends, it repeats a request that may succeed later: a cluster without any group has to
-// create the topic of offsets first.
+// commits returns the group's commits. Until ctx ends, it repeats a request that may succeed later: a cluster
+// without any group has to create the topic of offsets first.
 func (t *topic) commits(ctx context.Context) (commits, error) {
 	found, err := t.fetchCommits(ctx)
 	for kerr.IsRetriable(err) && ctx.Err() == nil {
@@ -213,11 +216,12 @@ func (t *topic) Next(ctx context.Context) (*Message, error) {
 
 func newMessage(r *kgo.Record) *Message {
 	l, err := topicletters.Parse(r)
-	return &Message{Name: fmt.Sprintf("%s-%d@%d", r.Topic, r.Partition, r.Offset), Letter: l, Err: err, at: position{r.Partition, r.Offset}}
+	return &Message{Name: fmt.Sprintf("%s-%d@%d", r.Topic, r.Partition, r.Offset), Letter: l, Err: err,
+		at: position{r.Partition, r.Offset}}
 }
 
-// accepts reports whether a record is to be redriven. Offsets without a record, and control records, are marked as done, so that they
-// do not divide the letters that are.
+// accepts reports whether a record is to be redriven. Offsets without a record, and control records, are
+// marked as done, so that they do not divide the letters that are.
 func (p *part) accepts(r *kgo.Record) bool {
 	if r.Offset >= p.end {
 		p.next = p.end
@@ -265,8 +269,8 @@ func (t *topic) Begin(ctx context.Context, m *Message) (time.Time, error) {
 	after := p.clone()
 	after.mark(m.at.offset, m.at.offset+1)
 	if len(after.metadata()) > maxMetadata {
-		return time.Time{}, fmt.Errorf("a consumer group can't keep so many separate letters of a partition: "+
-			"first redrive the letters from %s-%d@%d on, without --of-function, --of-cluster and --key, or fix why they are not redriven",
+		return time.Time{}, fmt.Errorf("a consumer group can't keep so many separate letters of a "+
+			"partition: first redrive the letters from %s-%d@%d on, without --of-function, --of-cluster and --key, or fix why they are not redriven",
 			t.name, m.at.partition, p.first)
 	}
 	commits, err := t.commits(ctx)
@@ -292,13 +296,15 @@ func (t *topic) Done(ctx context.Context, m *Message) error {
 	topic := kmsg.NewOffsetCommitRequestTopic()
 	topic.Topic, topic.Partitions = t.name, append(topic.Partitions, part)
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.RetentionTimeMillis, req.Topics = t.group, keepOffsets.Milliseconds(), append(req.Topics, topic)
+	req.Group, req.RetentionTimeMillis, req.Topics = t.group, keepOffsets.Milliseconds(), append(req.Topics,
+		topic)
 	resp, err := req.RequestWith(ctx, t.client)
 	if err == nil {
 		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 	}
 	if err != nil {
-		return fmt.Errorf("committing the offset of %s for the group %s: %w%s", m.Name, t.group, err, t.hint(err))
+		return fmt.Errorf("committing the offset of %s for the group %s: %w%s", m.Name, t.group, err,
+			t.hint(err))
 	}
 	p.last = next
 	return nil
@@ -320,10 +326,13 @@ func (t *topic) hint(err error) string {
 		return " (this user may not use the group " + t.group + ": it needs Describe and Read on it)"
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		return " (retention removed letters during this run: run it again)"
-	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.RebalanceInProgress), errors.Is(err, kerr.IllegalGeneration):
-		return " (a consumer is a member of the group " + t.group + ": stop it, as the group is for idemsk redrive)"
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.RebalanceInProgress),
+		errors.Is(err, kerr.IllegalGeneration):
+		return " (a consumer is a member of the group " + t.group +
+			": stop it, as the group is for idemsk redrive)"
 	case errors.Is(err, errMetadata):
-		return " (another tool has used the group " + t.group + ": reset its offsets without metadata, or delete it)"
+		return " (another tool has used the group " + t.group +
+			": reset its offsets without metadata, or delete it)"
 	case errors.Is(err, context.DeadlineExceeded):
 		return " (no response in time)"
 	}

@@ -34,7 +34,8 @@ func newLetterCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 // sendLetters sends letters as a consumer does.
 func sendLetters(t *testing.T, c *kfake.Cluster, letters ...kafka.DeadLetter) {
 	t.Helper()
-	topic, err := topicletters.New(topicletters.Config{Topic: deadLetters, Options: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}})
+	topic, err := topicletters.New(topicletters.Config{Topic: deadLetters,
+		Options: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +64,10 @@ func openTopic(t *testing.T, k *redrive.Kafka) redrive.Source {
 	return source
 }
 
-// redriveTopic redrives the letters in the topic and returns the outcomes and the offsets of the records that were sent.
-func redriveTopic(t *testing.T, c *kfake.Cluster, o redrive.Options, refuse ...int64) (found string, sent []int64) {
+// redriveTopic redrives the letters in the topic and returns the outcomes and the offsets of the records that
+// were sent.
+func redriveTopic(t *testing.T, c *kfake.Cluster, o redrive.Options, refuse ...int64) (found string,
+	sent []int64) {
 	t.Helper()
 	o.Source = openTopic(t, dial(t, c))
 	results, sent := redriveFrom(t, o, refuse...)
@@ -116,13 +119,17 @@ func TestTopicKeepsWhatIsNotRedriven(t *testing.T) {
 		want    string
 		sent    []int64
 	}{
-		{redrive.Options{DryRun: true}, nil, "0 would redrive, 1 would redrive, 2 would redrive, 3 would redrive, 4 would redrive, 5 would redrive, 6 would redrive", nil},
-		{redrive.Options{Limit: 5}, []int64{1, 3}, "0 redriven, 1 not redriven, 2 redriven, 3 not redriven, 4 redriven", []int64{0, 2, 4}},
-		{redrive.Options{}, []int64{3}, "1 redriven, 3 not redriven, 5 redriven, 6 redriven", []int64{1, 5, 6}},
+		{redrive.Options{DryRun: true}, nil,
+			"0 would redrive, 1 would redrive, 2 would redrive, 3 would redrive, 4 would redrive, 5 would redrive, 6 would redrive", nil},
+		{redrive.Options{Limit: 5}, []int64{1, 3},
+			"0 redriven, 1 not redriven, 2 redriven, 3 not redriven, 4 redriven", []int64{0, 2, 4}},
+		{redrive.Options{}, []int64{3}, "1 redriven, 3 not redriven, 5 redriven, 6 redriven",
+			[]int64{1, 5, 6}},
 		{redrive.Options{}, nil, "3 redriven", []int64{3}},
 		{redrive.Options{}, nil, "", nil},
 	} {
-		if found, sent := redriveTopic(t, c, run.options, run.refuse...); found != run.want || !slices.Equal(sent, run.sent) {
+		if found, sent := redriveTopic(t, c, run.options, run.refuse...); found != run.want ||
+			!slices.Equal(sent, run.sent) {
 			t.Errorf("%s, sent %v; want %s", found, sent, run.want)
 		}
 	}
@@ -228,23 +235,30 @@ func TestTwoRunsOfATopic(t *testing.T) {
 	wantCommitted(t, c, 1)
 }
 
-// More letters than the metadata of a commit can tell apart are not redriven, instead of being redriven twice.
+// More letters than the metadata of a commit can tell apart are not redriven, instead of being redriven
+// twice.
 func TestTooManySeparateLetters(t *testing.T) {
 	t.Parallel()
 	c := newLetterCluster(t)
 	const letters = 3200
 	var all []*kgo.Record
 	for n := range letters {
-		header := func(name, value string) kgo.RecordHeader { return kgo.RecordHeader{Key: name, Value: []byte(value)} }
+		header := func(name, value string) kgo.RecordHeader {
+			return kgo.RecordHeader{Key: name,
+				Value: []byte(value)}
+		}
 		all = append(all, &kgo.Record{Topic: deadLetters, Headers: []kgo.RecordHeader{
-			header("idemsk-dead-letter", "1"), header("idemsk-source-topic", "payments"), header("idemsk-source-offset", fmt.Sprint(n)),
-			header("idemsk-error-code", "permanent"), header("idemsk-function", []string{"pay", "audit"}[n%2]),
+			header("idemsk-dead-letter", "1"), header("idemsk-source-topic", "payments"),
+			header("idemsk-source-offset", fmt.Sprint(n)),
+			header("idemsk-error-code", "permanent"),
+			header("idemsk-function", []string{"pay", "audit"}[n%2]),
 		}})
 	}
 	produce(t, c, all...)
 	results, sent := redriveFrom(t, redrive.Options{Source: openTopic(t, dial(t, c)), Function: "audit"})
 	last := results[len(results)-1]
-	if last.Outcome != redrive.NotRedriven || !strings.Contains(last.Error, "from dead-letters-0@0 on, without --of-function") || len(sent) < 1400 {
+	if last.Outcome != redrive.NotRedriven ||
+		!strings.Contains(last.Error, "from dead-letters-0@0 on, without --of-function") || len(sent) < 1400 {
 		t.Fatalf("%d are sent, the last: %+v", len(sent), last)
 	}
 	_, rest := redriveTopic(t, c, redrive.Options{})
@@ -259,7 +273,8 @@ func TestTopicErrorsNameTheRemedy(t *testing.T) {
 	commit := func(t *testing.T, c *kfake.Cluster, offset int64, metadata string) {
 		var offsets kadm.Offsets
 		offsets.Add(kadm.Offset{Topic: deadLetters, At: offset, LeaderEpoch: -1, Metadata: metadata})
-		if err := kadm.NewClient(newClient(t, c)).CommitAllOffsets(t.Context(), redriven, offsets); err != nil {
+		if err := kadm.NewClient(newClient(t, c)).CommitAllOffsets(t.Context(), redriven,
+			offsets); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -273,19 +288,24 @@ func TestTopicErrorsNameTheRemedy(t *testing.T) {
 			}
 		}, "--dead-letter-topic"},
 		"a topic that can't be read": {func(_ *testing.T, c *kfake.Cluster) {
-			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Err: kerr.TopicAuthorizationFailed,
+				Count: -1})
 		}, "may not read the topic"},
 		"a group that can't be read": {func(_ *testing.T, c *kfake.Cluster) {
-			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Err: kerr.GroupAuthorizationFailed, Count: -1})
+			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Err: kerr.GroupAuthorizationFailed,
+				Count: -1})
 		}, "Describe and Read"},
-		"a topic that was recreated": {func(t *testing.T, c *kfake.Cluster) { commit(t, c, 9, "") }, "delete the group"},
-		"a group of another tool":    {func(t *testing.T, c *kfake.Cluster) { commit(t, c, 0, "mine") }, "another tool"},
+		"a topic that was recreated": {func(t *testing.T, c *kfake.Cluster) { commit(t, c, 9, "") },
+			"delete the group"},
+		"a group of another tool": {func(t *testing.T, c *kfake.Cluster) { commit(t, c, 0, "mine") },
+			"another tool"},
 	} {
 		c := newLetterCluster(t)
 		sendLetters(t, c, letter(1))
 		tc.prepare(t, c)
 		_, _, err := dial(t, c).Letters(t.Context(), deadLetters)
-		if err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), deadLetters) {
+		if err == nil || !strings.Contains(err.Error(), tc.says) ||
+			!strings.Contains(err.Error(), deadLetters) {
 			t.Errorf("%s: %v; want %q", name, err, tc.says)
 		}
 	}
@@ -311,7 +331,9 @@ func TestCommitThatFails(t *testing.T) {
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.GroupAuthorizationFailed})
 	k := dial(t, c)
 	results, _ := redriveFrom(t, redrive.Options{Source: openTopic(t, k)})
-	if r := results[0]; r.Outcome != redrive.Redriven || !strings.Contains(r.Error, "redriving it again is safe") || !strings.Contains(r.Error, "Describe and Read") {
+	if r := results[0]; r.Outcome != redrive.Redriven ||
+		!strings.Contains(r.Error, "redriving it again is safe") ||
+		!strings.Contains(r.Error, "Describe and Read") {
 		t.Errorf("%+v", r)
 	}
 	if found, _ := redriveTopic(t, c, redrive.Options{}); found != "0 redriven" {
@@ -341,7 +363,10 @@ func TestCommitWhoseReplyIsLost(t *testing.T) {
 	}
 	proxy.New(faultproxy.Silent)
 	proxy.NextReply(faultproxy.Silent)
-	if err := within(t, "to commit", func(ctx context.Context) error { return source.Done(ctx, first) }); err == nil {
+	if err := within(t, "to commit", func(
+		ctx context.Context) error {
+		return source.Done(ctx, first)
+	}); err == nil {
 		t.Error("nothing answered, and there is no error")
 	}
 	proxy.New(faultproxy.None)

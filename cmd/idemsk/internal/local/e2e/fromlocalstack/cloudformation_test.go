@@ -29,7 +29,8 @@ type stack struct {
 // deployStack creates a stack of resources. It is deleted with the test.
 func deployStack(t *testing.T, cfg aws.Config, name string, resources map[string]any) {
 	t.Helper()
-	template, err := json.Marshal(map[string]any{"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
+	template, err := json.Marshal(map[string]any{"AWSTemplateFormatVersion": "2010-09-09",
+		"Resources": resources})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,8 @@ func (s *stack) wait(t *testing.T, state string) {
 		} else if err != nil {
 			t.Error(err)
 			return
-		} else if found := regexp.MustCompile(`<StackStatus>(\w+)</StackStatus>`).FindStringSubmatch(answer); found != nil {
+		} else if found := regexp.MustCompile(`<StackStatus>(\w+)</StackStatus>`).FindStringSubmatch(
+			answer); found != nil {
 			status = found[1]
 		}
 		if status == state {
@@ -94,7 +96,8 @@ func (s *stack) ask(ctx context.Context, action string, more ...string) (answer 
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(body))
-	if err := v4.NewSigner().SignHTTP(ctx, credentials, req, hex.EncodeToString(sum[:]), "cloudformation", s.cfg.Region, time.Now()); err != nil {
+	if err := v4.NewSigner().SignHTTP(ctx, credentials, req, hex.EncodeToString(sum[:]), "cloudformation",
+		s.cfg.Region, time.Now()); err != nil {
 		return "", err
 	}
 	resp, err := s.cfg.HTTPClient.Do(req)

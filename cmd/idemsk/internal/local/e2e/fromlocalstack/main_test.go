@@ -1,6 +1,7 @@
 //go:build localstack
 
-// Package fromlocalstack_test tests idemsk local end to end with an event source mapping that is deployed in LocalStack.
+// Package fromlocalstack_test tests idemsk local end to end with an event source mapping that is deployed in
+// LocalStack.
 package fromlocalstack_test
 
 import (

@@ -1,0 +1,132 @@
+// Package verb is the verb local: its flags, the options that follow from them, and what it prints.
+package verb
+
+import (
+	"context"
+	_ "embed" // help.txt
+	"errors"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/flags"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+)
+
+//go:embed help.txt
+var help string
+
+// Verb returns the verb local.
+func Verb() command.Verb {
+	return command.Verb{
+		Name: "local", Help: help,
+		Short: "invokes a function with the records of a Kafka topic on this machine, as MSK does",
+		Flags: func(fs *flag.FlagSet) command.Action {
+			var l invocation
+			l.declare(fs)
+			return l.run
+		},
+	}
+}
+
+// invocation is a run of the verb with its flags.
+type invocation struct {
+	flags.AWS
+	flags.Kafka
+	opt        local.Options
+	events     string // --events
+	topic      string
+	age        time.Duration
+	responses  string
+	filter     string
+	format     string // of the records after their validation
+	validation string
+	logFile    string
+	compare    bool            // --compare
+	onLetters  bool            // --fail-on-dead-letters
+	ui         string          // --ui
+	layer      bool            // --layer
+	deployed   bool            // --from-localstack
+	serving    string          // describes that mapping
+	given      func() []string // names of the flags set on the command line
+}
+
+func (l *invocation) run(ctx context.Context, s command.Streams, args []string) (err error) {
+	if len(args) > 0 {
+		return command.Usagef("unexpected argument %q", args[0])
+	}
+	if err := l.resolve(ctx); err != nil {
+		return err
+	}
+	log, err := openLog(l.logFile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.close(err, s)) }()
+	l.opt.Log = log
+	toggle, stop := toggleSignal()
+	defer stop()
+	l.opt.Toggle = toggle
+	cut, stop := secondSignal(ctx)
+	defer stop()
+	l.opt.Cut = cut
+	screen := &screen{s: s}
+	l.opt.Say, l.opt.Show = screen.say, screen.show
+	if l.serving != "" {
+		screen.say(term.Escape(l.serving))
+	}
+	if l.opt.Invoke == "" {
+		screen.say("The function's output is written to " + term.Escape(log.file.Name()) + ".")
+	}
+	text, report, err := l.play(ctx)
+	switch {
+	case errors.Is(err, local.ErrOptions), errors.Is(err, esm.ErrConfig):
+		return &command.UsageError{Err: err}
+	case err != nil:
+		return err
+	}
+	if _, err := fmt.Fprint(s.Out, term.FoldFor(s.Out, text)); err != nil {
+		return err
+	}
+	if err := keepLetters(s, report, ctx.Err() != nil); err != nil {
+		return err
+	}
+	if n := report.OwnFailures(); n > 0 {
+		log.keep = term.Plural(n, "invocation failed by itself", "invocations failed by themselves")
+	}
+	if l.failsOnLetters() && report.Unexpected > 0 {
+		s.Sayf("%s: the run has failed (--fail-on-dead-letters).\n",
+			term.Plural(report.Unexpected, "unexpected dead letter", "unexpected dead letters"))
+		return command.ErrReported
+	}
+	if report.Verified != nil && !report.Verified.OK() || l.opt.UntilDrained && report.Gone() > 0 {
+		return command.ErrReported
+	}
+	return nil
+}
+
+// play runs the function, with --compare a second time without idemsk. It returns the report of the first
+// run.
+func (l *invocation) play(ctx context.Context) (text string, with *local.Report, err error) {
+	if l.compare && (!l.opt.Prove || len(l.opt.Brokers) > 0) {
+		return "", nil, command.Usagef("--compare needs --prove and a broker in this process, because it " +
+			"delivers the same records twice")
+	}
+	if !l.compare {
+		if with, err = local.Run(ctx, l.opt); err != nil {
+			return "", nil, err
+		}
+		return with.Text(), with, nil
+	}
+	with, without, err := local.Compare(ctx, l.opt)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case without == nil: // an interrupted run has its report
+		return with.Text(), with, nil
+	}
+	return with.Beside(without), with, nil
+}

@@ -1,0 +1,107 @@
+package redrive
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+)
+
+// output prints results: each at once as a line of JSON, or in tables of up to tableRows rows.
+type output struct {
+	streams  command.Streams
+	json     bool
+	table    term.Table
+	problems []string
+	counts   map[Outcome]int
+	err      error // of writing
+}
+
+// The widths of columns that can be long, in runes.
+const causeWidth = 60
+
+// tableRows is the number of results that are kept before they are printed.
+const tableRows = 1000
+
+func (o *output) add(res Result) {
+	if o.counts == nil {
+		o.counts = make(map[Outcome]int)
+	}
+	o.counts[res.Outcome]++
+	if o.json {
+		if err := o.streams.JSON(res, ""); err != nil {
+			o.err = err
+		}
+		return
+	}
+	if o.table.Len() > tableRows {
+		o.flush()
+	}
+	if o.table.Len() == 0 {
+		o.table.Row("OUTCOME", "RECORD", "KEY", "WHERE", "HAD FAILED BY")
+	}
+	o.table.Row(string(res.Outcome), res.Source, term.Cut(res.Key, term.KeyWidth),
+		term.Cut(res.Where, causeWidth), term.Cut(term.Escape(res.Cause), causeWidth))
+	if res.Error != "" {
+		name := res.Source
+		if name == "" {
+			name = "message"
+		}
+		o.problems = append(o.problems, fmt.Sprintf("%s (%s): %s", name, res.Message, res.Error))
+	}
+}
+
+// flush prints the collected rows and problems.
+func (o *output) flush() {
+	if _, err := fmt.Fprint(o.streams.Out, o.table.String()); err != nil {
+		o.err = err
+	}
+	for _, p := range o.problems {
+		o.streams.Sayf("  %s\n", term.Escape(p))
+	}
+	o.table, o.problems = term.Table{}, nil
+}
+
+// finish prints the remaining rows and the summary. It returns an error if letters could not be redriven.
+func (o *output) finish(passed Passed, err error) error {
+	o.flush()
+	if err == nil || len(o.counts) > 0 {
+		o.streams.Sayf("idemsk redrive: %s\n", o.summary(passed))
+	}
+	switch {
+	case err != nil:
+		return err
+	case o.err != nil:
+		return o.err
+	case o.counts[NotRedriven]+o.counts[NotDeadLetter] > 0:
+		return command.ErrReported
+	}
+	return nil
+}
+
+func (o *output) summary(passed Passed) string {
+	var parts []string
+	for _, outcome := range []Outcome{
+		Redriven, WouldRedrive, Duplicate, NotRedriven, NotDeadLetter,
+	} {
+		if n := o.counts[outcome]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", term.Count(n), outcome))
+		}
+	}
+	for _, p := range []struct {
+		n    int
+		what string
+	}{
+		{passed.Key, "with another key"}, {passed.Function, "of another function (--of-function)"},
+		{passed.Cluster, "of another cluster (--of-cluster)"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, term.Count(p.n)+" "+p.what)
+		}
+	}
+	if len(parts) == 0 {
+		return "there are no dead letters"
+	}
+	return strings.Join(parts, ", ")
+}

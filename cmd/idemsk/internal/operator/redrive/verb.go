@@ -1,0 +1,102 @@
+package redrive
+
+import (
+	"context"
+	_ "embed" // help.txt
+	"errors"
+	"flag"
+	"fmt"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/flags"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+)
+
+//go:embed help.txt
+var help string
+
+// Verb returns the verb redrive.
+func Verb() command.Verb {
+	return command.Verb{
+		Name: "redrive", Short: "sends dead letters back to their topic or to the function", Help: help,
+		Flags: func(fs *flag.FlagSet) command.Action {
+			var r invocation
+			r.declare(fs)
+			return r.run
+		},
+	}
+}
+
+// invocation is a run of the verb with its flags.
+type invocation struct {
+	Flags
+	yes, json bool
+}
+
+func (r *invocation) declare(fs *flag.FlagSet) {
+	r.Declare(fs)
+	r.DeclareLetters(fs)
+	fs.StringVar(&r.File, "file", "", "a `FILE` of dead letters instead, one JSON document a line")
+	fs.StringVar(&r.Options.Key, "key", "",
+		"only letters of this idempotency `KEY`, as in the record or as stored")
+	fs.IntVar(&r.Options.Limit, "limit", 0, "at most `N` letters")
+	fs.BoolVar(&r.Options.DryRun, "dry-run", false,
+		"show what would be redriven, without redriving or deleting it")
+	fs.BoolVar(&r.yes, "yes", false, "don't ask for confirmation")
+	fs.BoolVar(&r.json, "json", false, "print each result as a line of JSON")
+}
+
+func (r *invocation) check(args []string, s command.Streams) error {
+	switch {
+	case len(args) > 0:
+		return command.Usagef("unexpected argument %q", args[0])
+	case r.Where() == "" || r.Where() != r.QueueURL+r.Topic+r.File:
+		return command.Usagef(
+			"want one of --queue-url, --dead-letter-topic and --file as the source of letters")
+	}
+	if err := r.CheckLetters(); err != nil {
+		return err
+	}
+	switch {
+	case r.Brokers == "" && r.Function == "" && (r.File == "" || !r.Options.DryRun):
+		return command.Usagef("want --brokers or --function-name as the destination of letters")
+	case r.Options.Limit < 0:
+		return command.Usagef("--limit is %d: want 1 or more, or 0 for no limit", r.Options.Limit)
+	case !r.yes && !r.Options.DryRun && !term.IsTerminal(s.In):
+		return command.Usagef("standard input is not a terminal: give --yes, or --dry-run")
+	}
+	return nil
+}
+
+func (r *invocation) run(ctx context.Context, s command.Streams, args []string) error {
+	if err := r.check(args, s); err != nil {
+		return err
+	}
+	closeAll, err := r.Open(ctx, s)
+	if err != nil {
+		return flags.ExplainAWS(err)
+	}
+	defer closeAll()
+	if !r.yes && !r.Options.DryRun {
+		question := fmt.Sprintf("Redrive the dead letters in %s to %s?%s", r.Where(), r.Options.Destination,
+			r.marks())
+		if ok, err := command.Confirm(ctx, s, question); !ok || err != nil {
+			s.Sayf("idemsk redrive: nothing was done\n")
+			return errors.Join(err, r.Options.Source.Close(ctx))
+		}
+	}
+	out := output{streams: s, json: r.json}
+	passed, err := Run(ctx, r.Options, out.add)
+	return out.finish(passed, flags.ExplainAWS(err))
+}
+
+// marks says what a redrive changes in the source.
+func (r *invocation) marks() string {
+	switch {
+	case r.QueueURL != "":
+		return " Each is deleted from the queue when it has been redriven."
+	case r.Topic != "":
+		return " Each is marked in the consumer group " + Group(r.Topic) + " when it has been redriven."
+	}
+	return ""
+}

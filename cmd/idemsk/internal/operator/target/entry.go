@@ -1,0 +1,70 @@
+package target
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// Find gets an entry by its key, or by the key's hash, which may be given itself.
+func Find(ctx context.Context, st store.Admin, key string) (entry store.Entry, err error) {
+	var forms []string
+	if store.IsHashed(key) {
+		forms = append(forms, key) // as list shows it
+	}
+	for _, hashed := range []bool{false, true} {
+		stored, err := store.Key(key, hashed)
+		if err != nil {
+			return entry, err
+		}
+		if !slices.Contains(forms, stored) {
+			forms = append(forms, stored)
+		}
+	}
+	for _, stored := range forms {
+		if entry, err = st.Get(ctx, stored); !errors.Is(err, store.ErrNotFound) {
+			return entry, err
+		}
+	}
+	return entry, store.ErrNotFound
+}
+
+// NotFound says where a key was not found, and how keys are stored.
+func (s *Store) NotFound(key string) string {
+	return fmt.Sprintf("there is no entry for the key %q in %s. Keys are stored as "+
+		"<namespace>#<topic>#<key> (give the consumer's --namespace and the --topic; no topic with IDEMSK_KEY_SCOPE=namespace), "+
+		"those of records without a usable key as <namespace>@<topic>-<partition>@<offset>@<timestamp>; "+
+		"to look for one: idemsk list --key-has PART", key, s.Place)
+}
+
+// Result returns a stored result as text if it is UTF-8, as hexadecimal otherwise, and its size in bytes.
+func Result(entry *store.Entry) (text string, size int) {
+	result, err := entry.StoredResult()
+	switch {
+	case err != nil:
+		return strings.TrimPrefix(err.Error(), "idem: "), 0
+	case utf8.Valid(result):
+		return string(result), len(result)
+	}
+	return "hex " + hex.EncodeToString(result), len(result)
+}
+
+// Status returns the status, with released, overdue or expired if that applies.
+func Status(entry *store.Entry, now time.Time) string {
+	switch {
+	case entry.Released():
+		return string(entry.Status) + " released"
+	case entry.Status == store.StatusStarted && !now.Before(entry.LeaseUntil):
+		return string(entry.Status) + " overdue"
+	case entry.Status != store.StatusStarted && !now.Before(entry.Expiry):
+		return string(entry.Status) + " expired"
+	}
+	return string(entry.Status)
+}
