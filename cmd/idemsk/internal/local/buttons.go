@@ -174,10 +174,10 @@ func (b *buttons) pauseTime() time.Duration {
 // again delivers the event of an invocation to n processes at once. Their answers are ignored, as those of a
 // poller that has lost its partitions.
 func (b *buttons) again(ctx context.Context, number, n int) error {
-	rec := b.run.recorder
-	rec.mu.Lock()
-	in := rec.find(number)
-	rec.mu.Unlock()
+	recorder := b.run.recorder
+	recorder.mu.Lock()
+	in := recorder.find(number)
+	recorder.mu.Unlock()
 	if in == nil {
 		return fmt.Errorf("%w: invocation %d is not kept", console.ErrAction, number)
 	}

@@ -16,16 +16,16 @@ import (
 const maxBadLines = 5
 
 // produce produces a record.
-func (b *buttons) produce(ctx context.Context, rec *console.Record) (string, error) {
-	if rec == nil {
+func (b *buttons) produce(ctx context.Context, record *console.Record) (string, error) {
+	if record == nil {
 		return "", fmt.Errorf("%w: there is no record", console.ErrAction)
 	}
-	out := &kgo.Record{Value: []byte(rec.Value)}
-	if rec.Key != "" {
-		out.Key = []byte(rec.Key)
+	out := &kgo.Record{Value: []byte(record.Value)}
+	if record.Key != "" {
+		out.Key = []byte(record.Key)
 	}
-	if rec.ID != "" {
-		out.Headers = []kgo.RecordHeader{{Key: "idempotency-key", Value: []byte(rec.ID)}}
+	if record.ID != "" {
+		out.Headers = []kgo.RecordHeader{{Key: "idempotency-key", Value: []byte(record.ID)}}
 	}
 	client, err := newProducer(b.run.o, b.run.brokers)
 	if err != nil {

@@ -148,7 +148,7 @@ func cutText(s string) string {
 
 // Do implements console.Source.
 func (p *page) Do(ctx context.Context, a console.Action) (string, error) {
-	b, rec := p.buttons, p.recorder
+	b, recorder := p.buttons, p.recorder
 	if !slices.Contains(b.available(), a.Action) {
 		return "", fmt.Errorf("%w in this run: %.40q", console.ErrAction, a.Action)
 	}
@@ -159,22 +159,22 @@ func (p *page) Do(ctx context.Context, a console.Action) (string, error) {
 		}
 		return "The event source mapping is " + a.Action + "d.", nil
 	case console.ActionKill:
-		rec.armed.kill.Store(true)
+		recorder.armed.kill.Store(true)
 		return "The process that claims a key next is killed.", nil
 	case console.ActionKillEffect:
-		rec.armed.effect.Store(true)
+		recorder.armed.effect.Store(true)
 		return "The process that writes to another table next is killed before it gets the answer.", nil
 	case console.ActionPause:
 		if !b.pausing.CompareAndSwap(false, true) {
 			return "", fmt.Errorf("%w: a process is paused, or about to be", console.ErrAction)
 		}
-		rec.armed.pause.Store(true)
+		recorder.armed.pause.Store(true)
 		return "The process that claims a key next is paused at its completion, until another process has taken the key over.", nil
 	case console.ActionStoreFail:
-		rec.armed.broken.Store(time.Now().Add(storeFault).UnixNano())
+		recorder.armed.broken.Store(time.Now().Add(storeFault).UnixNano())
 		return fmt.Sprintf("The store fails for %s.", storeFault), nil
 	case console.ActionStoreSlow:
-		rec.armed.slow.Store(time.Now().Add(storeFault).UnixNano())
+		recorder.armed.slow.Store(time.Now().Add(storeFault).UnixNano())
 		return fmt.Sprintf("Each request to the store takes %s more, for %s.", storeDelay, storeFault), nil
 	case console.ActionRedeliver:
 		return "The batch was delivered again to another process.",

@@ -42,18 +42,18 @@ type runStore struct {
 	traces    *dynamotrace.Writes // nil without --traces
 }
 
-func startStore(ctx context.Context, o *Options, rec *recorder) (s *runStore, err error) {
+func startStore(ctx context.Context, o *Options, recorder *recorder) (s *runStore, err error) {
 	s = &runStore{transport: &http.Transport{}}
 	if s.queues, err = sqsfake.New(sqsfake.Config{Addr: loopback(o.Ports.SQS)}); err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, o, rec); err != nil {
+	if err := s.start(ctx, o, recorder); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *runStore) start(ctx context.Context, o *Options, rec *recorder) error {
+func (s *runStore) start(ctx context.Context, o *Options, recorder *recorder) error {
 	if err := s.queues.Start(); err != nil {
 		return fmt.Errorf("the SQS in this process (--sqs-port): %w", err)
 	}
@@ -64,7 +64,7 @@ func (s *runStore) start(ctx context.Context, o *Options, rec *recorder) error {
 	}
 	s.url = o.Store
 	if kind != storeDynamoDB {
-		if err := s.startTables(o, rec); err != nil {
+		if err := s.startTables(o, recorder); err != nil {
 			return err
 		}
 	}
@@ -149,11 +149,11 @@ func (s *runStore) config(url string) aws.Config {
 	}
 }
 
-func (s *runStore) startTables(o *Options, rec *recorder) (err error) {
+func (s *runStore) startTables(o *Options, recorder *recorder) (err error) {
 	c := dynamofake.Config{Addr: loopback(o.Ports.DynamoDB)}
 	var observe func(*dynamofake.Write)
-	if rec != nil {
-		observe, c.Fault = rec.observe, rec.armed.fault
+	if recorder != nil {
+		observe, c.Fault = recorder.observe, recorder.armed.fault
 	}
 	c.Observe = s.traced(o, observe)
 	if s.tables, err = dynamofake.New(c); err != nil {

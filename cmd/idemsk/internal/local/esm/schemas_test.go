@@ -64,9 +64,9 @@ func (r *reader) Invoke(_ context.Context, inv *esm.Invocation) (esm.Answer, err
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range e.Partitions {
-		for _, rec := range p.Records {
-			r.read = append(r.read, fmt.Sprintf("%d %q %v %q %v", rec.Offset, rec.Key, rec.KeySchema,
-				rec.Value, rec.ValueSchema))
+		for _, record := range p.Records {
+			r.read = append(r.read, fmt.Sprintf("%d %q %v %q %v", record.Offset, record.Key, record.KeySchema,
+				record.Value, record.ValueSchema))
 		}
 	}
 	return esm.Answer{Payload: []byte("null")}, nil

@@ -70,14 +70,14 @@ func (l *Ledger) add(source string, r *mskevent.Record) error {
 	l.known[source] = true
 	place := source + timestampOf(r.JSON)
 	expected := Record{Source: source, Key: l.rules.Namespace + "@" + place, Outcome: Rejected}
-	rec, err := decode(r.JSON)
+	record, err := decode(r.JSON)
 	if err == nil {
 		var key string
-		switch key, err = l.rules.key(rec, place); {
+		switch key, err = l.rules.key(record, place); {
 		case err == nil:
-			l.decide(&expected, l.rules.storedKey(r.Topic(), key), rec)
+			l.decide(&expected, l.rules.storedKey(r.Topic(), key), record)
 		case errors.Is(err, errNoKey) && l.rules.MissingKey == "process":
-			l.decide(&expected, expected.Key, rec)
+			l.decide(&expected, expected.Key, record)
 			err = nil
 		}
 	}
@@ -90,12 +90,12 @@ func (l *Ledger) add(source string, r *mskevent.Record) error {
 }
 
 // decide gives a record with a key the outcome of the key's first record, if both have the same value.
-func (l *Ledger) decide(expected *Record, key string, rec *decoded) {
-	fingerprint := rec.fingerprint()
+func (l *Ledger) decide(expected *Record, key string, record *decoded) {
+	fingerprint := record.fingerprint()
 	before, ok := l.keys[key]
 	if !ok {
 		before = first{fingerprint: fingerprint, outcome: Failed}
-		if p, ok := l.rules.payment(rec.Value); ok {
+		if p, ok := l.rules.payment(record.Value); ok {
 			before.outcome = Booked
 			l.balances[p.Account+"/"+p.Currency] += p.Amount
 			l.booked++

@@ -81,18 +81,18 @@ func checkKey(setting string) error {
 }
 
 // key returns a record's idempotency key.
-func (r *Rules) key(rec *decoded, place string) (string, error) {
+func (r *Rules) key(record *decoded, place string) (string, error) {
 	var key []byte
 	switch name, isHeader := strings.CutPrefix(r.Key, "header:"); {
 	case isHeader:
 		var err error
-		if key, err = rec.header(name); err != nil {
+		if key, err = record.header(name); err != nil {
 			return "", err
 		}
 	case r.Key == "key":
-		key = rec.Key
-	case r.Key == "hash" && rec.Value != nil:
-		sum := sha256.Sum256(rec.Value)
+		key = record.Key
+	case r.Key == "hash" && record.Value != nil:
+		sum := sha256.Sum256(record.Value)
 		key = []byte(hex.EncodeToString(sum[:]))
 	case r.Key == "hash":
 	case r.Key == "offset":

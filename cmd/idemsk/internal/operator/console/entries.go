@@ -39,15 +39,15 @@ func (o *operator) Entry(ctx context.Context, s page.Search) (page.Entry, error)
 			return page.Entry{}, err
 		}
 	}
-	rec, err := target.Find(ctx, o.store, key)
+	stored, err := target.Find(ctx, o.store, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return page.Entry{}, &explained{o.store.NotFound(key), err}
 	}
 	if err != nil {
 		return page.Entry{}, o.store.Explain(err)
 	}
-	entry := entryOnPage(&rec, time.Now())
-	entry.Result, _ = target.Result(&rec)
+	entry := entryOnPage(&stored, time.Now())
+	entry.Result, _ = target.Result(&stored)
 	entry.Result = entry.Result[:min(len(entry.Result), maxResult)]
 	return entry, nil
 }

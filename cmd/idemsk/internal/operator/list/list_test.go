@@ -34,8 +34,8 @@ func TestList(t *testing.T) {
 	} {
 		r := clitest.Run(t, append([]string{"list", "--json", "--endpoint-url", endpoint},
 			strings.Fields(args)...)...)
-		var rec struct{ IdempotencyKey string }
-		if err := json.Unmarshal([]byte(r.Out), &rec); err != nil || rec.IdempotencyKey != want ||
+		var entry struct{ IdempotencyKey string }
+		if err := json.Unmarshal([]byte(r.Out), &entry); err != nil || entry.IdempotencyKey != want ||
 			r.Code != 0 {
 			t.Errorf("list %s: %+v (%v); want %s alone", args, r, err, want)
 		}

@@ -44,11 +44,11 @@ func Read(r io.Reader, parse func(line []byte) (*kgo.Record, error)) iter.Seq2[L
 			if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 				continue
 			}
-			rec, err := parse(lines.Bytes())
+			out, err := parse(lines.Bytes())
 			if err != nil {
 				err = fmt.Errorf("line %d: %w", n, err)
 			}
-			if !yield(Line{Number: n, Record: rec}, err) {
+			if !yield(Line{Number: n, Record: out}, err) {
 				return
 			}
 		}
@@ -86,20 +86,20 @@ func JSONLine(line []byte) (*kgo.Record, error) {
 	if record.Value == nil {
 		return nil, errors.New(`the record has no "value" (null is a tombstone)`)
 	}
-	rec := new(kgo.Record)
+	out := new(kgo.Record)
 	if record.Key != nil {
-		rec.Key = []byte(*record.Key)
+		out.Key = []byte(*record.Key)
 	}
 	text := ""
 	switch {
 	case string(record.Value) == "null":
 	case json.Unmarshal(record.Value, &text) == nil:
-		rec.Value = []byte(text)
+		out.Value = []byte(text)
 	default:
-		rec.Value = record.Value
+		out.Value = record.Value
 	}
 	for _, name := range slices.Sorted(maps.Keys(record.Headers)) {
-		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: name, Value: []byte(record.Headers[name])})
+		out.Headers = append(out.Headers, kgo.RecordHeader{Key: name, Value: []byte(record.Headers[name])})
 	}
-	return rec, nil
+	return out, nil
 }

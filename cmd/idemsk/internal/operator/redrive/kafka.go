@@ -85,11 +85,11 @@ func (k *Kafka) String() string { return "Kafka at " + k.brokers }
 // Send implements Destination. The record gets a new timestamp: with its old one, retention could delete it
 // at once, and an event source with a record age limit would pass it over.
 func (k *Kafka) Send(ctx context.Context, l *kafka.DeadLetter) (where string, err error) {
-	rec := &kgo.Record{Topic: l.Topic, Partition: l.Partition, Key: l.Key, Value: l.Value}
+	record := &kgo.Record{Topic: l.Topic, Partition: l.Partition, Key: l.Key, Value: l.Value}
 	for _, h := range redriven.Headers(l) {
-		rec.Headers = append(rec.Headers, kgo.RecordHeader(h))
+		record.Headers = append(record.Headers, kgo.RecordHeader(h))
 	}
-	out, err := k.produce(ctx, rec)
+	out, err := k.produce(ctx, record)
 	if err != nil {
 		return "", fmt.Errorf("producing to %s, partition %d: %w%s", l.Topic, l.Partition, err,
 			produceHint(err))
@@ -100,14 +100,14 @@ func (k *Kafka) Send(ctx context.Context, l *kafka.DeadLetter) (where string, er
 
 // produce produces a record. A client that does not know in time what became of it is given up, as an
 // idempotent one waits for that for ever: over a connection that fell silent, too.
-func (k *Kafka) produce(ctx context.Context, rec *kgo.Record) (*kgo.Record, error) {
+func (k *Kafka) produce(ctx context.Context, record *kgo.Record) (*kgo.Record, error) {
 	if err := k.open(); err != nil {
 		return nil, err
 	}
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.timeout)
 	defer cancel()
 	inTime := context.AfterFunc(limit, k.client.Close)
-	out, err := k.client.ProduceSync(ctx, rec).First()
+	out, err := k.client.ProduceSync(ctx, record).First()
 	if inTime() {
 		return out, err
 	}
@@ -134,15 +134,15 @@ func produceHint(err error) string {
 func (k *Kafka) Fill(ctx context.Context, l *kafka.DeadLetter) error {
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
-	rec, err := k.read(ctx, l)
+	record, err := k.read(ctx, l)
 	if err != nil {
 		return err
 	}
-	if !isOf(rec, l) {
+	if !isOf(record, l) {
 		return fmt.Errorf("the record at %s is another one: the topic was recreated", l.Source())
 	}
-	l.Key, l.Value, l.Headers = rec.Key, rec.Value, nil
-	for _, h := range rec.Headers {
+	l.Key, l.Value, l.Headers = record.Key, record.Value, nil
+	for _, h := range record.Headers {
 		l.Headers = append(l.Headers, kafka.DeadHeader(h))
 	}
 	return nil
@@ -151,10 +151,10 @@ func (k *Kafka) Fill(ctx context.Context, l *kafka.DeadLetter) error {
 // isOf reports whether the record at a letter's place is the letter's: a topic that was created again has
 // others at the same places, which may have the same size. A key that was left out of the letter, and a time
 // that it does not have, tell nothing.
-func isOf(rec *kgo.Record, l *kafka.DeadLetter) bool {
-	sameKey := slices.Contains(l.Omitted, "key") || bytes.Equal(rec.Key, l.Key)
-	sameTime := l.Timestamp == 0 || rec.Timestamp.UnixMilli() == l.Timestamp
-	return sameKey && sameTime && (l.ValueOmitted == 0 || len(rec.Value) == l.ValueOmitted)
+func isOf(record *kgo.Record, l *kafka.DeadLetter) bool {
+	sameKey := slices.Contains(l.Omitted, "key") || bytes.Equal(record.Key, l.Key)
+	sameTime := l.Timestamp == 0 || record.Timestamp.UnixMilli() == l.Timestamp
+	return sameKey && sameTime && (l.ValueOmitted == 0 || len(record.Value) == l.ValueOmitted)
 }
 
 // read reads the one record at a letter's place.
@@ -169,9 +169,9 @@ func (k *Kafka) read(ctx context.Context, l *kafka.DeadLetter) (*kgo.Record, err
 	defer client.Close()
 	for {
 		fetches := client.PollRecords(ctx, 1)
-		for _, rec := range fetches.Records() {
-			if rec.Offset == l.Offset {
-				return rec, nil
+		for _, record := range fetches.Records() {
+			if record.Offset == l.Offset {
+				return record, nil
 			}
 			return nil, fmt.Errorf("%s no longer exists: retention or compaction has removed it", l.Source())
 		}

@@ -109,12 +109,12 @@ func getFromStore(t *testing.T, name string, flags []string) {
 		}
 	}
 	r = clitest.Run(t, append([]string{"get", "--json", "ledger#payments#failed"}, flags...)...)
-	var rec struct {
+	var entry struct {
 		Status  string
 		Failure struct{ Message string }
 	}
-	if err := json.Unmarshal([]byte(r.Out), &rec); err != nil || rec.Status != "FAILED" ||
-		rec.Failure.Message != "no such account" {
+	if err := json.Unmarshal([]byte(r.Out), &entry); err != nil || entry.Status != "FAILED" ||
+		entry.Failure.Message != "no such account" {
 		t.Errorf("%+v: %v", r, err)
 	}
 	if r = clitest.Run(t, append([]string{"get", "missing"}, flags...)...); r.Code != 1 ||
@@ -134,8 +134,8 @@ func listStore(t *testing.T, name string, flags []string) {
 		"--key-has fly": "ledger#payments#flying", "--status COMPLETED": "ledger#payments#done",
 	} {
 		r := clitest.Run(t, append(append([]string{"list", "--json"}, flags...), strings.Fields(args)...)...)
-		var rec struct{ IdempotencyKey string }
-		if err := json.Unmarshal([]byte(r.Out), &rec); err != nil || rec.IdempotencyKey != want ||
+		var entry struct{ IdempotencyKey string }
+		if err := json.Unmarshal([]byte(r.Out), &entry); err != nil || entry.IdempotencyKey != want ||
 			r.Code != 0 {
 			t.Errorf("list %s: %+v (%v); want %s alone", args, r, err, want)
 		}
