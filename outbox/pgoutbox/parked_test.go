@@ -4,7 +4,10 @@ package pgoutbox_test
 
 import (
 	"fmt"
+	"log/slog"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,4 +107,102 @@ func TestListParkedErrorNamesTheRemedy(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d are yielded, want the error alone", n)
 	}
+}
+
+// A rejected event delays only its own key until it is parked. It can be requeued.
+func TestRejectedEventIsParked(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
+	stats := make(chan pgoutbox.Stats, 1)
+	said := new(lockedBuffer)
+	for _, v := range []string{"1", "bad", "3"} {
+		publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte(v)},
+			outbox.Event{Topic: "t", Key: []byte("other"), Value: []byte(v + "!")})
+	}
+	stop := run(t, pool, o, kafka, pgoutbox.RelayConfig{
+		MaxAttempts: 3, RetryDelay: 200 * time.Millisecond, PollInterval: 20 * time.Millisecond,
+		Stats: func(s pgoutbox.Stats) { stats <- s }, StatsInterval: time.Hour,
+		Logger: slog.New(slog.NewTextHandler(said, nil)),
+	})
+	eventually(t, pool, 1, `SELECT count(*) FROM `+table+` WHERE attempts = 1`)
+	eventually(t, pool, 2, pendingIn(table)) // the rejected event and the one behind it
+	if got := kafka.values("k"); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("while it is tried, %v of its key have gone", got)
+	}
+	eventually(t, pool, 0, pendingIn(table))
+	if got := kafka.values("k"); !slices.Equal(got, []string{"1", "3"}) {
+		t.Errorf("when it is parked, %v of its key were sent", got)
+	}
+	if got := kafka.values("other"); !slices.Equal(got, []string{"1!", "bad!", "3!"}) {
+		t.Errorf("of another key %v have gone", got)
+	}
+	if got := ask[string](t, pool, `SELECT attempts || failure FROM `+table+
+		` WHERE parked_at IS NOT NULL`); got != "3"+errTooOdd.Error() {
+		t.Errorf("it is remembered as %q", got)
+	}
+	id := ask[string](t, pool, `SELECT id::text FROM `+table+` WHERE parked_at IS NOT NULL`)
+	kafka.set(func() { kafka.reject = nil })
+	if n, err := o.Requeue(t.Context(), pool, id); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	eventually(t, pool, 0, pendingIn(table))
+	if got := kafka.values("k"); !slices.Equal(got, []string{"1", "3", "bad"}) {
+		t.Errorf("tried again, %v of its key have gone", got)
+	}
+	go stop()
+	if s := <-stats; s.Published != 6 || s.Rejected != 3 || s.Parked != 1 || s.Pending != 0 ||
+		s.TotalParked != 0 || s.Failures != 0 || s.Unknown {
+		t.Errorf("%+v", s)
+	}
+	stop()
+	// The log has a line for each attempt. Only the last line says that the event is parked.
+	lines := regexp.MustCompile(`level=(\w+) msg="([^"]*)" table=\w+ event=`+id+
+		` attempts=(\d) error=.*`).FindAllStringSubmatch(said.String(), -1)
+	var got []string
+	for _, l := range lines {
+		got = append(got, l[1]+" "+l[2]+" "+l[3])
+	}
+	const again, parked = "WARN Kafka rejects an event of the outbox: it is retried ",
+		"ERROR Kafka rejects an event of the outbox: it is parked "
+	if want := []string{again + "1", again + "2", parked + "3"}; !slices.Equal(got, want) {
+		t.Errorf("the log says %q, want %q", got, want)
+	}
+}
+
+// What is behind a parked event does not wait for the time at which that would have been retried.
+func TestParkedEventDelaysNothing(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
+	publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("bad")},
+		outbox.Event{Topic: "t", Key: []byte("k"), Value: []byte("2")})
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{MaxAttempts: 1, RetryDelay: time.Hour,
+		PollInterval: 20 * time.Millisecond})
+	eventually(t, pool, 0, pendingIn(table))
+	if got := kafka.values("k"); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("%v of its key have gone", got)
+	}
+}
+
+// Many events that can't be sent yet do not delay other keys, nor the same key of another topic.
+func TestRejectedEventWithALongQueueDelaysNoOtherKey(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	kafka := &sender{reject: func(e outbox.Event) bool { return string(e.Value) == "bad" }}
+	events := []outbox.Event{{Topic: "t", Key: []byte("k"), Value: []byte("bad")}}
+	for range 500 {
+		events = append(events, outbox.Event{Topic: "t", Key: []byte("k")})
+	}
+	for i := range 100 {
+		events = append(events, outbox.Event{Topic: "t", Key: fmt.Append(nil, i)})
+	}
+	publish(t, pool, o, events...)
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{Batch: 10, RetryDelay: time.Hour,
+		PollInterval: 20 * time.Millisecond})
+	eventually(t, pool, 501, pendingIn(table))
+	publish(t, pool, o, outbox.Event{Topic: "another", Key: []byte("k"), Value: []byte("of another topic")})
+	eventually(t, pool, 1, `SELECT count(*) FROM `+table+
+		` WHERE aggregatetype = 'another' AND published_at IS NOT NULL`)
+	eventually(t, pool, 501, pendingIn(table))
 }
