@@ -10,36 +10,47 @@ type Kind uint8
 
 // The kinds of outcome. Settled kinds need no further delivery; the others do.
 const (
-	KindUnknown    Kind = iota
-	Executed            // the handler ran and its key completed
-	Replayed            // the key had completed before; Outcome.Result is the stored result
-	ReplayedFailed      // the key had failed before, and its dead letter was sent then
-	DeadLettered        // the dead letter was sent and the key became FAILED
-	// the handler ran without protection, because the store was unavailable and the engine fails open
+	KindUnknown Kind = iota
+	// Executed: the handler ran and its key completed.
+	Executed
+	// Replayed: the key had completed before; Outcome.Result is the stored result.
+	Replayed
+	// ReplayedFailed: the key had failed before, and its dead letter was sent then.
+	ReplayedFailed
+	// DeadLettered: the dead letter was sent and the key became FAILED.
+	DeadLettered
+	// FailedOpen: the handler ran without protection, because the store was unavailable and the engine fails
+	// open.
 	FailedOpen
-	Unprotected // the handler ran without protection, by Session.RunUnprotected
-	// the handler failed or was cancelled, and the key was released or is held until its lease ends; or
-	// store.ErrForeignEntry
+	// Unprotected: the handler ran without protection, by Session.RunUnprotected.
+	Unprotected
+	// Retry: the handler failed or was cancelled, and the key was released or is held until its lease ends. Also
+	// store.ErrForeignEntry.
 	Retry
-	// the handler returned Unavailable, or failed during an outage; the key was released and the attempt not
-	// counted
+	// DependencyDown: the handler returned Unavailable, or failed during an outage. The key was released and the
+	// attempt not counted.
 	DependencyDown
-	InFlight   // another owner has the key
-	NotStarted // too little time was left, or ErrHandlerDown; the attempt was not counted
-	Fenced     // another owner took the key; the result was discarded
-	// the handler ran, or the dead letter was sent, but the store did not confirm it: STARTED until the lease
-	// ends
+	// InFlight: another owner has the key.
+	InFlight
+	// NotStarted: too little time was left, or ErrHandlerDown. The attempt was not counted.
+	NotStarted
+	// Fenced: another owner took the key. The result was discarded.
+	Fenced
+	// CompletionFailed: the handler ran, or the dead letter was sent, but the store did not confirm it. The key
+	// is STARTED until the lease ends.
 	CompletionFailed
-	StoreDown  // the store did not answer; the handler was not called
-	Mismatched // store.ErrFingerprintMismatch; the entry is unchanged
-	InvalidKey // store.ErrInvalidKey
-	lastKind   = InvalidKey
+	// StoreDown: the store did not answer. The handler was not called.
+	StoreDown
+	// Mismatched: store.ErrFingerprintMismatch. The entry is unchanged.
+	Mismatched
+	// InvalidKey: store.ErrInvalidKey.
+	InvalidKey
+	lastKind = InvalidKey
 )
 
 var kindNames = [...]string{
 	"Unknown", "Executed", "Replayed", "ReplayedFailed", "DeadLettered", "FailedOpen", "Unprotected", "Retry",
-	"DependencyDown",
-	"InFlight", "NotStarted", "Fenced", "CompletionFailed", "StoreDown", "Mismatched", "InvalidKey",
+	"DependencyDown", "InFlight", "NotStarted", "Fenced", "CompletionFailed", "StoreDown", "Mismatched", "InvalidKey",
 }
 
 // String returns the kind's name.

@@ -8,19 +8,26 @@ type Step uint8
 // The steps. A step may occur several times, also after End if the task is tried again.
 const (
 	Unknown Step = iota
-	// the claim was answered. Took is the time of the request, 0 if none was sent because the circuit breaker
-	// is open.
+	// Claim: the claim was answered. Took is the time of the request, 0 if none was sent because the circuit
+	// breaker is open.
 	Claim
-	Wait       // the key is in flight elsewhere, and is claimed again after Took
-	Release    // a claim that was sent ahead and is not used is being released
-	Handle     // the handler has returned. Took is its time
-	LeaseLost  // the claim was lost while the handler ran or its key was being settled
-	DeadLetter // the dead-letter sink has returned. Took is its time
-	Settle     // the settlement was answered, or was given up. Took is the time since it was handed over
-	// End is the end of a try, with its outcome. It is told by idem.Engine.Do and package kafka. Other
-	// callers of an idem.Session have the outcome.
+	// Wait: the key is in flight elsewhere, and is claimed again after Took.
+	Wait
+	// Release: a claim that was sent ahead and is not used is released.
+	Release
+	// Handle: the handler has returned. Took is its time.
+	Handle
+	// LeaseLost: the claim was lost while the handler ran or its key was being settled.
+	LeaseLost
+	// DeadLetter: the dead-letter sink has returned. Took is its time.
+	DeadLetter
+	// Settle: the settlement was answered, or was given up. Took is the time since it was handed over.
+	Settle
+	// End: a try has ended, with its outcome. It is told by idem.Engine.Do and package kafka. Other callers of an
+	// idem.Session have the outcome.
 	End
-	Overrun // instead of End: the handler had not returned when its time ended
+	// Overrun, instead of End: the handler had not returned when its time ended.
+	Overrun
 )
 
 var stepNames = [...]string{"Unknown", "Claim", "Wait", "Release", "Handle", "LeaseLost", "DeadLetter",

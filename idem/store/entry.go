@@ -72,11 +72,10 @@ const ResultUnencodable = -1
 
 // The codes of a stored failure.
 const (
-	CodeError     = "error"     // the handler returned an unmarked error
-	CodePermanent = "permanent" // the handler returned an error marked by idem.Permanent
-	CodePanic     = "panic"     // the handler panicked
-	// no attempts were left: the last one failed, or processes died while the handler ran.
-	CodeExhausted   = "exhausted"
+	CodeError       = "error"       // the handler returned an unmarked error
+	CodePermanent   = "permanent"   // the handler returned an error marked by idem.Permanent
+	CodePanic       = "panic"       // the handler panicked
+	CodeExhausted   = "exhausted"   // no attempts were left: the last one failed, or processes died
 	CodeUnavailable = "unavailable" // the handler returned an error marked by idem.Unavailable
 	CodeCallFailed  = "call-failed" // a call of several tasks failed as a whole: no evidence against this one
 )

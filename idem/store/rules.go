@@ -119,10 +119,12 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	VerdictReport Verdict = iota // return the ClaimResult and write nothing
-	// write the entry of Take, on condition that the stored one is exactly as seen.
+	// VerdictReport: return the ClaimResult and write nothing.
+	VerdictReport Verdict = iota
+	// VerdictTake: write the entry of Take, on condition that the stored one is exactly as seen.
 	VerdictTake
-	VerdictMismatch // return ErrFingerprintMismatch
+	// VerdictMismatch: return ErrFingerprintMismatch.
+	VerdictMismatch
 )
 
 // Judge decides a claim on the entry seen, in the order of Decide in docs/spec/idem.tla: the caller's own

@@ -90,13 +90,18 @@ type ClaimState uint8
 
 // The results of a claim.
 const (
-	ClaimUnknown ClaimState = iota // see ClaimResult.Err
-	Claimed                        // the caller owns the key
-	// another owner holds the key, or it is released and its retry time has not come
+	// ClaimUnknown: see ClaimResult.Err.
+	ClaimUnknown ClaimState = iota
+	// Claimed: the caller owns the key.
+	Claimed
+	// ClaimInFlight: another owner holds the key, or it is released and its retry time has not come.
 	ClaimInFlight
-	ClaimLeaseOver // the lease has ended, and TakeOver was not set
-	ClaimCompleted // COMPLETED: Entry holds the stored result
-	ClaimFailed    // FAILED: Entry holds the failure
+	// ClaimLeaseOver: the lease has ended, and TakeOver was not set.
+	ClaimLeaseOver
+	// ClaimCompleted: Entry holds the stored result.
+	ClaimCompleted
+	// ClaimFailed: Entry holds the failure.
+	ClaimFailed
 )
 
 // ClaimResult is the answer to a ClaimRequest.
