@@ -31,7 +31,7 @@ type Event struct {
 	State  store.ClaimState // of an observe.Claim
 	Stolen bool             // of an observe.Claim: it took the key from an owner whose lease had ended
 	Op     store.SettleOp   // of an observe.Settle
-	// of an observe.End; it must not be changed, nor used when Observe has returned
+	// Outcome is that of an observe.End. It must not be changed, nor used when Observe has returned.
 	Outcome   *Outcome
 	Duplicate bool          // of an observe.End: the task shares the outcome of another one in progress
 	Age       time.Duration // of an observe.End: since the message was produced; 0 if unknown

@@ -36,7 +36,7 @@ type Entry struct {
 	Token      int64     `json:"version"` // the fencing token
 	Owner      string    `json:"owner"`   // the claim attempt that holds the key, or held it last
 	LeaseUntil time.Time `json:"leaseUntil,omitzero"`
-	// if set, the key is released and can be claimed from then on
+	// RetryAt is set if the key is released: it can be claimed from then on.
 	RetryAt     time.Time   `json:"retryAt,omitzero"`
 	Attempts    int         `json:"attempts"`
 	Fingerprint Fingerprint `json:"requestFingerprint,omitzero"`
@@ -44,7 +44,7 @@ type Entry struct {
 	// ResultOmitted is the size in bytes of a result that was too large to store, or ResultUnencodable.
 	ResultOmitted int      `json:"resultOmitted,omitempty"`
 	Failure       *Failure `json:"failure,omitempty"` // the last failure, also while STARTED
-	// topic-partition@offset of the record that last claimed the key
+	// Source is topic-partition@offset of the record that last claimed the key.
 	Source    string    `json:"source,omitempty"`
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	UpdatedAt time.Time `json:"updatedAt,omitzero"`

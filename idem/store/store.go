@@ -68,7 +68,7 @@ type ListQuery struct {
 type ClaimRequest struct {
 	Key         string
 	Fingerprint Fingerprint
-	// unique for each claim attempt, not empty; the same when a request is sent again
+	// Owner is unique for each claim attempt, not empty, and the same when a request is sent again.
 	Owner        string
 	Source       string        // the place of the message: topic-partition@offset
 	Lease        time.Duration // how long the claim holds the key unless extended
@@ -151,7 +151,7 @@ type Settlement struct {
 	Token int64
 	Owner string
 
-	// how long the entry is kept after this settlement (OpExtend: after the new lease)
+	// Retention is how long the entry is kept after this settlement (OpExtend: after the new lease).
 	Retention time.Duration
 
 	// Claim is set for a settlement that also claims its key, which must be absent: one under the lease of a
