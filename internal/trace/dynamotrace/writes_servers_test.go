@@ -128,7 +128,7 @@ func TestTracesOfWrites(t *testing.T) {
 	for i, tc := range cases {
 		write(t, filepath.Join(dir, strconv.Itoa(i)), tc.writes)
 	}
-	out, err := exec.CommandContext(t.Context(), "../../scripts/trace.sh", dir).Output()
+	out, err := exec.CommandContext(t.Context(), "../../../scripts/trace.sh", dir).Output()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 ||
 		!strings.HasSuffix(strings.TrimSpace(string(exit.Stderr)), "0 not decided") {
