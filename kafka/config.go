@@ -16,11 +16,14 @@ type Order uint8
 
 // The orders.
 const (
-	DefaultOrder Order = iota // ByPartition; package consumer: ByKey
-	ByPartition               // all records of a partition
-	// the records of a partition with the same Kafka key; records without a key are unordered
+	// DefaultOrder is ByPartition, in package consumer ByKey.
+	DefaultOrder Order = iota
+	// ByPartition: all records of a partition.
+	ByPartition
+	// ByKey: the records of a partition with the same Kafka key. Records without a key are unordered.
 	ByKey
-	Unordered // all records are unordered
+	// Unordered: all records are unordered.
+	Unordered
 )
 
 // MissingKey decides what happens to a record that has no idempotency key.
@@ -28,9 +31,10 @@ type MissingKey uint8
 
 // The policies for a missing key.
 const (
-	Reject MissingKey = iota // send it to the dead letters
-	// handle it once per topic, partition and offset: redeliveries are recognised, a producer's duplicates
-	// are not
+	// Reject: send it to the dead letters.
+	Reject MissingKey = iota
+	// Process: handle it once per topic, partition and offset. Redeliveries are recognised, a producer's
+	// duplicates are not.
 	Process
 )
 

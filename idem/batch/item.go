@@ -63,9 +63,9 @@ type State uint8
 // The states of an item.
 const (
 	Ended State = iota // it has ended or was not tried: see Outcome
-	// its handler had not returned when the run ended; no other field of the item may be read
+	// its handler had not returned when the run ended; no other field of the item may be read.
 	Overrun
-	// it was not tried, because the handler of an earlier item of its lane has not returned
+	// it was not tried, because the handler of an earlier item of its lane has not returned.
 	BehindOverrun
 )
 

@@ -25,7 +25,7 @@ type cause uint8
 
 const (
 	other cause = iota // no answer, wrong credentials, an invalid request
-	// the table, the partition or the account is throttled, or the service has an internal error
+	// the table, the partition or the account is throttled, or the service has an internal error.
 	overload
 	contention    // a transaction, or a write in another region, is in progress on the item
 	misconfigured // no table, no permission, or a table with another key

@@ -30,7 +30,7 @@ const (
 	partitions            = 4
 	batchSize             = 25
 	serverKills           = 3
-	// the maximum of kills for one that interrupts an attempt; about two are
+	// the maximum of kills for one that interrupts an attempt; about two are.
 	killsOfACut = 10
 	crashLimit  = 3 * time.Minute // more than a busy machine needs
 )

@@ -34,7 +34,7 @@ const (
 	stateDeadlock             = "40P01"
 	stateDiskFull             = "53100"
 	stateTooManyConnections   = "53300"
-	// a lock was not free within lock_timeout, which the role, the database or the URL sets
+	// a lock was not free within lock_timeout, which the role, the database or the URL sets.
 	stateLockTimeout = "55P03"
 	stateShutdown    = "57P01"
 	stateCrashed     = "57P02"

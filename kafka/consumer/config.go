@@ -58,8 +58,9 @@ type Protocol uint8
 
 // The protocols. All members of a group use the same one, except while it is changed.
 const (
-	Classic Protocol = iota // the members assign the partitions; cooperative-sticky by default
-	// the brokers assign the partitions (KIP-848, group.protocol=consumer); Kafka 4.0 or later
+	// Classic: the members assign the partitions, cooperative-sticky by default.
+	Classic Protocol = iota
+	// Incremental: the brokers assign the partitions (KIP-848, group.protocol=consumer). Kafka 4.0 or later.
 	Incremental
 )
 
@@ -69,12 +70,13 @@ type Reset uint8
 
 // The policies, as auto.offset.reset of Kafka.
 const (
-	Earliest Reset = iota // at the first record that exists
-	// behind the last record: existing records are not handled. The position is committed before the first
-	// record is read
+	// Earliest: at the first record that exists.
+	Earliest Reset = iota
+	// Latest: behind the last record. Existing records are not handled. The position is committed before the
+	// first record is read.
 	Latest
-	// at the first record without a committed offset; if the committed offset was deleted, Run returns an
-	// error
+	// Fail: at the first record without a committed offset. If the committed offset was deleted, Run returns an
+	// error.
 	Fail
 )
 

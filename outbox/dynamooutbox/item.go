@@ -23,10 +23,10 @@ const (
 	AttrID        = "id"        // S, the sort key: the ID of the first of the events
 	attrTopic     = "topic"     // S
 	attrKey       = "key"       // B; absent if null
-	// L of M: id S, value B (absent: a tombstone), headers L of M: key S, value B (absent: null)
+	// L of M: id S, value B (absent: a tombstone), headers L of M: key S, value B (absent: null).
 	attrEvents    = "events"
 	attrCreatedAt = "createdAt" // N, epoch ms
-	// N, epoch s: the table's TTL attribute; absent while events are parked
+	// N, epoch s: the table's TTL attribute; absent while events are parked.
 	AttrExpiry     = "expiryTimestamp"
 	attrParked     = "parked"     // SS, the IDs of the parked events
 	attrParkedAt   = "parkedAt"   // N, epoch ms

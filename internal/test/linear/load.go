@@ -71,7 +71,7 @@ const (
 	hotKeys  = 32 // keys that are in use at the same time
 	opsOfKey = 40
 	// a key with so many operations that may take effect late is not used any more: the time of a check
-	// doubles with each
+	// doubles with each.
 	lostOfKey  = 6
 	faultEvery = 64
 	sweepEvery = 500

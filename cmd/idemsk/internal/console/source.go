@@ -229,7 +229,7 @@ const (
 	// and before it has the answer.
 	ActionKillEffect = "killEffect"
 
-	// the process that claims a key next, beyond its lease; the batch is delivered to another process
+	// the process that claims a key next, beyond its lease; the batch is delivered to another process.
 	ActionPause       = "pause"
 	ActionRedeliver   = "redeliver"   // Action.Invocation, to another process
 	ActionTwice       = "twice"       // Action.Invocation, to two processes at once

@@ -20,7 +20,7 @@ import (
 const (
 	storeFault = 10 * time.Second
 	storeDelay = time.Second
-	// until a signal has its effect: the process does not get the answer to its claim before
+	// until a signal has its effect: the process does not get the answer to its claim before.
 	signalTime = 200 * time.Millisecond
 )
 

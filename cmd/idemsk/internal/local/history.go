@@ -21,7 +21,7 @@ const (
 	maxEvents    = 100 // of a key
 	maxKeysShown = 200
 	maxNote      = 400 // bytes of a result or a failure
-	// keys that are not settled and are kept longer than settled ones that changed after them
+	// keys that are not settled and are kept longer than settled ones that changed after them.
 	maxOpen = 100
 )
 

@@ -41,7 +41,7 @@ const (
 	batchSize  = 100
 	partitions = 4
 	accounts   = 500
-	// records after which the keys are checked and deleted, so that the fake does not grow
+	// records after which the keys are checked and deleted, so that the fake does not grow.
 	roundSize = 100 * batchSize
 	books     = "idemsk-ledger"
 	samples   = 20               // of the process, between two batches

@@ -9,7 +9,7 @@ type Kind int
 const (
 	Invoked Kind = iota + 1 // an invocation ended; Err is its failure
 	Named                   // the function named records as failed
-	// the function named records as failed, without ReportBatchItemFailures; each is counted once
+	// the function named records as failed, without ReportBatchItemFailures; each is counted once.
 	Ignored
 	Misanswered // an answer could not be parsed; Err is an *AnswerError
 	Bisected    // a batch was split in two
@@ -17,7 +17,7 @@ const (
 	Filtered    // records were dropped by FilterCriteria
 	Redelivered // a finished batch is delivered again by a fault
 	Unavailable // the function could not be invoked; this is retried
-	// offsets were committed; Records excludes records that were given up or ignored
+	// offsets were committed; Records excludes records that were given up or ignored.
 	Committed
 	Enabled  // the mapping was enabled
 	Disabled // the mapping was disabled
