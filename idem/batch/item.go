@@ -62,10 +62,11 @@ type State uint8
 
 // The states of an item.
 const (
-	Ended State = iota // it has ended or was not tried: see Outcome
-	// its handler had not returned when the run ended; no other field of the item may be read.
+	// Ended: it has ended or was not tried, see Outcome.
+	Ended State = iota
+	// Overrun: its handler had not returned when the run ended. No other field of the item may be read.
 	Overrun
-	// it was not tried, because the handler of an earlier item of its lane has not returned.
+	// BehindOverrun: it was not tried, because the handler of an earlier item of its lane has not returned.
 	BehindOverrun
 )
 
