@@ -221,7 +221,6 @@ var defectsOfLeases = []defect{
 		undoes: "heartbeats",
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem TestExtendedLeaseStartsWithTheRequest",
-		not:    tooRare,
 		changes: []replacement{{
 			heartbeatFile,
 			"h.leaseEnd, h.failed = sent.Add(cfg.Lease), nil",

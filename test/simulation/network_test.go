@@ -220,7 +220,8 @@ func (l *link) carry(ctx context.Context, rq *request) (*http.Response, error) {
 		return nil, l.silence(ctx)
 	case slow:
 		out := l.perform(l.process, rq, kind)
-		if rq.operation == "UpdateItem" { // an extension must be answered within a quarter of a second
+		if rq.operation == "UpdateItem" && l.dice.chance(0.5, "short "+rq.name) {
+			// The extension of a heartbeat must be answered within a quarter of a second.
 			defer l.hold(time.Duration(l.dice.between(0, 1500, "hold after "+rq.name)) * l.lease / 1000)
 			return out.response(), sleep(ctx, time.Duration(l.dice.between(50, 240, "slow "+rq.name))*time.Millisecond)
 		}
