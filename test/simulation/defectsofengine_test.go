@@ -251,7 +251,6 @@ var defectsOfLeases = []defect{
 		undoes: "docs/design.md, claims and leases",
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem TestHandlerIsNotBegunAfterALateExtension",
-		not:    tooRare,
 		changes: []replacement{{
 			executionFile,
 			"if time.Since(claim.claimedAt) < cfg.Lease {",
