@@ -42,7 +42,7 @@ func (x *execution) refund(f *store.Failure, delay time.Duration) {
 func (x *execution) release(f *store.Failure, delay time.Duration, refund bool) {
 	set := x.claim.settlement(store.OpRelease, x.cfg().Retention)
 	set.Failure, set.Delay, set.Refund = f, delay, refund
-	answer := x.received(&set, x.session.send(set), x.out.Token)
+	answer := x.received(&set, x.session.send(set))
 	x.claim.closed(answer.err)
 	var fenced *store.FencedError
 	switch before := x.out.Err; {
@@ -59,7 +59,7 @@ func (x *execution) release(f *store.Failure, delay time.Duration, refund bool) 
 // settled adds the answer to a completion or a failure to the outcome.
 func (x *execution) settled(set store.Settlement, answer settlementAnswer) {
 	defer x.claim.stopHeartbeat()
-	if answer = x.received(&set, answer, set.Token); answer.err != nil {
+	if answer = x.received(&set, answer); answer.err != nil {
 		x.notSettled(&set, answer.err)
 	}
 	x.claim.closed(answer.err)
@@ -68,8 +68,8 @@ func (x *execution) settled(set store.Settlement, answer settlementAnswer) {
 
 // received tells the observer the answer to a settlement. The attempt is that of the outcome, because the
 // claim may have been reset.
-func (x *execution) received(set *store.Settlement, answer settlementAnswer, token int64) settlementAnswer {
-	answer.err = x.claim.fencedBy(answer.err, token)
+func (x *execution) received(set *store.Settlement, answer settlementAnswer) settlementAnswer {
+	answer.err = x.claim.fencedBy(answer.err, set.Token)
 	x.out.SettleTook = answer.took
 	if observer := x.cfg().Observer; observer != nil {
 		observer.Observe(x.session.ctx, Event{

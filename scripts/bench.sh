@@ -8,7 +8,7 @@ scripts/build.sh
 scripts/postgres.sh install
 scripts/redis.sh install
 scripts/kafka.sh install
-go test -tags servers -run '^$' -bench . -benchmem -count "${COUNT:-3}" ./idem/... ./lambda/... ./lambda/handler/... ./internal/... ./cmd/...
+go test -tags servers -run '^$' -bench . -benchmem -count "${COUNT:-3}" ./idem/... ./lambda/... ./internal/... ./cmd/...
 go test -tags servers -run '^$' -bench Relay -benchtime 50000x -count "${COUNT:-3}" ./outbox/pgoutbox
 go test -tags servers -run '^$' -bench KafkaConnect -benchtime 100000x -count "${COUNT:-3}" ./outbox/pgoutbox
 go test -tags servers -run '^$' -bench Commit -benchtime 300x -count "${COUNT:-3}" ./outbox/pgoutbox

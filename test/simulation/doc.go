@@ -24,9 +24,9 @@
 // another configuration (operators_test.go).
 //
 // The faults are listed in seed_test.go: crashes before and after requests, requests and replies held for
-// longer than a lease, lost and late requests, throttling, conflicts, batches that fail in part, deliveries
-// that are repeated or concurrent, rebalances, a full queue, outages of the store, of what handlers need and
-// of the registry of keys. Clocks of processes differ by less than IDEMSK_MAX_CLOCK_SKEW, or by more.
+// longer than a lease, lost and late requests, slow answers, throttling, conflicts, batches that fail in part,
+// deliveries that are repeated or concurrent, rebalances, a full queue, outages of the store, of what handlers
+// need and of the registry of keys. Clocks of processes differ by less than IDEMSK_MAX_CLOCK_SKEW, or by more.
 //
 // # Invariants
 //
@@ -49,7 +49,9 @@
 //   - no offset is committed beyond a record that is not settled; the answer to a redrive is true;
 //   - what promises_test.go lists, unless it excepts the configuration: two handlers of a key do not run at
 //     once, each attempt is counted, a handler runs with a claim, a key completes once, the records of a lane
-//     are handled in order. What fails open handles records while the store is down.
+//     are handled in order. What fails open handles records while the store is down;
+//   - a handler is told when the lease of its key is over by the clock of its process, and a record begins
+//     without a claim of its key only if no handler had begun it.
 //
 // At the end, within half an hour after the last fault and without anything that an operator does, every
 // record is settled: its key is final, or it has a dead letter. Redriven records have run, no key is STARTED,
@@ -78,7 +80,7 @@
 //
 // # Not simulated
 //
-//   - Lambda's event source itself (cmd/idemsk/internal/esm): the deliveries are made by the seed.
+//   - Lambda's event source itself (cmd/idemsk/internal/local/esm): the deliveries are made by the seed.
 //   - A violation that needs two threads at the same moment, with an order: WebAssembly has one.
 //   - A process that stands still: its requests and replies are held in a pause, but its timers continue.
 //   - Faults between a member and Kafka, other than the end of the member. Groups of KIP-848.

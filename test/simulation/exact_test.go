@@ -66,10 +66,10 @@ func (m *machine) run(t *testing.T, s scenario) (res result) {
 	}
 	var out bytes.Buffer
 	// wazero's clocks count how often they are read, unless it is told otherwise.
-	cfg := wazero.NewModuleConfig().WithName("").WithArgs("simulation",
-		"-test.run=^TestSimulation$").WithEnv(instanceVariable, string(text)).
-		WithRandSource(rand.NewChaCha8([32]byte{byte(s.order), byte(s.order >> 8),
-			byte(s.order >> 16)})).WithStdout(&out).WithStderr(&out)
+	cfg := wazero.NewModuleConfig().WithName("").
+		WithArgs("simulation", "-test.run=^TestSimulation$").WithEnv(instanceVariable, string(text)).
+		WithRandSource(rand.NewChaCha8([32]byte{byte(s.order), byte(s.order >> 8), byte(s.order >> 16)})).
+		WithStdout(&out).WithStderr(&out)
 	instance, err := m.runtime.InstantiateModule(t.Context(), m.program, cfg)
 	if err == nil {
 		err = instance.Close(t.Context())

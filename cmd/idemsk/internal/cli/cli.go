@@ -38,8 +38,7 @@ type Streams = command.Streams
 func verbs() []command.Verb {
 	return []command.Verb{
 		local.Verb(), console.Verb(), get.Verb(), list.Verb(), reconcile.Verb(), redrive.Verb(), topic.Verb(),
-		produce.Verb(),
-		migrate.Verb(), prune.Verb(), relay.Verb(), outbox.Verb(),
+		produce.Verb(), migrate.Verb(), prune.Verb(), relay.Verb(), outbox.Verb(),
 	}
 }
 
