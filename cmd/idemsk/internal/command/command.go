@@ -39,6 +39,9 @@ func (e *UsageError) Unwrap() error { return e.Err }
 // Usagef returns a UsageError with a message.
 func Usagef(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
 
+// Unexpected returns the usage error of a verb that takes no arguments and has some.
+func Unexpected(args []string) error { return Usagef("unexpected argument %q", args[0]) }
+
 // Streams are the standard streams of the process.
 type Streams struct {
 	In       io.Reader

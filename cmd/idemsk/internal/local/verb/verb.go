@@ -56,7 +56,7 @@ type invocation struct {
 
 func (l *invocation) run(ctx context.Context, s command.Streams, args []string) (err error) {
 	if len(args) > 0 {
-		return command.Usagef("unexpected argument %q", args[0])
+		return command.Unexpected(args)
 	}
 	if err := l.resolve(ctx); err != nil {
 		return err

@@ -57,7 +57,7 @@ type invocation struct {
 
 func (c *invocation) run(ctx context.Context, s command.Streams, args []string) error {
 	if len(args) > 0 {
-		return command.Usagef("unexpected argument %q", args[0])
+		return command.Unexpected(args)
 	}
 	if c.letters.QueueURL != "" && c.letters.Topic != "" {
 		return command.Usagef("--queue-url and --dead-letter-topic exclude each other")

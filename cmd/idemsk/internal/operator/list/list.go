@@ -59,7 +59,7 @@ type invocation struct {
 func (l *invocation) run(ctx context.Context, s command.Streams, args []string) error {
 	switch {
 	case len(args) > 0:
-		return command.Usagef("unexpected argument %q", args[0])
+		return command.Unexpected(args)
 	case l.limit < 0:
 		return command.Usagef("--limit is %d: want 0 (all) or more", l.limit)
 	}

@@ -39,7 +39,7 @@ type invocation struct{ target.PostgresFlags }
 
 func (m *invocation) run(ctx context.Context, s command.Streams, args []string) error {
 	if len(args) > 0 {
-		return command.Usagef("unexpected argument %q", args[0])
+		return command.Unexpected(args)
 	}
 	pool, err := m.Open()
 	if err != nil {

@@ -43,7 +43,7 @@ type invocation struct {
 func (p *invocation) run(ctx context.Context, s command.Streams, args []string) error {
 	switch {
 	case len(args) > 0:
-		return command.Usagef("unexpected argument %q", args[0])
+		return command.Unexpected(args)
 	case p.batch < 1:
 		return command.Usagef("--batch is %d: want 1 or more", p.batch)
 	case p.every < 0:

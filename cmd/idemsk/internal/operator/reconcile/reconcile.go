@@ -89,7 +89,7 @@ const defaultLimit = 1000
 func (r *invocation) check(args []string) error {
 	switch {
 	case len(args) > 0:
-		return command.Usagef("unexpected argument %q", args[0])
+		return command.Unexpected(args)
 	case r.limit < 0:
 		return command.Usagef("--limit is %d: want 0 (all) or more", r.limit)
 	case r.every < 0:

@@ -49,7 +49,7 @@ func (r *invocation) declare(fs *flag.FlagSet) {
 func (r *invocation) check(args []string, s command.Streams) error {
 	switch {
 	case len(args) > 0:
-		return command.Usagef("unexpected argument %q", args[0])
+		return command.Unexpected(args)
 	case r.Where() == "" || r.Where() != r.QueueURL+r.Topic+r.File:
 		return command.Usagef(
 			"want one of --queue-url, --dead-letter-topic and --file as the source of letters")

@@ -58,7 +58,7 @@ type invocation struct {
 func (r *invocation) run(ctx context.Context, s command.Streams, args []string) error {
 	switch {
 	case len(args) > 0:
-		return command.Usagef("unexpected argument %q", args[0])
+		return command.Unexpected(args)
 	case !r.migrate && r.Brokers == "":
 		return command.Usagef("--brokers is missing")
 	case r.cfg.MaxAttempts < 1:
