@@ -2,10 +2,13 @@ package batch
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/store"
 )
 
 // BulkHandler handles several items in one call and returns the result of each, in the order of the items.
@@ -28,300 +31,195 @@ type Result struct {
 	Err   error
 }
 
-// RunBulk executes items in as few calls of a handler as possible, with at most idem.Config.CommitWindow
-// items each, and fewer after a call that failed as a whole. The handlers of the items' tasks are not called,
-// except those of substitutes and of rejected tasks. RunBulk returns as Run does.
-//
-// The first calls get every item whose key could be claimed. An item whose key is in flight elsewhere is
-// passed to a later call. An item whose last attempt failed gets its own call. A key whose owner's lease is
-// over is taken over when nothing else is in progress, and its item gets its own call. The leases of ranges
-// hold their items, as in Run.
-func (s *Scheduler) RunBulk(ctx context.Context, items []*Item, handle BulkHandler,
-	ranges ...Range) (overruns []*Item) {
-	session := s.engine.Session(ctx)
-	defer session.Close()
-	b := &bulk{scheduler: s, session: session, items: items, handle: handle}
-	leases := b.prepare(ranges)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		b.run()
-	}()
-	giveUp, stop := giveUp(session)
-	defer stop()
-	select {
-	case <-ended:
-		leases.release()
-		return nil
-	case <-giveUp:
-		leases.abandon()
-		return b.abandon()
+// call calls the handler for claimed items, and returns when their completions are answered.
+func (d *driver) callBulk(items []*Item) {
+	c := &bulkCall{driver: d, open: len(items), ready: make(chan struct{}), parts: make([]bulkPart, len(items))}
+	var all sync.WaitGroup
+	for i, it := range items {
+		c.parts[i] = bulkPart{call: c, item: it, handled: make(chan struct{}), ended: make(chan struct{})}
+		it.claim.Task.Handler = &c.parts[i]
+		all.Go(func() { c.run(&c.parts[i]) })
+	}
+	<-c.ready
+	c.invoke()
+	all.Wait()
+	for i := range c.parts {
+		<-c.parts[i].ended
 	}
 }
 
-// bulk is a run of RunBulk.
-type bulk struct {
-	scheduler *Scheduler
-	session   *idem.Session
-	items     []*Item
-	handle    BulkHandler
+// bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its
+// settlement. The handler of that task is a bulkPart, which waits for the other items and then for the call.
+type bulkCall struct {
+	driver *driver
+	parts  []bulkPart
 
-	mu     sync.Mutex
-	closed bool // the run was abandoned: no outcome is written any more; guarded by mu
+	mu    sync.Mutex
+	open  int           // items that are not waiting for the call yet, and have not ended without it
+	ready chan struct{} // closed when open is 0
 }
 
-// prepare claims the leases of ranges.
-func (b *bulk) prepare(ranges []Range) leases {
-	times := make(map[string]int, len(b.items))
-	for _, it := range b.items {
-		it.claim.Task = it.Task
-		times[it.Task.Key]++
+// bulkPart is one item of a call.
+type bulkPart struct {
+	call    *bulkCall
+	item    *Item
+	waits   bool          // for the call
+	result  Result        // of the handler
+	handled chan struct{} // closed when the result is known
+	ended   chan struct{} // closed when the item's settlement is answered
+}
+
+// run runs one item's task.
+func (c *bulkCall) run(p *bulkPart) {
+	d, it := c.driver, p.item
+	done := func(out idem.Outcome) {
+		d.tried(it, out)
+		close(p.ended)
 	}
-	return claimRanges(b.session, ranges, func(it *Item) bool { return times[it.Task.Key] > 1 })
+	if it.Unprotected {
+		done(d.session.RunUnprotected(&it.claim.Task))
+	} else {
+		d.session.RunAsync(&it.claim, done)
+	}
+	if !p.waits {
+		c.arrive()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.step(returned{it})
+	d.tell()
 }
 
-// run processes the items in rounds. A round contains, for each key, the first item that has no outcome yet,
-// except those whose range is in flight elsewhere.
-func (b *bulk) run() {
-	for round := b.next(); len(round) > 0 && !b.abandoned(); round = b.next() {
-		b.process(round)
+// arrive counts an item that waits for the call, or that has ended without it.
+func (c *bulkCall) arrive() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open--; c.open == 0 {
+		close(c.ready)
 	}
 }
 
-func (b *bulk) abandoned() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.closed
+// Handle implements idem.Handler.
+func (p *bulkPart) Handle(ctx context.Context) ([]byte, error) {
+	p.item.ctx, p.waits = ctx, true
+	p.call.arrive()
+	<-p.handled
+	return p.result.Value, p.result.Err
 }
 
-// next returns the items of the next round. An item that makes the same request as an item that has ended
-// shares its outcome, unless its task was replaced.
-func (b *bulk) next() (round []*Item) {
-	type keyed struct {
-		key string
-		request
-	}
-	b.resume()
-	ended := make(map[keyed]*Item, len(b.items))
-	busy := make(map[string]bool, len(b.items))
-	var unready *held
-	for _, it := range b.items {
-		same := keyed{it.Task.Key, requestOf(&it.Task)}
-		key := it.claim.Task.Key
-		first := ended[same]
-		switch {
-		case it.completed.Load():
-			if !it.replaced && !it.Unprotected {
-				ended[same] = it
-			}
-		case !it.ready():
-			unready = it.within
-		case it.Unprotected:
-			round = append(round, it)
-		case first != nil && !it.replaced:
-			b.end(it, first.Outcome, true)
-		case !busy[key]:
-			busy[key] = true
-			round = append(round, it)
+func (p *bulkPart) handle(r Result) {
+	p.result = r
+	close(p.handled)
+}
+
+// invoke calls the handler for the items that wait for it.
+func (c *bulkCall) invoke() {
+	var parts []*bulkPart
+	var items []*Item
+	for i := range c.parts {
+		if p := &c.parts[i]; p.waits {
+			parts, items = append(parts, p), append(items, p.item)
 		}
 	}
-	if len(round) == 0 && unready != nil {
-		<-unready.ready
-		return b.next()
-	}
-	return round
-}
-
-// resume lets the items take part in the next round that an outage of what the handler needs has held back,
-// if it has ended.
-func (b *bulk) resume() {
-	if _, down := b.scheduler.engine.HandlerDown(); down {
+	if len(items) == 0 {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, it := range b.items {
-		if it.heldBack() && !b.closed {
-			it.reset()
+	results, err := c.results(items)
+	switch {
+	case err != nil && len(items) > 1 && !idem.IsUnavailable(err):
+		c.driver.scheduler.calls.failed()
+		c.invokeEach(parts, err)
+		return
+	case err == nil:
+		c.driver.scheduler.calls.succeeded(len(items))
+	}
+	together := slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
+	late := len(items) > 1 && errors.Is(c.driver.session.Handlers().Err(), context.DeadlineExceeded)
+	for i, p := range parts {
+		r := results[i]
+		if late && errors.Is(r.Err, context.DeadlineExceeded) {
+			r.Err = idem.CallFailed(r.Err) // the call took too long
 		}
+		p.item.claim.Together = together
+		p.handle(r)
 	}
 }
 
-// process ends the items of a round.
-//
-// It claims the items and calls the handler in steps of callSize, and the completions of a call are answered
-// before the next call begins. If the handler ends the process, only the items of its call are handled again,
-// and the attempts of at most one further window are counted.
-func (b *bulk) process(round []*Item) {
-	var free, waiting, suspects []*Item
-	for len(round) > 0 {
-		if err := b.session.Handlers().Err(); err != nil {
-			b.runOut(round, err)
-			break
-		}
-		part := round[:min(len(round), b.callSize())]
-		round = round[len(part):]
-		b.claim(part)
-		var others []*Item
-		for _, it := range part {
-			switch state := it.claim.State(); {
-			case b.callable(it) && it.claim.FailedBefore():
-				b.call([]*Item{it})
-			case b.callable(it):
-				free = append(free, it)
-			case state == store.ClaimLeaseOver:
-				suspects = append(suspects, it)
-			case state == store.ClaimInFlight:
-				waiting = append(waiting, it)
-			default:
-				others = append(others, it)
-			}
-		}
-		b.settleAll(others)
-		free = b.callAll(free, false)
+// invokeEach calls the handler for each item alone, after the call for all of them has failed with an error,
+// and without what that call has enlisted. The completion of an item is answered before the next call begins:
+// a handler that ends the process then repeats nothing but its own item. Items for which no time is left, and
+// all that follow the beginning of an outage, are released, and get a call of their own in their next
+// delivery.
+func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
+	for _, p := range parts { // also of the items that wait: in a database, effects can block each other
+		idem.DiscardEffect(p.item.ctx)
 	}
-	b.callAll(free, true)
-	b.takeOver(suspects)
-	b.wait(waiting)
-}
-
-// runOut ends items for which there is no time left.
-func (b *bulk) runOut(items []*Item, err error) {
-	for _, it := range items {
-		if it.waits() {
-			b.settle(it) // its outcome says for what
+	for _, p := range parts {
+		_, down := c.driver.scheduler.engine.HandlerDown()
+		if down || p.item.ctx.Err() != nil || c.driver.session.Handlers().Err() != nil {
+			p.handle(Result{Err: idem.CallFailed(failed)})
 			continue
 		}
-		b.end(it, notStarted(err), false)
+		p.item.claim.Again = true
+		results, _ := c.results([]*Item{p.item}) // the error is that of the result
+		p.handle(results[0])
+		<-p.ended
 	}
 }
 
-// callAll calls the handler for items, as many at a time as callSize says, and returns those that are left
-// for a full call. There are none after the last part of a round.
-func (b *bulk) callAll(items []*Item, last bool) (left []*Item) {
-	for len(items) > 0 {
-		size := b.callSize()
-		if len(items) < size && !last {
-			return items
-		}
-		size = min(size, len(items))
-		b.call(items[:size])
-		items = items[size:]
-	}
-	return nil
-}
-
-// callSize returns how many items the next call gets at most: the commit window, rounded down to whole
-// requests of the store, or fewer after a call that failed as a whole.
-func (b *bulk) callSize() int {
-	window, request := b.scheduler.engine.Config().CommitWindow, b.scheduler.engine.BatchSize()
-	return b.scheduler.calls.size(window - window%min(window, request))
-}
-
-// takeOver takes over the keys of owners that may have died, one at a time, and calls the handler for each
-// alone.
-func (b *bulk) takeOver(suspects []*Item) {
-	for i, it := range suspects {
-		if err := b.session.Handlers().Err(); err != nil { // a claim could not be released in time
-			b.runOut(suspects[i:], err)
-			return
-		}
-		it.claim.TakeOver = true
-		b.claim([]*Item{it})
-		it.claim.TakeOver = false
-		switch {
-		case b.callable(it):
-			b.call([]*Item{it})
-		case it.claim.State() == store.Claimed:
-			b.settle(it)
-		}
-	}
-}
-
-// callable reports whether the item is to be passed to the handler: its key is claimed, or the engine fails
-// open. The handlers of a task that replaced another one and of a rejected task are called by settle.
-func (b *bulk) callable(it *Item) bool {
-	switch {
-	case it.replaced, it.claim.Task.Rejected:
-		return false
-	case it.Unprotected, it.claim.State() == store.Claimed:
-		return true
-	}
-	return b.scheduler.engine.FailsOpen(it.claim.Err())
-}
-
-// claim claims the keys of items.
-func (b *bulk) claim(items []*Item) {
-	claims := make([]*idem.Claim, 0, len(items))
-	for _, it := range items {
-		if !it.Unprotected && !it.byPartition() {
-			claims = append(claims, &it.claim)
-		}
-	}
-	b.session.Claim(claims)
-}
-
-// wait waits until all of the items can be claimed again, and ends those whose time is over.
-func (b *bulk) wait(items []*Item) {
-	var all sync.WaitGroup
-	for _, it := range items {
-		all.Go(func() {
-			if !b.session.Wait(&it.claim) {
-				b.settle(it)
+// results calls the handler, and returns a result for each item. An error means that the call failed as a
+// whole; each result has it then.
+func (c *bulkCall) results(items []*Item) (results []Result, err error) {
+	err = errExited // if the handler ends its goroutine
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				err = &idem.PanicError{Value: v, Stack: debug.Stack()}
 			}
-		})
-	}
-	all.Wait()
-}
-
-// settleAll ends items for which the bulk handler is not called, all at once.
-func (b *bulk) settleAll(items []*Item) {
-	var all sync.WaitGroup
-	for _, it := range items {
-		all.Go(func() { b.settle(it) })
-	}
-	all.Wait()
-}
-
-// settle ends an item for which the bulk handler is not called. It calls the handler of a rejected task, and
-// of one that replaced another.
-func (b *bulk) settle(it *Item) {
-	if it.Unprotected {
-		b.end(it, b.session.RunUnprotected(&it.claim.Task), false)
-		return
-	}
-	b.endOrReplace(it, b.session.Run(&it.claim))
-}
-
-// endOrReplace ends an item. If its key was refused and there is a substitute task, the item takes part in
-// the next round with that task.
-func (b *bulk) endOrReplace(it *Item, out idem.Outcome) {
-	if it.refuse(&out) && it.replace() {
-		return
-	}
-	b.end(it, out, false)
-}
-
-func (b *bulk) end(it *Item, out idem.Outcome, duplicate bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return
-	}
-	it.Outcome, it.Duplicate = out, duplicate
-	it.completed.Store(true)
-}
-
-// abandon marks the items that have not ended as overruns, and returns them.
-func (b *bulk) abandon() (overruns []*Item) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	for _, it := range b.items {
-		if !it.completed.Load() {
-			it.State = Overrun
-			overruns = append(overruns, it)
+		}()
+		results, err = c.driver.handle(c.driver.session.Handlers(), items)
+		if err == nil && len(results) != len(items) {
+			err = fmt.Errorf("batch: the handler returned %d results for %d items: want one for each",
+				len(results), len(items))
 		}
+	}()
+	<-done
+	if err != nil {
+		results = slices.Repeat([]Result{{Err: err}}, len(items))
 	}
-	return overruns
+	return results, err
+}
+
+// callSizes bounds the number of items in a call. It is small after a call that failed as a whole, so that
+// the next bad item makes few others run again. It grows by an eighth with each call of that many items that
+// does not fail: it is 60 after 500 items, and 250 after 2,200.
+type callSizes struct {
+	mu    sync.Mutex
+	limit int // 0: none
+}
+
+// size returns the number of items of the next call, at most most.
+func (s *callSizes) size(most int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.limit == 0 {
+		return most
+	}
+	return min(s.limit, most)
+}
+
+func (s *callSizes) failed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limit = 1
+}
+
+func (s *callSizes) succeeded(items int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.limit > 0 && items >= s.limit {
+		s.limit += max(1, s.limit/8) //nolint:mnd // see callSizes
+	}
 }

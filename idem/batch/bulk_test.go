@@ -73,7 +73,7 @@ func TestBulkHandlerGetsKeysInFlightInALaterCall(t *testing.T) {
 // would cost its message an attempt.
 func TestBulkClaimsNothingAfterTheHandlersTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, idem.Config{CommitWindow: 1})
+		f := newFixture(t, idem.Config{CommitWindow: 2})
 		f.hold("dead", time.Second)
 		<-time.After(2 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -170,7 +170,7 @@ func TestBulkCallsAreBoundedByTheCommitWindow(t *testing.T) {
 				case i == 1: // held by another owner
 				case i < 5:
 					equal(t, "status of "+key, entry.Status, store.StatusCompleted)
-				case i < 12:
+				case i < 9:
 					equal(t, "status of "+key, entry.Status, store.StatusStarted)
 				case !errors.Is(err, store.ErrNotFound):
 					t.Errorf("%s is claimed already: %v", key, err)

@@ -3,14 +3,14 @@ package batch
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"time"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Item is one message of a run or of a stream. The caller sets Task and, if needed, Lane, Unprotected and
-// Substitute. The run sets the other fields.
+// Substitute. The scheduler sets the other fields.
 type Item struct {
 	// Lane is the name of the item's lane in a Stream. Run takes the items in lanes, and RunBulk has none.
 	Lane string
@@ -37,15 +37,60 @@ type Item struct {
 	// request.
 	Duplicate bool
 
-	ctx       context.Context // of the handler, in a call of a BulkHandler
-	claim     idem.Claim
-	group     *group // nil if no other item of the batch has its key
-	within    *held  // the range of the item; nil if it has none
-	refused   bool   // its key was refused, and Substitute is consulted; Outcome has the reason
-	replaced  bool   // Substitute's task replaced Task
-	begun     bool   // only the lane uses its claim from now on; guarded by lane.mu
-	claimed   bool   // its claim was sent and not released; guarded by lane.mu until the item is begun
-	completed atomic.Bool
+	claim    idem.Claim      // of the driver, except for its Task
+	ctx      context.Context // of the handler, in a call of a BulkHandler
+	refused  bool            // its key was refused, and Substitute is consulted; Outcome has the reason
+	replaced bool            // Substitute's task replaced Task
+	progress
+}
+
+// progress is where an item is between its addition and its end, in a machine.
+type progress struct {
+	lane   *lane
+	within *span  // of a batch: the range of the item; nil if it has none
+	number uint64 // its place among the items of its machine
+	phase  phase
+	answer answer    // to its last claim, which the driver sets
+	sent   time.Time // when its claim was sent
+
+	tries      int
+	notBefore  time.Time // when it may be tried again
+	held       bool      // it waits because of an outage
+	unreported bool      // the caller was not told of its last outcome yet
+	removed    bool      // nothing is told of it any more
+
+	open     bool // it is in lane.open
+	returned bool // its handler has returned
+	known    bool // its outcome is known
+	// it returns to its lane without an outcome, for example with another task (Item.Substitute)
+	again   bool
+	key     string // the key that it uses
+	sharers []*Item
+	waiting []*lane // lanes whose next item has its key, and does not share its outcome yet
+}
+
+// phase is where an item is between its addition and its end.
+type phase uint8
+
+const (
+	queued    phase = iota // its claim has not been sent, or was released
+	claiming               // its claim is in progress
+	claimed                // its claim was answered
+	releasing              // its claim is being released
+	sharing                // it takes the outcome of the item that uses its key
+	shared                 // it has that outcome
+	begun                  // its handler was called, or it was settled without
+)
+
+// answer is the answer to a claim.
+type answer struct {
+	state   store.ClaimState
+	kept    bool // the lease of its range holds the item, so nothing releases it before the handler begins
+	delayed bool // the key has a delay that has not passed
+	lost    bool // the lease of its range is lost
+	down    bool // the store did not answer, and the handler must not be called
+	open    bool // the store did not answer, and the engine fails open
+	failed  bool // its last attempt failed: a bulk handler is called for it alone
 }
 
 // Substitute finds another task for a message whose key was refused.
@@ -94,21 +139,19 @@ func (it *Item) heldBack() bool {
 	return it.Outcome.Kind == idem.NotStarted && errors.Is(it.Outcome.Err, idem.ErrHandlerDown)
 }
 
-// reset lets an item that was held back, or that is behind one in its lane, take part in another run.
-func (it *Item) reset() {
-	it.Outcome, it.Duplicate, it.group, it.begun, it.claimed = idem.Outcome{}, false, nil, false, false
-	it.completed.Store(false)
+// inFlight reports whether another owner has the item's key.
+func (it *Item) inFlight() bool {
+	return it.answer.state == store.ClaimInFlight || it.answer.state == store.ClaimLeaseOver
 }
 
-// prefetchable reports whether the item's claim may be prefetched.
-func (it *Item) prefetchable() bool {
-	return it.group == nil && !it.Unprotected && it.ready() && !it.claimed
-}
+// ahead reports whether the item has a claim that was sent before its turn, which ages.
+func (it *Item) ahead() bool { return it.phase == claiming || it.phase == claimed && !it.answer.kept }
 
-// waits reports whether the item must wait for its key.
-func (it *Item) waits() bool {
-	s := it.claim.State()
-	return s == store.ClaimInFlight || s == store.ClaimLeaseOver
+// callable reports whether a bulk handler is called for the item. The handlers of a task that replaced another
+// one and of a rejected task are called without it.
+func (it *Item) callable() bool {
+	return (it.Unprotected || it.answer.state == store.Claimed || it.answer.open) && !it.replaced &&
+		!it.claim.Task.Rejected
 }
 
 // refuse reports whether the outcome means that the key was refused and Substitute must be consulted. It then
@@ -127,7 +170,7 @@ func (it *Item) refuse(out *idem.Outcome) bool {
 func (it *Item) replace() bool {
 	task, ok := it.Substitute.SubstituteFor(&it.Outcome)
 	if ok {
-		it.replaced, it.claimed, it.claim = true, false, idem.Claim{Task: task}
+		it.replaced, it.claim = true, idem.Claim{Task: task}
 	}
 	return ok
 }

@@ -1,0 +1,155 @@
+package batch
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// A key whose owner's lease is over may belong to a message that kills its process (rule 7). So its claim
+// does not take the key (idem.Claim.TakeOver is false), but only reports it. While it is the next of its lane,
+// no other handler begins, no claim is sent, and all claims are released. When nothing is in progress any
+// more, the key is taken over and the item handled. If the process dies again, only this message is charged
+// an attempt.
+
+// calls is the state of a machine's calls of handlers.
+type calls struct {
+	ready    fifo[*lane]
+	suspects fifo[*lane] // whose next item's key has an owner whose lease is over
+	alone    bool        // one of them is being handled
+	running  int         // items that are being handled
+	gathered []*lane     // whose next item waits for a call of a bulk handler
+	bulk     bool        // such a call is in progress
+}
+
+// isolate lets a lane's next item be handled alone. The claims that wait for a call of a bulk handler are
+// handled before.
+func (m *machine) isolate(l *lane) {
+	m.calls.suspects.push(l)
+	if m.calls.suspects.len() == 1 && !m.bulk {
+		m.unclaimAll()
+	}
+}
+
+// isolating reports whether an item is to be handled alone, or is being.
+func (m *machine) isolating() bool { return m.calls.alone || m.calls.suspects.len() > 0 }
+
+// beginCalls begins items for which there is room.
+func (m *machine) beginCalls() {
+	for {
+		switch {
+		case m.mayBeginAlone():
+			if l := m.calls.suspects.pop(); l.headIsSuspect() {
+				m.calls.alone = true
+				l.begin(doAlone)
+			} else {
+				l.wake(laneSuspect)
+			}
+		case m.mayBegin():
+			switch l := m.calls.ready.pop(); {
+			case !l.headIsReady():
+				l.wake(laneReady) // its claim was released
+			case m.bulk && l.queue[0].callable() && !m.late():
+				m.calls.gathered = append(m.calls.gathered, l)
+			default:
+				l.begin(doCall)
+			}
+		default:
+			m.beginBulk()
+			return
+		}
+	}
+}
+
+// mayBeginAlone reports whether a suspect may begin: nothing else is in progress or claimed.
+func (m *machine) mayBeginAlone() bool {
+	calls, claims := &m.calls, &m.claims
+	return calls.suspects.len() > 0 && !m.ended() && !calls.alone && calls.running == 0 &&
+		claims.requests == 0 && claims.releasing == 0 && len(claims.releases) == 0 &&
+		(!m.bulk || calls.ready.len() == 0 && len(calls.gathered) == 0)
+}
+
+// mayBegin reports whether a lane that is ready may begin an item.
+func (m *machine) mayBegin() bool {
+	calls := &m.calls
+	switch {
+	case calls.ready.len() == 0, m.ended() && !m.once:
+		return false
+	case m.late():
+		return true
+	case m.bulk:
+		return !calls.alone
+	}
+	return !m.isolating() && calls.running < m.cfg.Concurrency
+}
+
+// beginBulk begins a call of a bulk handler for the items that were gathered: when they fill a call, or no
+// claims follow. One call is in progress at a time, until its completions are answered: if the handler ends
+// the process, only the items of its call are handled again. An item whose last attempt failed gets its own
+// call.
+func (m *machine) beginBulk() {
+	if len(m.calls.gathered) == 0 || m.calls.bulk || m.calls.alone && !m.late() {
+		return
+	}
+	m.calls.gathered = slices.DeleteFunc(m.calls.gathered, func(l *lane) bool {
+		ready := l.headIsReady() && !m.late()
+		if !ready {
+			l.wake(laneReady)
+		}
+		return !ready
+	})
+	lanes, size := m.calls.gathered, m.engine.CallSize()
+	slices.SortFunc(lanes, func(a, b *lane) int { return cmp.Compare(a.queue[0].number, b.queue[0].number) })
+	alone := slices.IndexFunc(lanes, func(l *lane) bool { return l.queue[0].answer.failed })
+	switch {
+	case alone >= 0:
+		m.beginCall(lanes[alone : alone+1])
+		m.calls.gathered = slices.Delete(lanes, alone, alone+1)
+	case len(lanes) >= size, m.claims.requests == 0 && len(lanes) > 0:
+		size = min(size, len(lanes))
+		m.beginCall(lanes[:size])
+		m.calls.gathered = slices.Delete(lanes, 0, size)
+	}
+}
+
+func (m *machine) beginCall(lanes []*lane) {
+	m.calls.bulk = true
+	a := action{kind: doBulk, items: make([]*Item, len(lanes))}
+	for i, l := range lanes {
+		a.items[i] = l.next()
+	}
+	m.do(a)
+}
+
+// callEnded is that the completions of a call of a bulk handler are answered.
+type callEnded struct{}
+
+func (callEnded) apply(m *machine) { m.calls.bulk = false }
+
+func (l *lane) headIsSuspect() bool {
+	return l.state == laneSuspect && len(l.queue) > 0 && l.queue[0].phase == claimed &&
+		l.queue[0].answer.state == store.ClaimLeaseOver
+}
+
+func (l *lane) headIsReady() bool {
+	return l.state == laneReady && len(l.queue) > 0 && (l.queue[0].phase == claimed || l.machine.late() ||
+		l.queue[0].Unprotected && !l.queue[0].unreported)
+}
+
+// begin begins the lane's next item.
+func (l *lane) begin(kind actionKind) { l.machine.do(action{kind: kind, item: l.next()}) }
+
+// next removes the lane's next item and counts it as in progress.
+func (l *lane) next() *Item {
+	it := l.pop()
+	if it.ahead() {
+		l.countAhead(-1)
+	}
+	it.phase, it.returned, it.known, it.again, it.Duplicate = begun, false, false, false, false
+	l.enter(it)
+	l.state = laneRunning
+	l.machine.calls.running++
+	l.touch()
+	return it
+}
