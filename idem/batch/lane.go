@@ -336,7 +336,7 @@ func (l *lane) abandon() (running []*Item) {
 func (l *lane) leftovers() []*Item {
 	l.machine.queued -= len(l.queue)
 	left := append(slices.Clone(l.open), l.queue...)
-	l.queue = nil
+	l.queue, l.sent, l.stopped = nil, 0, true
 	slices.SortFunc(left, byNumber)
 	return left
 }

@@ -73,8 +73,6 @@ func (s *Scheduler) run(ctx context.Context, lanes [][]*Item, handle BulkHandler
 
 // claimRanges claims the leases of a batch, and reads the keys of their items.
 func (d *driver) claimRanges(ranges []Range, twins map[string][]*Item) (leases []*idem.Range) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	spans := make([]*span, len(ranges))
 	for i, r := range ranges {
 		s := d.machine.newSpan(r.Key, r.Source)
@@ -88,6 +86,8 @@ func (d *driver) claimRanges(ranges []Range, twins map[string][]*Item) (leases [
 		spans[i], leases = s, append(leases, s.claim)
 	}
 	d.session.ClaimRanges(leases)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, s := range spans {
 		d.step(d.held(s))
 	}
