@@ -19,6 +19,7 @@ type calls struct {
 	suspects fifo[*lane] // whose next item's key has an owner whose lease is over
 	alone    bool        // one of them is being handled
 	running  int         // items that are being handled
+	offered  bool        // one of them waits for a goroutine: no other begins before it
 	gathered []*lane     // whose next item waits for a call of a bulk handler
 	bulk     bool        // such a call is in progress
 }
@@ -41,7 +42,7 @@ func (m *machine) beginCalls() {
 		switch {
 		case m.mayBeginAlone():
 			if l := m.calls.suspects.pop(); l.headIsSuspect() {
-				m.calls.alone = true
+				m.calls.alone, m.calls.bulk = true, m.bulk
 				l.begin(doAlone)
 			} else {
 				l.wake(laneSuspect)
@@ -53,6 +54,7 @@ func (m *machine) beginCalls() {
 			case m.bulk && l.queue[0].callable() && !m.late():
 				m.calls.gathered = append(m.calls.gathered, l)
 			default:
+				m.calls.offered = true
 				l.begin(doCall)
 			}
 		default:
@@ -62,10 +64,15 @@ func (m *machine) beginCalls() {
 	}
 }
 
+// started is that a goroutine has taken the item that was to be called.
+type started struct{}
+
+func (started) apply(m *machine) { m.calls.offered = false }
+
 // mayBeginAlone reports whether a suspect may begin: nothing else is in progress or claimed.
 func (m *machine) mayBeginAlone() bool {
 	calls, claims := &m.calls, &m.claims
-	return calls.suspects.len() > 0 && !m.ended() && !calls.alone && calls.running == 0 &&
+	return calls.suspects.len() > 0 && !m.ended() && !calls.alone && !calls.bulk && calls.running == 0 &&
 		claims.requests == 0 && claims.releasing == 0 && len(claims.releases) == 0 &&
 		(!m.bulk || calls.ready.len() == 0 && len(calls.gathered) == 0)
 }
@@ -74,7 +81,7 @@ func (m *machine) mayBeginAlone() bool {
 func (m *machine) mayBegin() bool {
 	calls := &m.calls
 	switch {
-	case calls.ready.len() == 0, m.ended() && !m.once:
+	case calls.ready.len() == 0, calls.offered, m.ended() && !m.once:
 		return false
 	case m.late():
 		return true
@@ -122,7 +129,8 @@ func (m *machine) beginCall(lanes []*lane) {
 	m.do(a)
 }
 
-// callEnded is that the completions of a call of a bulk handler are answered.
+// callEnded is that the completions of a call of a bulk handler are answered, or that no call was needed for
+// an item that was to be handled alone.
 type callEnded struct{}
 
 func (callEnded) apply(m *machine) { m.calls.bulk = false }

@@ -184,6 +184,8 @@ func (l *lane) nextUnclaimed() *Item {
 		user := l.machine.keys[it.claim.Task.Key]
 		switch {
 		case it.phase == releasing || it.Unprotected || it.unreported || it.notBefore.After(l.machine.now):
+		case user == nil && it.endedTwin() != nil:
+			l.touch()
 		case user == nil && l.sent > 0 && it.isTwin(): // it may take the outcome of one that ends before it
 		case user == nil:
 			l.sent++
@@ -264,26 +266,31 @@ func (m *machine) pauseOfClaims(n int) time.Duration {
 	return cfg.pauseFor(n)
 }
 
-// unclaimAll releases the claims of all items that have not begun.
+// unclaimAll releases the claims of all items that have not begun, except those that are to be handled alone.
 func (m *machine) unclaimAll() {
 	for _, l := range m.lanes {
-		l.unclaimAhead()
+		l.unclaimAhead(true)
 	}
 	for _, l := range m.all {
-		l.unclaimAhead()
-	}
-}
-
-func (l *lane) unclaimAhead() {
-	if l.ahead > 0 {
-		l.unclaim()
+		l.unclaimAhead(true)
 	}
 }
 
 // unclaim releases the claims of the lane's items that have not begun. Of a lane whose next item is to be
 // handled alone, the items stay that must be handled alone after it.
 func (l *lane) unclaim() {
-	keep, left := l.state == laneSuspect, l.ahead
+	l.unclaimAhead(l.state == laneSuspect)
+	l.sent, l.barred = 0, false
+	l.touch()
+}
+
+// unclaimAhead releases the claims of the lane's items that have not begun. If keep is set, the first items
+// stay that must be handled alone.
+func (l *lane) unclaimAhead(keep bool) {
+	left := l.ahead
+	if left == 0 {
+		return
+	}
 	for i := 0; left > 0 && i < len(l.queue); i++ {
 		it := l.queue[i]
 		if it.ahead() {

@@ -176,6 +176,7 @@ func (d *driver) do(job action) {
 	case doRelease:
 		d.unclaim(job.items)
 	case doCall:
+		d.step(started{})
 		d.call(job.item)
 	case doBulk:
 		d.mu.Unlock()
@@ -310,6 +311,9 @@ func (d *driver) run(it *Item, f func()) {
 
 // callAlone takes a key over and runs its item.
 func (d *driver) callAlone(it *Item) {
+	if d.handle != nil {
+		defer d.step(callEnded{}) // deferred, because a handler may end its goroutine
+	}
 	d.mu.Unlock()
 	d.session.WaitForCommits()
 	it.claim.TakeOver = true

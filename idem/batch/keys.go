@@ -113,14 +113,12 @@ func (m *machine) noteEnded(it *Item) {
 	}
 }
 
-// takeFromTwin takes the outcome of an item of the batch that has ended and made the same request; false if
-// there is none.
-func (it *Item) takeFromTwin() bool {
+// endedTwin returns the item of the batch that has ended and made the same request, nil if there is none.
+func (it *Item) endedTwin() *Item {
 	for _, other := range it.lane.machine.twins[it.claim.Task.Key] {
 		if other.sharesWith(it) {
-			it.Outcome, it.Duplicate = other.Outcome, true
-			return true
+			return other
 		}
 	}
-	return false
+	return nil
 }

@@ -125,7 +125,8 @@ func (l *lane) decide() laneState {
 			l.conclude(it)
 		case it.Unprotected:
 			return l.isReady()
-		case it.takeFromTwin():
+		case it.endedTwin() != nil:
+			it.Outcome, it.Duplicate = it.endedTwin().Outcome, true
 			l.enter(l.pop())
 			l.conclude(it)
 		default:

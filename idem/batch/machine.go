@@ -87,7 +87,7 @@ type actionKind uint8
 const (
 	doClaim   actionKind = iota // claim the keys of items; the answer is claimed
 	doRelease                   // release the claims of items; the answer is released
-	doCall                      // run item; the answers are returned and settled
+	doCall                      // run item; the answers are started, returned and settled
 	doBulk                      // call a bulk handler for items; the answers are returned and settled of each, and callEnded
 	doAlone                     // take the key of item over and run it; the answers are returned and settled
 	doReport                    // tell the caller item's outcome; the answer is reported

@@ -162,7 +162,9 @@ func (s *span) shut() {
 	}
 	s.open = false
 	for l := range s.each {
-		l.unclaimAhead()
+		if l.ahead > 0 {
+			l.unclaim()
+		}
 	}
 }
 

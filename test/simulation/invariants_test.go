@@ -249,7 +249,8 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 	over := before.lease < time.Now().Add(p.offset).UnixMilli()
 	counted := now.attempts == before.attempts
 	if e == nil {
-		if counted && !over && before.attempts < p.maxAttempts && !p.isPlace(key) {
+		lost := h.thrown == now.token && p.link.failedSince(h.claimed) // before its own call, after that with others
+		if counted && !over && !lost && before.attempts < p.maxAttempts && !p.isPlace(key) {
 			wrong("has counted an attempt whose handler has not begun")
 		}
 		return
