@@ -1,8 +1,8 @@
 package batch
 
 import (
-	"cmp"
 	"slices"
+	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
 )
@@ -16,36 +16,56 @@ import (
 // calls is the state of a machine's calls of handlers.
 type calls struct {
 	ready    fifo[*lane]
-	suspects fifo[*lane] // whose next item's key has an owner whose lease is over
-	alone    bool        // one of them is being handled
-	running  int         // items that are being handled
-	offered  bool        // one of them waits for a goroutine: no other begins before it
-	gathered []*lane     // whose next item waits for a call of a bulk handler
-	bulk     bool        // such a call is in progress
+	suspects []*lane   // whose next item's key has an owner whose lease is over
+	alone    bool      // one of them is being handled
+	running  int       // items that are being handled
+	offered  bool      // one of them waits for a goroutine: no other begins before it
+	inFlight time.Time // until when the last item waits whose key is in flight elsewhere; see waitFor
+	gathered []*lane   // whose next item waits for a call of a bulk handler
+	bulk     bool      // such a call is in progress
 }
 
 // isolate lets a lane's next item be handled alone. The claims that wait for a call of a bulk handler are
 // handled before.
 func (m *machine) isolate(l *lane) {
-	m.calls.suspects.push(l)
-	if m.calls.suspects.len() == 1 && !m.bulk {
+	m.calls.suspects = append(m.calls.suspects, l)
+	if len(m.calls.suspects) == 1 && !m.bulk {
 		m.unclaimAll()
 	}
 }
 
+// nextSuspect removes and returns the lane whose next item was added first of those that are to be handled
+// alone; nil if there is none.
+func (c *calls) nextSuspect() *lane {
+	c.suspects = slices.DeleteFunc(c.suspects, func(l *lane) bool {
+		left := !l.headIsSuspect()
+		if left {
+			l.wake(laneSuspect)
+		}
+		return left
+	})
+	if len(c.suspects) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(c.suspects, byNext)
+	c.suspects = slices.DeleteFunc(c.suspects, func(l *lane) bool { return l == first })
+	return first
+}
+
+// byNext compares lanes by when their next items were added.
+func byNext(a, b *lane) int { return byNumber(a.queue[0], b.queue[0]) }
+
 // isolating reports whether an item is to be handled alone, or is being.
-func (m *machine) isolating() bool { return m.calls.alone || m.calls.suspects.len() > 0 }
+func (m *machine) isolating() bool { return m.calls.alone || len(m.calls.suspects) > 0 }
 
 // beginCalls begins items for which there is room.
 func (m *machine) beginCalls() {
 	for {
 		switch {
 		case m.mayBeginAlone():
-			if l := m.calls.suspects.pop(); l.headIsSuspect() {
+			if l := m.calls.nextSuspect(); l != nil {
 				m.calls.alone, m.calls.bulk = true, m.bulk
 				l.begin(doAlone)
-			} else {
-				l.wake(laneSuspect)
 			}
 		case m.mayBegin():
 			switch l := m.calls.ready.pop(); {
@@ -54,7 +74,7 @@ func (m *machine) beginCalls() {
 			case m.bulk && l.queue[0].callable() && !m.late():
 				m.calls.gathered = append(m.calls.gathered, l)
 			default:
-				m.calls.offered = true
+				m.calls.offered = !m.bulk
 				l.begin(doCall)
 			}
 		default:
@@ -72,7 +92,7 @@ func (started) apply(m *machine) { m.calls.offered = false }
 // mayBeginAlone reports whether a suspect may begin: nothing else is in progress or claimed.
 func (m *machine) mayBeginAlone() bool {
 	calls, claims := &m.calls, &m.claims
-	return calls.suspects.len() > 0 && !m.ended() && !calls.alone && !calls.bulk && calls.running == 0 &&
+	return len(calls.suspects) > 0 && !m.ended() && !calls.alone && !calls.bulk && calls.running == 0 &&
 		claims.requests == 0 && claims.releasing == 0 && len(claims.releases) == 0 &&
 		(!m.bulk || calls.ready.len() == 0 && len(calls.gathered) == 0)
 }
@@ -107,7 +127,7 @@ func (m *machine) beginBulk() {
 		return !ready
 	})
 	lanes, size := m.calls.gathered, m.engine.CallSize()
-	slices.SortFunc(lanes, func(a, b *lane) int { return cmp.Compare(a.queue[0].number, b.queue[0].number) })
+	slices.SortFunc(lanes, byNext)
 	alone := slices.IndexFunc(lanes, func(l *lane) bool { return l.queue[0].answer.failed })
 	switch {
 	case alone >= 0:

@@ -158,12 +158,25 @@ func (l *lane) decideClaimed(it *Item) laneState {
 		return l.state
 	case store.ClaimInFlight:
 		if wait, ok := l.machine.engine.WaitTime(it); ok {
-			it.notBefore = l.machine.now.Add(wait)
+			it.notBefore = l.machine.waitFor(it, wait)
 			return l.waitUntil(it.notBefore)
 		}
 	case store.ClaimUnknown, store.Claimed, store.ClaimCompleted, store.ClaimFailed:
 	}
 	return l.isReady()
+}
+
+// waitFor returns when an item's key that is in flight elsewhere is claimed again. The items for a bulk handler
+// are claimed in the order in which they were added.
+func (m *machine) waitFor(it *Item, wait time.Duration) time.Time {
+	at := m.now.Add(wait)
+	if m.bulk && !it.answer.delayed {
+		if at.Before(m.calls.inFlight) {
+			at = m.calls.inFlight
+		}
+		m.calls.inFlight = at
+	}
+	return at
 }
 
 func (l *lane) isReady() laneState {

@@ -29,7 +29,7 @@ type span struct {
 	items   []*Item     // of a batch
 	last    int64       // the highest position of its items
 	from    int64       // last when the lease began to be claimed
-	lease   *idem.Range // the last one that was held, or that is claimed in a batch; nil if none was
+	lease   *idem.Range // the last one that a stream has held; nil if none was
 	open    bool        // items may be looked up, or claimed by key
 	byKey   bool        // they are claimed by key, see idem.Engine.FailsOpen
 	holding bool        // a claim of the lease is in progress
@@ -194,7 +194,6 @@ func (e leaseLost) apply(m *machine) {
 // again claims a lease that was lost.
 func (s *span) again() {
 	s.shut()
-	s.lease = nil
 	s.hold()
 }
 

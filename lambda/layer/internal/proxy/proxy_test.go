@@ -245,7 +245,7 @@ func TestCrashIsChargedToTheRecordThatCausesIt(t *testing.T) {
 			fails[*runtimeapi.CrashError](f, event("a", poison, "c"))
 			f.wantStatus(store.StatusCompleted, "a")
 			f.answers(event("a", poison, "c"), complete)
-			f.wantCallsUnordered(1, "a#1 b#1 c#1", "a#2", "b#2", "c#2")
+			f.wantCalls("a#1 b#1 c#1", "a#2", "b#2", "c#2")
 			f.wantStatus(store.StatusFailed, "b")
 			f.wantStatus(store.StatusCompleted, "c")
 			if letters := f.letters(); len(letters) != 1 {
