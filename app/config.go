@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
@@ -246,7 +246,7 @@ func readRecords(v *Vars, d Defaults) kafka.Config {
 		Key:         readKey(v),
 		Fingerprint: readFingerprint(v),
 		Namespace:   v.String("IDEMSK_NAMESPACE", d.Name),
-		Concurrency: v.Int("IDEMSK_CONCURRENCY", batch.DefaultConcurrency, 1, maxConcurrency),
+		Concurrency: v.Int("IDEMSK_CONCURRENCY", schedule.DefaultConcurrency, 1, maxConcurrency),
 		Function:    d.Name,
 		Order:       readOrder(v, d.Order),
 	}

@@ -86,7 +86,7 @@ type Config struct {
 	// key is absent begins without a claim, and its settlement inserts the entry. This saves a write for each
 	// new key. In return, a key that arrives through two ranges at the same time may run twice, of which one
 	// completes, and an attempt that ends with its process is not counted the first time. It has no effect
-	// for callers that pass no ranges (batch.Range, batch.Item.Range).
+	// for callers that pass no ranges (schedule.Range, schedule.Item.Range).
 	ClaimByPartition bool
 	// Unbatched turns batches off: each claim and each settlement is a call of its own, also on a store that
 	// is a Batcher, and nothing is prefetched or committed in groups.

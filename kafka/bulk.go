@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // BulkHandler performs the effects of many records, and returns one error for each, in their order: nil if
@@ -27,7 +27,7 @@ type BulkHandler func(ctx context.Context, rs []Record) ([]error, error)
 
 // BulkAttempts is a BulkHandler that also gets the attempt of each record, and returns its result to be
 // stored. A nil Err of a result means that the effect took place.
-type BulkAttempts func(ctx context.Context, rs []RecordAttempt) ([]batch.Result, error)
+type BulkAttempts func(ctx context.Context, rs []RecordAttempt) ([]schedule.Result, error)
 
 // RecordAttempt is a record in a call of BulkAttempts.
 type RecordAttempt struct {
@@ -43,7 +43,7 @@ type RecordAttempt struct {
 func (r *RecordAttempt) Context() context.Context { return r.ctx }
 
 // attempts returns the handler as a BulkAttempts.
-func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]batch.Result, error) {
+func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]schedule.Result, error) {
 	records := make([]Record, len(rs))
 	for i := range rs {
 		records[i] = *rs[i].Record
@@ -52,7 +52,7 @@ func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]batch.
 	if err != nil {
 		return nil, err
 	}
-	results := make([]batch.Result, len(errs))
+	results := make([]schedule.Result, len(errs))
 	for i, err := range errs {
 		results[i].Err = err
 	}
@@ -60,7 +60,7 @@ func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]batch.
 }
 
 // bulk calls the bulk handler.
-func (p *Processor) bulk(ctx context.Context, items []*batch.Item) ([]batch.Result, error) {
+func (p *Processor) bulk(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
 	records := make([]RecordAttempt, len(items))
 	for i, it := range items {
 		attempt, _ := idem.AttemptFrom(it.Context())

@@ -14,9 +14,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/observe"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -130,12 +130,12 @@ func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
 func TestLogLinesOfABulkHandler(t *testing.T) {
 	var out bytes.Buffer
 	logger := slog.New(observe.LogHandler(slog.NewTextHandler(&out, nil)))
-	bulk := func(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
+	bulk := func(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
 		for i := range rs {
 			logger.InfoContext(rs[i].Context(), "handled")
 		}
 		logger.InfoContext(ctx, "all")
-		return make([]batch.Result, len(rs)), nil
+		return make([]schedule.Result, len(rs)), nil
 	}
 	newProcessor(t, kafka.Config{BulkAttempts: bulk}).Run(t.Context(), "",
 		[][]kafka.Record{{record(1, "a"), record(2, "b")}})
@@ -153,9 +153,9 @@ func TestLogLinesOfABulkHandler(t *testing.T) {
 // and replayed.
 func TestBulkAttempts(t *testing.T) {
 	var calls [][]kafka.RecordAttempt
-	bulk := func(_ context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
+	bulk := func(_ context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
 		calls = append(calls, rs)
-		results := make([]batch.Result, len(rs))
+		results := make([]schedule.Result, len(rs))
 		for i, r := range rs {
 			results[i].Value = []byte("result of " + string(r.Record.Key))
 			if string(r.Record.Key) == "bad" {
@@ -207,7 +207,7 @@ func TestNewProcessorRefusesInvalidConfigurations(t *testing.T) {
 			return err
 		},
 		"two in bulk": func() error {
-			attempts := func(context.Context, []kafka.RecordAttempt) ([]batch.Result, error) {
+			attempts := func(context.Context, []kafka.RecordAttempt) ([]schedule.Result, error) {
 				return nil,
 					nil
 			}

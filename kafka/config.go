@@ -60,11 +60,11 @@ type Config struct {
 	// Order is the order in which records are handled (default ByPartition; that of package kafka/consumer is
 	// ByKey).
 	Order Order
-	// Concurrency is the number of records handled at once (default batch.DefaultConcurrency).
+	// Concurrency is the number of records handled at once (default schedule.DefaultConcurrency).
 	Concurrency int
 	// Backoff is the time before a record of a Stream is tried for the second time. It doubles with each try,
-	// up to MaxBackoff, less a random part of up to a half (defaults batch.DefaultBackoff and
-	// batch.DefaultMaxBackoff).
+	// up to MaxBackoff, less a random part of up to a half (defaults schedule.DefaultBackoff and
+	// schedule.DefaultMaxBackoff).
 	Backoff    time.Duration
 	MaxBackoff time.Duration
 	// Bulk is called instead of the Handler, with many records per call, if not nil. Order and Concurrency

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -23,7 +23,7 @@ func (b *Batch) Log(ctx context.Context, r *Report, err error) {
 
 // inTwoPartitions is KeyInTwoPartitions of a message.
 func (m *Message) inTwoPartitions() bool {
-	return m.State == batch.Ended && KeyInTwoPartitions(&idem.Event{Task: &m.Task, Outcome: &m.Outcome})
+	return m.State == schedule.Ended && KeyInTwoPartitions(&idem.Event{Task: &m.Task, Outcome: &m.Outcome})
 }
 
 // hasTwoOwners reports whether two owners of leases may run the handler of the message's key at the same
@@ -73,12 +73,12 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	}
 	attrs := append(make([]slog.Attr, 0, 12), slog.String("source", m.Task.Source))
 	switch m.State {
-	case batch.Overrun:
+	case schedule.Overrun:
 		attrs = append(attrs, slog.String("outcome", "Overrun"),
-			slog.String("error", batch.ErrOverrun.Error()))
-	case batch.BehindOverrun:
+			slog.String("error", schedule.ErrOverrun.Error()))
+	case schedule.BehindOverrun:
 		attrs = append(attrs, slog.String("outcome", "Behind"))
-	case batch.Ended:
+	case schedule.Ended:
 		attrs = appendOutcome(attrs, m)
 	}
 	if alarm {
@@ -90,7 +90,7 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 // simple reports whether a record's outcome is a plain execution: it was executed without an error, with
 // protection, or without it if the whole batch is unprotected.
 func (m *Message) simple() bool {
-	return m.State == batch.Ended && !m.Duplicate && m.Outcome.Err == nil &&
+	return m.State == schedule.Ended && !m.Duplicate && m.Outcome.Err == nil &&
 		(m.Outcome.Kind == idem.Executed || m.Outcome.Kind == idem.Unprotected && m.processor.cfg.Unprotected)
 }
 
@@ -137,9 +137,9 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 func severity(m *Message) (level slog.Level, alarm bool) {
 	out := &m.Outcome
 	switch {
-	case m.State == batch.Overrun:
+	case m.State == schedule.Overrun:
 		return slog.LevelError, true
-	case m.State == batch.BehindOverrun:
+	case m.State == schedule.BehindOverrun:
 		return slog.LevelDebug, false
 	case out.Kind == idem.CompletionFailed, isBlocked(out):
 		return slog.LevelError, !m.Duplicate

@@ -7,13 +7,13 @@ import (
 	"runtime/debug"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Message is one record of a batch, with its outcome.
 type Message struct {
-	batch.Item
+	schedule.Item
 	Record *Record
 
 	processor *Processor
@@ -107,7 +107,7 @@ func (t *task) Send(ctx context.Context, b idem.DeadLetter) error {
 		newDeadLetter(t.Record, b, t.processor.cfg.Function, t.cluster))
 }
 
-// SubstituteFor implements batch.Substitute.
+// SubstituteFor implements schedule.Substitute.
 func (t *task) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
 	err := unfit(out, t.Task.RedriveToken)
 	if err == nil || t.rejected != nil {
@@ -119,7 +119,7 @@ func (t *task) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
 // explain adds an error to an outcome for the log: that a record has no attempts left but is retried because
 // no dead letters are configured, or that the result of a completed record is not stored.
 func (m *Message) explain() {
-	if m.State != batch.Ended {
+	if m.State != schedule.Ended {
 		return
 	}
 	out, cfg := &m.Outcome, m.processor.engine.Config()

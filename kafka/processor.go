@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // Processor processes records with an engine. It is safe for concurrent use. A process should have one.
@@ -15,7 +15,7 @@ type Processor struct {
 	engine    *idem.Engine
 	handler   Handler
 	cfg       Config
-	scheduler *batch.Scheduler
+	scheduler *schedule.Scheduler
 }
 
 // NewProcessor returns a processor. The handler must be nil if Config.Bulk or Config.BulkAttempts is set. It
@@ -34,12 +34,16 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	scheduler, err := batch.New(engine, batch.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff,
-		MaxBackoff: cfg.MaxBackoff})
-	if err != nil {
+	p := &Processor{engine: engine, handler: handler, cfg: cfg}
+	rules := schedule.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff, MaxBackoff: cfg.MaxBackoff}
+	if cfg.BulkAttempts != nil {
+		rules.Bulk = p.bulk
+	}
+	var err error
+	if p.scheduler, err = schedule.New(engine, rules); err != nil {
 		return nil, err
 	}
-	return &Processor{engine: engine, handler: handler, cfg: cfg, scheduler: scheduler}, nil
+	return p, nil
 }
 
 // Batch is a set of records that were processed together.
@@ -64,14 +68,10 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 	}
 	b := p.prepare(ctx, cluster, partitions)
 	defer end(b)
-	if p.cfg.BulkAttempts != nil {
-		p.scheduler.RunBulk(ctx, b.items(), p.bulk, b.ranges()...)
-	} else {
-		p.scheduler.Run(ctx, b.lanes(), b.ranges()...)
-	}
+	p.scheduler.Run(ctx, b.lanes(), b.ranges()...)
 	for i := range b.all {
 		m := &b.all[i]
-		if m.State == batch.Overrun {
+		if m.State == schedule.Overrun {
 			b.Overruns = append(b.Overruns, m)
 		}
 		m.explain()
@@ -108,8 +108,8 @@ func (p *Processor) prepare(ctx context.Context, cluster string, partitions [][]
 }
 
 // items returns the items of all messages.
-func (b *Batch) items() []*batch.Item {
-	items := make([]*batch.Item, len(b.all))
+func (b *Batch) items() []*schedule.Item {
+	items := make([]*schedule.Item, len(b.all))
 	for i := range b.all {
 		items[i] = &b.all[i].Item
 	}
@@ -122,7 +122,7 @@ func (p *Processor) byPartition() bool {
 }
 
 // ranges returns a range for each partition if the engine claims by range.
-func (b *Batch) ranges() (ranges []batch.Range) {
+func (b *Batch) ranges() (ranges []schedule.Range) {
 	p := b.processor
 	if !p.byPartition() {
 		return nil
@@ -132,8 +132,8 @@ func (b *Batch) ranges() (ranges []batch.Range) {
 			continue
 		}
 		r := messages[0].Record
-		one := batch.Range{Key: p.storedRange(r.Topic, r.Partition), Source: r.Source(),
-			Items: make([]*batch.Item, len(messages))}
+		one := schedule.Range{Key: p.storedRange(r.Topic, r.Partition), Source: r.Source(),
+			Items: make([]*schedule.Item, len(messages))}
 		for i := range messages {
 			messages[i].Position = messages[i].Record.Offset
 			one.Items[i] = &messages[i].Item
@@ -144,7 +144,7 @@ func (b *Batch) ranges() (ranges []batch.Range) {
 }
 
 // lanes arranges the messages in lanes according to Config.Order.
-func (b *Batch) lanes() (lanes [][]*batch.Item) {
+func (b *Batch) lanes() (lanes [][]*schedule.Item) {
 	items := b.items()
 	next := 0
 	for _, messages := range b.Partitions {
@@ -165,7 +165,7 @@ func (b *Batch) lanes() (lanes [][]*batch.Item) {
 }
 
 // lanesByKey adds a lane for each Kafka key of a partition, and for each record without one.
-func lanesByKey(lanes [][]*batch.Item, messages []Message) [][]*batch.Item {
+func lanesByKey(lanes [][]*schedule.Item, messages []Message) [][]*schedule.Item {
 	byKey := make(map[string]int, len(messages))
 	for i := range messages {
 		m := &messages[i]
@@ -177,7 +177,7 @@ func lanesByKey(lanes [][]*batch.Item, messages []Message) [][]*batch.Item {
 		if key != nil {
 			byKey[string(key)] = len(lanes)
 		}
-		lanes = append(lanes, []*batch.Item{&m.Item})
+		lanes = append(lanes, []*schedule.Item{&m.Item})
 	}
 	return lanes
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/observe"
+	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // Report has the counts of a batch, or those that Add has counted. Each try of a record is counted once in
@@ -114,12 +114,12 @@ func KeyInTwoPartitions(e *idem.Event) bool {
 // end returns the event that the try of a message has ended. began is the time at which its age counts.
 func (m *Message) end(began time.Time) (e idem.Event) {
 	switch m.State {
-	case batch.Overrun:
+	case schedule.Overrun:
 		e = idem.Event{Step: observe.Overrun, Task: &m.Task,
-			Attempt: idem.Attempt{Key: m.Task.Key, Source: m.Task.Source}, Err: batch.ErrOverrun}
-	case batch.BehindOverrun:
-		e = (&idem.Outcome{Kind: idem.NotStarted, Err: batch.ErrBehind}).End(&m.Task)
-	case batch.Ended:
+			Attempt: idem.Attempt{Key: m.Task.Key, Source: m.Task.Source}, Err: schedule.ErrOverrun}
+	case schedule.BehindOverrun:
+		e = (&idem.Outcome{Kind: idem.NotStarted, Err: schedule.ErrBehind}).End(&m.Task)
+	case schedule.Ended:
 		e = m.Outcome.End(&m.Task)
 		e.Duplicate = m.Duplicate
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // Stream processes the records of an endless source, such as a consumer process, in lanes by Config.Order. A
@@ -23,7 +23,7 @@ type Stream struct {
 	cluster   string
 	done      func(*Message)
 	preparing preparation
-	lanes     *batch.Stream
+	lanes     *schedule.Stream
 }
 
 // Stream returns a stream of records of a cluster, which ends when ctx ends: the contexts of handlers end
@@ -43,7 +43,7 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 	s := &Stream{processor: p, ctx: ctx, cluster: cluster, done: done}
 	s.lanes = p.scheduler.Stream(ctx, s.settled, s.retried)
 	s.preparing = preparation{
-		ctx: ctx, prepare: s.prepare, ready: func(items []*batch.Item) { s.lanes.Add(items...) },
+		ctx: ctx, prepare: s.prepare, ready: func(items []*schedule.Item) { s.lanes.Add(items...) },
 		partitions: make(map[string]*preparing),
 	}
 	return s, nil
@@ -81,7 +81,7 @@ func (s *Stream) prepare(ctx context.Context, m *streamMessage) {
 
 // Revoke removes the records of a partition, unless their handlers have begun: their claims are released, and
 // the attempts are not counted. It then waits for those that have begun, until ctx ends, and returns those
-// that have not ended by then. Their State is batch.Overrun, and their Outcome must not be read. done is not
+// that have not ended by then. Their State is schedule.Overrun, and their Outcome must not be read. done is not
 // called for any of these after Revoke has returned. The keys of those that were returned are still settled.
 //
 // With idem.Config.ClaimByPartition, the lease of the partition is released when all records that have begun
@@ -105,7 +105,7 @@ func (s *Stream) Close(ctx context.Context) (running []*Message) {
 // Retrying returns how many lanes wait to try a record again, and how many of these are blocked until an
 // operator fixes the cause (see Report.Blocked).
 func (s *Stream) Retrying() (lanes, blocked int) {
-	s.lanes.EachRetrying(func(it *batch.Item) {
+	s.lanes.EachRetrying(func(it *schedule.Item) {
 		if lanes++; isBlocked(&it.Outcome) {
 			blocked++
 		}
@@ -113,7 +113,7 @@ func (s *Stream) Retrying() (lanes, blocked int) {
 	return lanes, blocked
 }
 
-func messages(items []*batch.Item) []*Message {
+func messages(items []*schedule.Item) []*Message {
 	all := make([]*Message, len(items))
 	for i, it := range items {
 		all[i] = messageOf(it)
@@ -122,7 +122,7 @@ func messages(items []*batch.Item) []*Message {
 }
 
 // messageOf returns the message of an item.
-func messageOf(it *batch.Item) *Message {
+func messageOf(it *schedule.Item) *Message {
 	t, _ := it.Substitute.(*task)
 	return (*Message)(t)
 }
@@ -144,13 +144,13 @@ func lanePrefix(topic string, partition int32) string {
 	return topic + "/" + strconv.Itoa(int(partition)) + "/"
 }
 
-func (s *Stream) settled(it *batch.Item) {
+func (s *Stream) settled(it *schedule.Item) {
 	s.tried(it)
 	s.done(messageOf(it))
 }
 
 // retried looks again for the key of a record that could not be identified.
-func (s *Stream) retried(it *batch.Item) {
+func (s *Stream) retried(it *schedule.Item) {
 	s.tried(it)
 	if m := messageOf(it); m.rejected != nil && idem.IsUnavailable(m.rejected) {
 		m.rejected = nil
@@ -161,7 +161,7 @@ func (s *Stream) retried(it *batch.Item) {
 }
 
 // tried logs an outcome and tells the observer.
-func (s *Stream) tried(it *batch.Item) {
+func (s *Stream) tried(it *schedule.Item) {
 	m := messageOf(it)
 	m.explain()
 	logRecord(s.ctx, s.processor.cfg.Logger, m)

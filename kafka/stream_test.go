@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -306,7 +306,7 @@ func TestRevokeStopsAPartition(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if running := s.stream.Revoke(ctx, "payments", 1); len(running) != 1 ||
-			running[0].Record.Source() != "payments-1@5" || running[0].State != batch.Overrun {
+			running[0].Record.Source() != "payments-1@5" || running[0].State != schedule.Overrun {
 			t.Errorf("%d records still run", len(running))
 		}
 		<-time.After(time.Minute)

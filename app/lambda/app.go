@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/idemsk/idemsk/app"
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -110,7 +110,7 @@ var _ lambda.Handler = (*Function)(nil)
 // thawed for the next invocation, the old handler would continue.
 func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	out, err := f.consumer.Invoke(ctx, payload)
-	if errors.Is(err, batch.ErrOverrun) {
+	if errors.Is(err, schedule.ErrOverrun) {
 		return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: "Overrun", ShouldExit: true}
 	}
 	return out, err

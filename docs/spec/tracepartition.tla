@@ -3,7 +3,7 @@
 (* Traces, a module that scripts/trace.sh writes, is a sequence of traces: the *)
 (* requests of invocations and of consumer processes, what the store answered, *)
 (* the calls of handlers, and the ends of leases, in the order in which they   *)
-(* took effect (idem/batch/rangetrace_test.go).  The conditions and changes of *)
+(* took effect (idem/schedule/rangetrace_test.go).  The conditions and changes of *)
 (* requests, and the decision to run a record without a claim, are the         *)
 (* operators of the model.  Its worker takes one record after another; here    *)
 (* records may be handled in any order.  ok is FALSE after an event that can't *)

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
 	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -303,14 +303,9 @@ func TestIdleTransactionIsRolledBack(t *testing.T) {
 // handled alone.
 func TestStatementsOfAFailedCallAreRolledBack(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
-	scheduler, err := batch.New(b.engine, batch.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	items := []*batch.Item{{Task: b.task("a", nil)}, {Task: b.task("b", nil)}, {Task: b.task("c", nil)}}
 	calls := 0
-	scheduler.RunBulk(t.Context(), items,
-		func(_ context.Context, items []*batch.Item) ([]batch.Result, error) {
+	scheduler, err := schedule.New(b.engine, schedule.Config{
+		Bulk: func(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
 			calls++
 			for _, it := range items {
 				tx, err := pgstore.TxFrom(it.Context())
@@ -324,8 +319,13 @@ func TestStatementsOfAFailedCallAreRolledBack(t *testing.T) {
 			if calls == 1 {
 				return nil, errors.New("after all statements")
 			}
-			return make([]batch.Result, len(items)), nil
-		})
+			return make([]schedule.Result, len(items)), nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := []*schedule.Item{{Task: b.task("a", nil)}, {Task: b.task("b", nil)}, {Task: b.task("c", nil)}}
+	scheduler.Run(t.Context(), [][]*schedule.Item{items})
 	if calls != 4 || b.effects() != 3 {
 		t.Errorf("%d calls, %d effects; want 4 and 3", calls, b.effects())
 	}

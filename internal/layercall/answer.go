@@ -3,7 +3,7 @@ package layercall
 import (
 	"encoding/json"
 
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -18,10 +18,10 @@ const (
 // results returns what the answer says of each record of a call: all took effect but those that the answer
 // names in batchItemFailures. A list that can't be read means that the call failed as a whole. A function may
 // return anything else; the layer answers the event source itself.
-func results(rs []kafka.RecordAttempt, answer []byte) ([]batch.Result, error) {
+func results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error) {
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(answer, &fields) // an answer that is no object has no lists
-	out := make([]batch.Result, len(rs))
+	out := make([]schedule.Result, len(rs))
 	index := make(map[mskevent.Place]int, len(rs))
 	for i := range rs {
 		index[placeOf(rs[i].Record)] = i
@@ -41,7 +41,7 @@ func results(rs []kafka.RecordAttempt, answer []byte) ([]batch.Result, error) {
 
 // addResults adds the results of a list. What can't be read is left out: the effects of its records have
 // happened.
-func addResults(out []batch.Result, index map[mskevent.Place]int, list json.RawMessage) {
+func addResults(out []schedule.Result, index map[mskevent.Place]int, list json.RawMessage) {
 	var items []json.RawMessage
 	_ = json.Unmarshal(list, &items)
 	for _, raw := range items {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/idemsk/idemsk/app"
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -30,7 +30,7 @@ type Runtime func(ctx context.Context, event []byte) (answer []byte, err error)
 // Build is the app.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event
 // in another context.
 func Build(_ context.Context, base *app.Base) (msk.Handler, error) {
-	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result,
+	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result,
 		error) {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)
 		return inv.call(ctx, rs)
@@ -76,7 +76,7 @@ func newInvocation(event []byte, runtime Runtime) (*invocation, error) {
 }
 
 // call calls the function with some of the records, and returns a result for each.
-func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt) ([]batch.Result, error) {
+func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
 	event, err := inv.event(rs)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -106,7 +106,7 @@ func overrunError(overruns []*kafka.Message) error {
 		sources = append(sources, fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Errorf("msk: %w: %s; its key stays claimed until the lease ends, and the process must end",
-		batch.ErrOverrun, strings.Join(sources, ", "))
+		schedule.ErrOverrun, strings.Join(sources, ", "))
 }
 
 // RecordError is an error of one record.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/idemsk/idemsk/idem"
-	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
+	scheduler "github.com/idemsk/idemsk/idem/schedule" // batch is one of the event source here
 	"github.com/idemsk/idemsk/kafka"
 )
 

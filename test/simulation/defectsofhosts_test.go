@@ -1,10 +1,10 @@
 package simulation_test
 
 const (
-	bulkFile    = "idem/batch/bulk.go"
-	bulkCall    = "idem/batch/bulkcall.go"
-	laneFile    = "idem/batch/lane.go"
-	streamRange = "idem/batch/streamranges.go"
+	bulkFile    = "idem/schedule/bulk.go"
+	bulkCall    = "idem/schedule/bulkcall.go"
+	laneFile    = "idem/schedule/lane.go"
+	streamRange = "idem/schedule/streamranges.go"
 	messageFile = "kafka/message.go"
 	letterFile  = "kafka/deadletter.go"
 	memberFile  = "kafka/consumer/member.go"
@@ -20,8 +20,8 @@ var defectsOfBatches = []defect{
 		shows:  "innocent records are charged attempts for one that kills its process",
 		test:   "lambda/msk TestTakeOverRunsAlone",
 		changes: []replacement{
-			{"idem/batch/isolate.go", "slots = int64(l.run.scheduler.cfg.Concurrency)", "slots = 1"},
-			{"idem/batch/isolate.go", "\t\tif alone {\n", "\t\tif alone && slots > 1 {\n"},
+			{"idem/schedule/isolate.go", "slots = int64(l.run.scheduler.cfg.Concurrency)", "slots = 1"},
+			{"idem/schedule/isolate.go", "\t\tif alone {\n", "\t\tif alone && slots > 1 {\n"},
 		},
 	}, {
 		name:   "a lane goes on behind a record that is not settled",
@@ -43,9 +43,9 @@ var defectsOfBatches = []defect{
 		name:   "a delivery before the delay has passed sends two claims",
 		undoes: "66458bc",
 		shows:  "two claims of a key by one delivery",
-		test:   "idem/batch TestDeliveryBeforeTheDelayHasPassed",
+		test:   "idem/schedule TestDeliveryBeforeTheDelayHasPassed",
 		not:    "requests are not counted",
-		changes: []replacement{{"idem/batch/prefetch.go", "claim.Delayed() ||",
+		changes: []replacement{{"idem/schedule/prefetch.go", "claim.Delayed() ||",
 			"claim.Delayed() && it.replaced ||"}},
 	}, {
 		name:   "a record with another value shares the outcome of the one with its key",
@@ -53,7 +53,7 @@ var defectsOfBatches = []defect{
 		shows:  "a record with another value has no dead letter",
 		test:   "lambda/msk TestAnotherFingerprintInTheBatchIsProcessedAfterwards",
 		changes: []replacement{{
-			"idem/batch/duplicates.go",
+			"idem/schedule/duplicates.go",
 			"return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken}",
 			"return request{redrive: t.RedriveToken}",
 		}},
@@ -63,7 +63,7 @@ var defectsOfBatches = []defect{
 		shows:  "a letter that an operator redrives is not handled",
 		test:   "lambda/msk TestRedrivenRecordDoesNotShareTheFailure",
 		changes: []replacement{{
-			"idem/batch/duplicates.go",
+			"idem/schedule/duplicates.go",
 			"return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken}",
 			"return request{fingerprint: t.Fingerprint}",
 		}},
@@ -71,7 +71,7 @@ var defectsOfBatches = []defect{
 		name:   "a failed call of several records counts against each of them",
 		undoes: "92b156b",
 		shows:  "a payment that does not fail has a dead letter beside one that does",
-		test:   "idem/batch TestBadItemsOfCallsCostThemselvesOnly",
+		test:   "idem/schedule TestBadItemsOfCallsCostThemselvesOnly",
 		changes: []replacement{{
 			bulkCall,
 			"case err != nil && len(items) > 1 && !idem.IsUnavailable(err):",
@@ -81,7 +81,7 @@ var defectsOfBatches = []defect{
 		name:   "a call that took too long counts against each of its records",
 		undoes: "92b156b",
 		shows:  "a payment that does not fail has a dead letter beside a slow one",
-		test:   "idem/batch TestCallThatReachesItsDeadline",
+		test:   "idem/schedule TestCallThatReachesItsDeadline",
 		changes: []replacement{{
 			bulkCall,
 			"if late && errors.Is(r.Err, context.DeadlineExceeded) {",
@@ -91,13 +91,13 @@ var defectsOfBatches = []defect{
 		name:    "a call that says that a dependency is down is repeated for each record",
 		undoes:  "92b156b",
 		shows:   "more calls of the handler during an outage than tries",
-		test:    "idem/batch TestUnavailableCallIsNotRepeated",
+		test:    "idem/schedule TestUnavailableCallIsNotRepeated",
 		changes: []replacement{{bulkCall, "len(items) > 1 && !idem.IsUnavailable(err):", "len(items) > 1:"}},
 	}, {
 		name:   "a record that failed is handled together with others",
 		undoes: "docs/design.md, claims and leases",
 		shows:  "calls that fail as a whole because of a record that had failed before",
-		test:   "idem/batch TestBulkHandlerFailures|TestBadItemsOfCallsCostThemselvesOnly|TestCallThatReachesItsDeadline",
+		test:   "idem/schedule TestBulkHandlerFailures|TestBadItemsOfCallsCostThemselvesOnly|TestCallThatReachesItsDeadline",
 		changes: []replacement{{
 			bulkFile,
 			"case b.callable(it) && it.claim.FailedBefore():",
@@ -107,33 +107,33 @@ var defectsOfBatches = []defect{
 		name:    "what a failed call has enlisted is not discarded",
 		undoes:  "5382626",
 		shows:   "a payment is booked by a call that failed, or its second call is refused",
-		test:    "idem/batch TestEffectsOfAFailedCallAreDiscarded",
+		test:    "idem/schedule TestEffectsOfAFailedCallAreDiscarded",
 		changes: []replacement{{bulkCall, "idem.DiscardEffect(p.item.ctx)", "_ = p"}},
 	}, {
 		name:    "a call begins before the completions of the one before are answered",
 		undoes:  "92b156b",
 		shows:   "a process that dies in the call of one record repeats others",
-		test:    "idem/batch TestItemsBeforeAnotherCallAreCompleted",
+		test:    "idem/schedule TestItemsBeforeAnotherCallAreCompleted",
 		changes: []replacement{{bulkCall, "\t\t<-p.ended\n", ""}},
 	}, {
 		name:   "a bulk handler does not take over the key of a substitute",
 		undoes: "38bc12d",
 		shows:  "a record that is refused has no dead letter",
-		test:   "idem/batch TestBulkTakesTheKeyOfASubstituteOver",
+		test:   "idem/schedule TestBulkTakesTheKeyOfASubstituteOver",
 		changes: []replacement{{bulkFile, "\t\tcase it.claim.State() == store.Claimed:\n\t\t\tb.settle(it)\n",
 			""}},
 	}, {
 		name:   "a bulk handler does not fail open",
 		undoes: "38bc12d",
 		shows:  "records wait while the store is down",
-		test:   "idem/batch TestBulkFailsOpen",
+		test:   "idem/schedule TestBulkFailsOpen",
 		changes: []replacement{{bulkFile, "return b.scheduler.engine.FailsOpen(it.claim.Err())",
 			"return false"}},
 	}, {
 		name:   "records of a lease that has no answer are not claimed by key",
 		undoes: "38bc12d",
 		shows:  "a payment is handled without a claim though the store answers",
-		test:   "idem/batch TestRangeThatFailsOpenClaimsKeys",
+		test:   "idem/schedule TestRangeThatFailsOpenClaimsKeys",
 		changes: []replacement{{
 			rangeFile,
 			"if claim.Refuse(err); s.engine.FailsOpen(err) {",
@@ -148,9 +148,9 @@ var defectsOfStreams = []defect{
 		name:   "a stream takes keys over beside other handlers",
 		undoes: "S7",
 		shows:  "innocent records are charged attempts for one that kills its process",
-		test:   "idem/batch TestStreamTakesKeysOverAlone",
+		test:   "idem/schedule TestStreamTakesKeysOverAlone",
 		changes: []replacement{{
-			"idem/batch/streamrun.go",
+			"idem/schedule/streamrun.go",
 			"return !st.alone && st.running == 0 && claims.calls == 0 && claims.relCalls == 0 &&",
 			"return !st.alone && claims.calls >= 0 &&",
 		}},
@@ -158,9 +158,9 @@ var defectsOfStreams = []defect{
 		name:   "a record that is tried again goes behind the later ones of its lane",
 		undoes: "S3",
 		shows:  "a payment is handled before an earlier one of its lane",
-		test:   "idem/batch TestStreamRetriesAnItemAndBlocksOnlyItsLane",
+		test:   "idem/schedule TestStreamRetriesAnItemAndBlocksOnlyItsLane",
 		changes: []replacement{{
-			"idem/batch/streamlane.go",
+			"idem/schedule/streamlane.go",
 			"\tif i < 0 {\n\t\ti = len(l.queue)",
 			"\tif i < len(l.queue) {\n\t\ti = len(l.queue)",
 		}},
@@ -168,9 +168,9 @@ var defectsOfStreams = []defect{
 		name:   "a record of a stream with another value shares the outcome of the one with its key",
 		undoes: "S5",
 		shows:  "a record with another value has no dead letter",
-		test:   "idem/batch TestStreamSharesTheOutcomeOfDuplicates",
+		test:   "idem/schedule TestStreamSharesTheOutcomeOfDuplicates",
 		changes: []replacement{{
-			"idem/batch/streamkeys.go",
+			"idem/schedule/streamkeys.go",
 			"it.key == it.Task.Key && requestOf(&it.Task) == requestOf(&other.Task)",
 			"it.key == it.Task.Key && other != nil",
 		}},
@@ -178,27 +178,27 @@ var defectsOfStreams = []defect{
 		name:   "a lease is released before the handlers of its partition have returned",
 		undoes: "rule P7",
 		shows:  "two handlers of a payment at the same time",
-		test:   "idem/batch TestStreamReleasesTheLeaseWhenItsHandlersHaveReturned",
+		test:   "idem/schedule TestStreamReleasesTheLeaseWhenItsHandlersHaveReturned",
 		changes: []replacement{{streamRange, "for _, l := range r.lanes {",
 			"for _, l := range r.lanes[:0] {"}},
 	}, {
 		name:    "a stream does not claim a lost lease again",
 		undoes:  "rule P7",
 		shows:   "records are not settled",
-		test:    "idem/batch TestStreamThatLosesItsLease",
+		test:    "idem/schedule TestStreamThatLosesItsLease",
 		changes: []replacement{{streamRange, "\tr.shut()\n\tr.hold()\n", "\tr.shut()\n"}},
 	}, {
 		name:    "a stream does not claim by key while a lease has no answer",
 		undoes:  "38bc12d",
 		shows:   "records wait though the store answers claims",
-		test:    "idem/batch TestStreamWithoutALease|TestStreamThatFailsOpenStopsWhenTheStoreAnswers",
+		test:    "idem/schedule TestStreamWithoutALease|TestStreamThatFailsOpenStopsWhenTheStoreAnswers",
 		not:     onlyWaits,
 		changes: []replacement{{streamRange, "r.begin(true)", "r.shut()"}},
 	}, {
 		name:   "a stream that fails open claims by key though the store answers",
 		undoes: "38bc12d",
 		shows:  "two handlers of a payment at the same time",
-		test:   "idem/batch TestStreamThatFailsOpenStopsWhenTheStoreAnswers|TestStreamWhoseLeaseIsFoundElsewhereWhileItClaims",
+		test:   "idem/schedule TestStreamThatFailsOpenStopsWhenTheStoreAnswers|TestStreamWhoseLeaseIsFoundElsewhereWhileItClaims",
 		not:    tooRare,
 		changes: []replacement{{streamRange, "\tif r.open {\n\t\tr.shut()",
 			"\tif r.open && !r.byKey {\n\t\tr.shut()"}},

@@ -19,7 +19,7 @@ import (
 
 	"github.com/idemsk/idemsk/app"
 	appprocess "github.com/idemsk/idemsk/app/process"
-	scheduler "github.com/idemsk/idemsk/idem/batch" // batch is one of the event source here
+	scheduler "github.com/idemsk/idemsk/idem/schedule" // batch is one of the event source here
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/batch"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -161,7 +161,7 @@ func (p *Props) defaultConcurrency() int {
 	if p.Store == StorePostgres {
 		return PostgresConcurrency
 	}
-	return batch.DefaultConcurrency
+	return schedule.DefaultConcurrency
 }
 
 func (p *Props) defaultFailures() Failures {

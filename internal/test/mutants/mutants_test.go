@@ -48,8 +48,8 @@ var targets = []target{
 		changes: sqlChanges, sql: true},
 	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests,
 		changes: sqlChanges, sql: true, plain: true},
-	{file: "idem/batch/lane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
-	{file: "idem/batch/streamlane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
+	{file: "idem/schedule/lane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
+	{file: "idem/schedule/streamlane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 	{file: "idem/claim.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 	{file: "idem/wait.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 }
@@ -60,7 +60,7 @@ const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|C
 // Without outages, crashes, Debezium and Kafka Connect, which take most of the time.
 const outboxTests = "TestEvent|TestIDThat|TestParked|TestPublish|TestList|TestReject|TestInvalid|TestTwoRelays|TestLocked|TestRelayRetries|TestRelayPolls|TestNotification"
 
-var dynamo, redis, scheduler = []string{"idem/dynamostore"}, []string{"idem/redisstore"}, []string{"idem/batch", "lambda/msk"}
+var dynamo, redis, scheduler = []string{"idem/dynamostore"}, []string{"idem/redisstore"}, []string{"idem/schedule", "lambda/msk"}
 
 // A mutant that no test detects needs a reason. Every reason belongs to such a mutant.
 func TestNoMutantSurvives(t *testing.T) {

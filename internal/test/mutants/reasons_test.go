@@ -26,7 +26,7 @@ var reasons = map[string]map[string]string{
 		"statement: + => -":                capacity,
 		"statement: 1 => 2":                capacity,
 	},
-	"idem/batch/streamlane.go": {
+	"idem/schedule/streamlane.go": {
 		"l.unclaim(): l.unclaim() => nothing": "nothing is claimed behind an item that waits for another lane. There is something to release only " +
 			"if the item's own claim had waited too long, and those behind it had not",
 		"l.unclaim(): l.unclaim() => nothing #3": "the lane pauses before the item that was put back begins, which releases the same claims",

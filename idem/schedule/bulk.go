@@ -1,0 +1,225 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// BulkHandler handles several items in one call and returns the result of each, in the order of the items.
+// The error of a result is treated as an error of an idem.Handler. The context ends when a handler's context
+// would end. Item.Context is the context of one item, with its attempt.
+//
+// An error of the call, a panic, or another number of results means that the call failed as a whole. That is
+// no evidence against one of its items: the handler is called again for each of them alone, in their order,
+// and only a failure of such a call counts as an attempt. So the effect of an item can happen twice if a call
+// fails after it, unless it is enlisted in a transaction of the store (store.EffectFrom). idem.Unavailable
+// releases all items.
+//
+// The effects of one call are not one transaction. If the process dies during the call, all of its items are
+// handled again.
+type BulkHandler func(ctx context.Context, items []*Item) ([]Result, error)
+
+// Result is the result of one item.
+type Result struct {
+	Value []byte // stored, and replayed to duplicates
+	Err   error
+}
+
+// call calls the handler for claimed items, and returns when their completions are answered.
+func (d *driver) callBulk(items []*Item) {
+	c := &bulkCall{driver: d, open: len(items), ready: make(chan struct{}), parts: make([]bulkPart, len(items))}
+	var all sync.WaitGroup
+	for i, it := range items {
+		c.parts[i] = bulkPart{call: c, item: it, handled: make(chan struct{}), ended: make(chan struct{})}
+		it.claim.Task.Handler = &c.parts[i]
+		all.Go(func() { c.run(&c.parts[i]) })
+	}
+	<-c.ready
+	c.invoke()
+	all.Wait()
+	for i := range c.parts {
+		<-c.parts[i].ended
+	}
+}
+
+// bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its
+// settlement. The handler of that task is a bulkPart, which waits for the other items and then for the call.
+type bulkCall struct {
+	driver *driver
+	parts  []bulkPart
+
+	mu    sync.Mutex
+	open  int           // items that are not waiting for the call yet, and have not ended without it
+	ready chan struct{} // closed when open is 0
+}
+
+// bulkPart is one item of a call.
+type bulkPart struct {
+	call    *bulkCall
+	item    *Item
+	waits   bool          // for the call
+	result  Result        // of the handler
+	handled chan struct{} // closed when the result is known
+	ended   chan struct{} // closed when the item's settlement is answered
+}
+
+// run runs one item's task.
+func (c *bulkCall) run(p *bulkPart) {
+	d, it := c.driver, p.item
+	done := func(out idem.Outcome) {
+		d.tried(it, out)
+		close(p.ended)
+	}
+	if it.Unprotected {
+		done(d.session.RunUnprotected(&it.claim.Task))
+	} else {
+		d.session.RunAsync(&it.claim, done)
+	}
+	if !p.waits {
+		c.arrive()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.step(returned{it})
+	d.tell()
+}
+
+// arrive counts an item that waits for the call, or that has ended without it.
+func (c *bulkCall) arrive() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open--; c.open == 0 {
+		close(c.ready)
+	}
+}
+
+// Handle implements idem.Handler.
+func (p *bulkPart) Handle(ctx context.Context) ([]byte, error) {
+	p.item.ctx, p.waits = ctx, true
+	p.call.arrive()
+	<-p.handled
+	return p.result.Value, p.result.Err
+}
+
+func (p *bulkPart) handle(r Result) {
+	p.result = r
+	close(p.handled)
+}
+
+// invoke calls the handler for the items that wait for it.
+func (c *bulkCall) invoke() {
+	var parts []*bulkPart
+	var items []*Item
+	for i := range c.parts {
+		if p := &c.parts[i]; p.waits {
+			parts, items = append(parts, p), append(items, p.item)
+		}
+	}
+	if len(items) == 0 {
+		return
+	}
+	results, err := c.results(items)
+	switch {
+	case err != nil && len(items) > 1 && !idem.IsUnavailable(err):
+		c.driver.scheduler.calls.failed()
+		c.invokeEach(parts, err)
+		return
+	case err == nil:
+		c.driver.scheduler.calls.succeeded(len(items))
+	}
+	together := slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
+	late := len(items) > 1 && errors.Is(c.driver.session.Handlers().Err(), context.DeadlineExceeded)
+	for i, p := range parts {
+		r := results[i]
+		if late && errors.Is(r.Err, context.DeadlineExceeded) {
+			r.Err = idem.CallFailed(r.Err) // the call took too long
+		}
+		p.item.claim.Together = together
+		p.handle(r)
+	}
+}
+
+// invokeEach calls the handler for each item alone, after the call for all of them has failed with an error,
+// and without what that call has enlisted. The completion of an item is answered before the next call begins:
+// a handler that ends the process then repeats nothing but its own item. Items for which no time is left, and
+// all that follow the beginning of an outage, are released, and get a call of their own in their next
+// delivery.
+func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
+	for _, p := range parts { // also of the items that wait: in a database, effects can block each other
+		idem.DiscardEffect(p.item.ctx)
+	}
+	for _, p := range parts {
+		_, down := c.driver.scheduler.engine.HandlerDown()
+		if down || p.item.ctx.Err() != nil || c.driver.session.Handlers().Err() != nil {
+			p.handle(Result{Err: idem.CallFailed(failed)})
+			continue
+		}
+		p.item.claim.Again = true
+		results, _ := c.results([]*Item{p.item}) // the error is that of the result
+		p.handle(results[0])
+		<-p.ended
+	}
+}
+
+// results calls the handler, and returns a result for each item. An error means that the call failed as a
+// whole; each result has it then.
+func (c *bulkCall) results(items []*Item) (results []Result, err error) {
+	err = errExited // if the handler ends its goroutine
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				err = &idem.PanicError{Value: v, Stack: debug.Stack()}
+			}
+		}()
+		results, err = c.driver.scheduler.cfg.Bulk(c.driver.session.Handlers(), items)
+		if err == nil && len(results) != len(items) {
+			err = fmt.Errorf("schedule: the handler returned %d results for %d items: want one for each",
+				len(results), len(items))
+		}
+	}()
+	<-done
+	if err != nil {
+		results = slices.Repeat([]Result{{Err: err}}, len(items))
+	}
+	return results, err
+}
+
+// callSizes bounds the number of items in a call. It is small after a call that failed as a whole, so that
+// the next bad item makes few others run again. It grows by an eighth with each call of that many items that
+// does not fail: it is 60 after 500 items, and 250 after 2,200.
+type callSizes struct {
+	mu    sync.Mutex
+	limit int // 0: none
+}
+
+// size returns the number of items of the next call, at most most.
+func (s *callSizes) size(most int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.limit == 0 {
+		return most
+	}
+	return min(s.limit, most)
+}
+
+func (s *callSizes) failed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limit = 1
+}
+
+func (s *callSizes) succeeded(items int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.limit > 0 && items >= s.limit {
+		s.limit += max(1, s.limit/8) //nolint:mnd // see callSizes
+	}
+}

@@ -1,0 +1,260 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// throwing is a bulk handler that fails as a whole if one of its items is bad.
+type throwing struct {
+	bad     map[string]bool
+	calls   [][]string
+	effects map[string]int // of good items; those before a bad one take place too
+}
+
+func (h *throwing) handle(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+	var keys []string
+	for _, it := range items {
+		keys = append(keys, it.Task.Key)
+	}
+	h.calls = append(h.calls, keys)
+	for _, key := range keys {
+		if h.bad[key] {
+			return nil, errBoom
+		}
+		h.effects[key]++
+	}
+	return make([]schedule.Result, len(items)), nil
+}
+
+// A rejected item takes no part in a call. So a call of one other item is evidence against that item if it
+// fails, and is not repeated.
+func TestRejectedItemsTakeNoPartInCalls(t *testing.T) {
+	for _, unprotected := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, idem.Config{OutageFailures: -1})
+			items := f.items("a", "place of b")
+			for _, it := range items {
+				it.Unprotected = unprotected
+			}
+			items[1].Task.Rejected = true
+			items[1].Task.Handler = idem.HandlerFunc(
+				func(context.Context) ([]byte, error) { return nil, idem.Permanent(errBoom) })
+			items[1].Task.DeadLetters = idem.DeadLetterFunc(
+				func(context.Context, idem.DeadLetter) error { return nil })
+			h := &throwing{bad: map[string]bool{"a": true}}
+			f.runBulk(t.Context(), items, h.handle)
+			equal(t, "calls", fmt.Sprint(h.calls), "[[a]]")
+			if !unprotected {
+				equal(t, "attempt", items[0].Outcome.Attempt, 1)
+			}
+			equal(t, "kind", items[1].Outcome.Kind, idem.DeadLettered)
+		})
+	}
+}
+
+// Bad items that make their calls fail cost themselves only: as many dead letters as bad items, and no other
+// item runs more than twice.
+func TestBadItemsOfCallsCostThemselvesOnly(t *testing.T) {
+	for _, tc := range []struct{ items, bad int }{{974, 2}, {500, 47}, {1500, 3}, {300, 300}} {
+		t.Run(fmt.Sprintf("%d of %d", tc.bad, tc.items), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, idem.Config{MaxAttempts: 5, OutageFailures: -1})
+				keys := numbered(tc.items)
+				h := &throwing{bad: map[string]bool{}, effects: map[string]int{}}
+				for i := range tc.bad {
+					h.bad[keys[i*tc.items/tc.bad+tc.items/tc.bad/2]] = true
+				}
+				dead := map[string]int{}
+				for delivery := 1; len(keys) > 0; delivery++ {
+					if delivery > 5 {
+						t.Fatalf("%d items are left after 5 deliveries", len(keys))
+					}
+					items := f.items(keys...)
+					for _, it := range items {
+						it.Task.DeadLetters = idem.DeadLetterFunc(
+							func(context.Context, idem.DeadLetter) error { dead[it.Task.Key]++; return nil })
+					}
+					f.runBulk(t.Context(), items, h.handle)
+					keys = slices.DeleteFunc(keys, func(key string) bool {
+						return items[slices.IndexFunc(items,
+							func(it *schedule.Item) bool { return it.Task.Key == key })].Settled()
+					})
+				}
+				equal(t, "dead letters", len(dead), tc.bad)
+				repeated := 0
+				for _, key := range numbered(tc.items) {
+					switch n := h.effects[key]; {
+					case h.bad[key]:
+						equal(t, "dead letters of "+key, dead[key], 1)
+					case n < 1 || n > 2:
+						t.Errorf("%s ran %d times", key, n)
+					case n == 2:
+						repeated++
+					}
+				}
+				if window := f.engine.Config().CommitWindow; repeated > window+window/4 {
+					t.Errorf("%d items ran twice; want those of one call of %d, and few more", repeated,
+						window)
+				}
+				t.Logf("%d calls, %d items ran twice", len(h.calls), repeated)
+			})
+		})
+	}
+}
+
+// Calls are small after a failed one, and grow with successes.
+func TestCallsGrowAfterAFailedOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{CommitWindow: 25})
+		h := &throwing{bad: map[string]bool{"k3": true}, effects: map[string]int{}}
+		f.runBulk(t.Context(), f.items(numbered(100)...), h.handle)
+		var sizes []string
+		for _, call := range h.calls {
+			sizes = append(sizes, fmt.Sprint(len(call)))
+		}
+		equal(t, "sizes of the calls", strings.Join(sizes, " "),
+			"25"+strings.Repeat(" 1", 25)+" 1 2 3 4 5 6 7 8 9 10 11 9")
+	})
+}
+
+// A call that reaches its deadline counts no attempt, whether the handler returns errors or one error. Its
+// items are alone in their next delivery.
+func TestCallThatReachesItsDeadline(t *testing.T) {
+	for name, slow := range map[string]schedule.BulkHandler{
+		"one error": func(ctx context.Context, _ []*schedule.Item) ([]schedule.Result, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+		"an error of each": func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+			<-ctx.Done()
+			return slices.Repeat([]schedule.Result{{Err: fmt.Errorf("booking: %w", ctx.Err())}}, len(items)), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, idem.Config{})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				items := f.items("a", "b")
+				f.runBulk(ctx, items, slow)
+				f.wantKinds(items, idem.Retry, idem.Retry)
+				entry, err := f.store.Get(t.Context(), "a")
+				if err != nil || entry.Attempts != 0 || entry.Failure == nil ||
+					entry.Failure.Code != store.CodeCallFailed {
+					t.Errorf("%+v, %v; want no attempt, and the code", entry, err)
+				}
+				again := f.items("a", "b", "c", "d")
+				f.bulk(again, nil)
+				f.wantCalls([]string{"a"}, []string{"b"}, []string{"c", "d"})
+				equal(t, "attempt", again[0].Outcome.Attempt, 1)
+			})
+		})
+	}
+}
+
+// An item that ends the process in its own call makes no other run again: those before it are completed by
+// then.
+func TestItemsBeforeAnotherCallAreCompleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		var before []store.Status
+		f.runBulk(t.Context(), f.items("a", "b", "c"),
+			func(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+				if len(items) > 1 {
+					panic("nil map")
+				}
+				if items[0].Task.Key == "c" {
+					for _, key := range []string{"a", "b"} {
+						entry, err := f.store.Get(t.Context(), key)
+						if err != nil {
+							t.Error(err)
+						}
+						before = append(before, entry.Status)
+					}
+				}
+				return make([]schedule.Result, 1), nil
+			})
+		equal(t, "before the call of c", fmt.Sprint(before),
+			fmt.Sprint([]store.Status{store.StatusCompleted, store.StatusCompleted}))
+	})
+}
+
+// Completions that are in progress when the handlers' time ends are waited for: each item has an outcome.
+func TestCompletionsAfterTheHandlersTimeAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := idem.New(&spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}),
+			latency: time.Second}, idem.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		scheduler, err := schedule.New(engine, schedule.Config{
+			Bulk: func(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+				cancel()
+				return make([]schedule.Result, len(items)), nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFixture(t, idem.Config{})
+		items := f.items("a", "b")
+		overruns := scheduler.Run(ctx, [][]*schedule.Item{items})
+		equal(t, "overruns", len(overruns), 0)
+		f.wantKinds(items, idem.Executed, idem.Executed)
+	})
+}
+
+// A call whose dependency is down is not repeated for each of its items.
+func TestUnavailableCallIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		calls := 0
+		items := f.items("a", "b")
+		f.runBulk(t.Context(), items, func(context.Context, []*schedule.Item) ([]schedule.Result, error) {
+			calls++
+			return nil, idem.Unavailable(errors.New("the database is down"))
+		})
+		equal(t, "calls", calls, 1)
+		f.wantKinds(items, idem.DependencyDown, idem.DependencyDown)
+	})
+}
+
+// What a failed call has enlisted is discarded before its items are handled alone: it does not commit with
+// them.
+func TestEffectsOfAFailedCallAreDiscarded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		effects, calls := map[string]int{}, 0
+		f.runBulk(t.Context(), f.items("a", "b", "c"),
+			func(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+				calls++
+				for _, it := range items {
+					tx, err := memstore.TxFrom(it.Context())
+					if err != nil {
+						return nil, err
+					}
+					tx.Do(func() { effects[it.Task.Key]++ })
+					if it.Task.Key == "c" && calls == 1 {
+						return nil, errBoom
+					}
+				}
+				return make([]schedule.Result, len(items)), nil
+			})
+		equal(t, "calls", calls, 4)
+		for _, key := range []string{"a", "b", "c"} {
+			equal(t, "effects of "+key, effects[key], 1)
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package schedule
+
+import "github.com/idemsk/idemsk/idem"
+
+// This file is about items that share a key. One of them uses the key: from when its claim is sent until it
+// has ended or its claim was released. An item with the same key and the same request takes its outcome, and
+// its lane goes on as soon as the user's handler has returned. An item with another request waits for the
+// user's end. In a batch, an item also takes the outcome of one that has ended.
+//
+// An item waits only when it is the next of its lane, which then holds no claims. So a user that has not
+// begun does not wait for an item of another lane for ever, and there is no deadlock.
+
+// request is compared to decide whether two items with one key share an outcome. A redriven message does not
+// share the outcome of the delivery that failed.
+type request struct {
+	fingerprint idem.Fingerprint
+	redrive     int64
+}
+
+func requestOf(t *idem.Task) request {
+	return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken}
+}
+
+// use gives an item a key that no other item uses.
+func (m *machine) use(it *Item) {
+	it.key = it.claim.Task.Key
+	m.keys[it.key] = it
+}
+
+// sharesWith reports whether an item makes the same request as the one that uses its key. The outcome of a
+// substitute, which has a key of its own, is not shared.
+func (it *Item) sharesWith(other *Item) bool {
+	return it.key == it.Task.Key && requestOf(&it.Task) == requestOf(&other.Task)
+}
+
+// share lets another item take the outcome of the one that uses its key.
+func (it *Item) share(other *Item) {
+	other.phase = sharing
+	it.sharers = append(it.sharers, other)
+}
+
+// freeKey lets other items use an item's key. Those that would have taken its outcome use the key themselves.
+func (it *Item) freeKey() {
+	if keys := it.lane.machine.keys; keys[it.key] == it {
+		delete(keys, it.key)
+	}
+	sharers := it.sharers
+	it.sharers = nil
+	for _, other := range sharers {
+		other.claimItself()
+	}
+	it.wakeWaiting()
+}
+
+// claimItself makes an item that was to share an outcome use the key itself.
+func (it *Item) claimItself() {
+	if it.open {
+		it.lane.putBack(it)
+	}
+	it.phase, it.lane.sent = queued, 0
+	it.lane.touch()
+}
+
+// wakeWaiting lets the lanes look again whose next item has the key.
+func (it *Item) wakeWaiting() {
+	waiting := it.waiting
+	it.waiting = nil
+	for _, l := range waiting {
+		l.wake(laneWaiting)
+	}
+}
+
+// take takes over the outcome of the item that used the key.
+func (it *Item) take(from *Item) {
+	switch settled := from.Outcome.Kind.Settled(); {
+	case it.removed && !it.open: // by Stop
+	case it.open:
+		it.Outcome, it.Duplicate = from.Outcome, true
+		it.lane.conclude(it)
+	case settled || it.lane.machine.once:
+		it.Outcome, it.Duplicate, it.phase = from.Outcome, true, shared
+		it.lane.touch()
+	default:
+		it.claimItself()
+	}
+}
+
+// twinsOf returns the keys that several items have, of those that are claimed.
+func twinsOf(lanes [][]*Item) map[string][]*Item {
+	times, twins := make(map[string]int), make(map[string][]*Item)
+	for _, items := range lanes {
+		for _, it := range items {
+			if key := it.claim.Task.Key; !it.Unprotected {
+				if times[key]++; times[key] > 1 {
+					twins[key] = nil
+				}
+			}
+		}
+	}
+	return twins
+}
+
+// isTwin reports whether another item of the batch has the item's key.
+func (it *Item) isTwin() bool {
+	_, ok := it.lane.machine.twins[it.claim.Task.Key]
+	return ok
+}
+
+// noteEnded lets items that make the same request take the outcome of an item of a batch that has ended.
+func (m *machine) noteEnded(it *Item) {
+	if others, ok := m.twins[it.key]; ok && !it.Duplicate {
+		m.twins[it.key] = append(others, it)
+	}
+}
+
+// endedTwin returns the item of the batch that has ended and made the same request, nil if there is none.
+func (it *Item) endedTwin() *Item {
+	for _, other := range it.lane.machine.twins[it.claim.Task.Key] {
+		if other.sharesWith(it) {
+			return other
+		}
+	}
+	return nil
+}

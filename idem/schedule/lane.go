@@ -1,0 +1,379 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// lane is a sequence of items whose handlers are called one after another.
+type lane struct {
+	machine *machine
+	name    string
+	within  *span // nil if its items have none
+	state   laneState
+	touched bool    // in machine.touched
+	queue   []*Item // have not begun, in order
+	open    []*Item // have begun and not ended, in no order
+	pending int     // claims, releases and reports in progress for its items
+	pause   alarm
+	latency estimate
+	stopped bool // it takes no more items
+	over    bool // it has ended
+
+	// claims; see claims.go
+	sent   int  // the items before this index need no claim
+	ahead  int  // items of the queue that are claiming or claimed
+	barred bool // no claims can be sent until the next item begins or a release has ended
+	wanted int  // how many claims can be sent
+	listed bool // in claims.lanes
+	needs  bool // counted in claims.needed
+
+	reports   fifo[action] // to be done
+	reporting bool         // one is in progress
+
+	calling *Item         // of the driver: the item of that report
+	quiet   chan struct{} // of the driver: closed when that report has ended, if not nil
+	ended   chan struct{} // of the driver: closed when the lane has ended, if not nil
+}
+
+// laneState is what a lane waits for.
+type laneState uint8
+
+const (
+	laneIdle    laneState = iota // an item, or the claim of its next item
+	laneReady                    // its turn
+	laneRunning                  // a handler
+	lanePaused                   // the time when its next item may be tried
+	laneWaiting                  // another item with the key of its next item
+	laneSuspect                  // to run its next item alone
+	laneHeld                     // of a batch: the end of an outage of what handlers need
+)
+
+func (m *machine) newLane(name string, within *span) *lane {
+	m.live++
+	l := &lane{machine: m, name: name, within: within}
+	l.pause.ring = func() { l.wake(lanePaused) }
+	return l
+}
+
+func (l *lane) append(it *Item) {
+	m := l.machine
+	m.added++
+	m.queued++
+	it.lane, it.number = l, m.added
+	l.queue = append(l.queue, it)
+}
+
+// pop removes the next item.
+func (l *lane) pop() *Item {
+	it := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	l.sent, l.barred = max(0, l.sent-1), false
+	l.machine.queued--
+	return it
+}
+
+// touch lets advance look at the lane. It is called after every change of the lane.
+func (l *lane) touch() {
+	if !l.touched {
+		l.touched = true
+		l.machine.touched.push(l)
+	}
+}
+
+// schedule decides what the lane does next, if that is not decided.
+func (l *lane) schedule() {
+	l.touched = false
+	if l.state == laneIdle {
+		l.state = l.decide()
+	}
+	l.list()
+	l.endIfEmpty()
+}
+
+func (l *lane) decide() laneState {
+	for len(l.queue) > 0 {
+		it := l.queue[0]
+		switch {
+		case it.unreported, l.machine.once && l.within != nil && !l.within.open:
+			return laneIdle
+		case it.held && l.machine.once:
+			l.machine.outage.lanes++
+			return laneHeld
+		case it.notBefore.After(l.machine.now):
+			return l.waitUntil(it.notBefore)
+		case it.phase == shared:
+			l.enter(l.pop())
+			l.conclude(it)
+		case it.phase == sharing:
+			l.enter(l.pop())
+		case it.phase == claimed:
+			return l.decideClaimed(it)
+		case it.phase != queued:
+			return laneIdle
+		case l.machine.late() && it.inFlight():
+			return l.isReady() // its outcome says for what it has waited
+		case l.machine.late():
+			l.enter(l.pop())
+			it.Outcome = notStarted(l.machine.over)
+			l.conclude(it)
+		case it.Unprotected:
+			return l.isReady()
+		case it.endedTwin() != nil:
+			it.Outcome, it.Duplicate = it.endedTwin().Outcome, true
+			l.enter(l.pop())
+			l.conclude(it)
+		default:
+			switch user := l.machine.keys[it.claim.Task.Key]; {
+			case user == nil || user == it:
+				l.sent, l.barred = 0, false
+				return laneIdle // until it is claimed
+			case user.returned && user.sharesWith(it):
+				user.share(it)
+			default:
+				user.waiting = append(user.waiting, l)
+				l.state = laneWaiting
+				l.unclaim()
+				return l.state
+			}
+		}
+	}
+	return laneIdle
+}
+
+func (l *lane) decideClaimed(it *Item) laneState {
+	switch it.answer.state {
+	case store.ClaimLeaseOver:
+		if l.machine.late() {
+			break
+		}
+		l.state = laneSuspect
+		l.machine.isolate(l)
+		return l.state
+	case store.ClaimInFlight:
+		if wait, ok := l.machine.engine.WaitTime(it); ok {
+			it.notBefore = l.machine.waitFor(it, wait)
+			return l.waitUntil(it.notBefore)
+		}
+	case store.ClaimUnknown, store.Claimed, store.ClaimCompleted, store.ClaimFailed:
+	}
+	return l.isReady()
+}
+
+// waitFor returns when an item's key that is in flight elsewhere is claimed again. The items for a bulk handler
+// are claimed in the order in which they were added.
+func (m *machine) waitFor(it *Item, wait time.Duration) time.Time {
+	at := m.now.Add(wait)
+	if m.bulk() && !it.answer.delayed {
+		if at.Before(m.calls.inFlight) {
+			at = m.calls.inFlight
+		}
+		m.calls.inFlight = at
+	}
+	return at
+}
+
+func (l *lane) isReady() laneState {
+	l.machine.calls.ready.push(l)
+	return laneReady
+}
+
+// waitUntil releases the lane's claims, because other owners must not wait for items that have not begun.
+func (l *lane) waitUntil(at time.Time) laneState {
+	l.state = lanePaused
+	l.unclaim()
+	l.machine.alarms.set(&l.pause, at)
+	return l.state
+}
+
+// wake decides anew what a lane does that waits in a state.
+func (l *lane) wake(from laneState) {
+	if l.state == from {
+		l.state = laneIdle
+		l.touch()
+	}
+}
+
+// enter counts an item as in progress.
+func (l *lane) enter(it *Item) {
+	it.open = true
+	l.open = append(l.open, it)
+}
+
+// leave counts an item as not in progress any more.
+func (l *lane) leave(it *Item) {
+	it.open = false
+	i := slices.Index(l.open, it)
+	last := len(l.open) - 1
+	l.open[i] = l.open[last]
+	l.open[last] = nil
+	l.open = l.open[:last]
+	l.touch()
+}
+
+// putBack returns an item that has begun to its place in the queue, unless the lane is stopped.
+func (l *lane) putBack(it *Item) {
+	l.leave(it)
+	it.phase, it.returned, it.answer = queued, false, answer{}
+	if l.stopped {
+		return
+	}
+	l.unclaim()
+	i := slices.IndexFunc(l.queue, func(other *Item) bool { return other.number > it.number })
+	if i < 0 {
+		i = len(l.queue)
+	}
+	l.queue = slices.Insert(l.queue, i, it)
+	l.machine.queued++
+	l.sent, l.barred = 0, false
+	l.wake(laneWaiting)
+}
+
+// report tells the caller the outcome of an item. One that is not settled does not begin before that.
+func (l *lane) report(it *Item) {
+	if it.unreported = !it.Outcome.Kind.Settled(); it.unreported {
+		l.pending++
+	}
+	l.queueReport(action{kind: doReport, item: it})
+}
+
+// explain tells the caller why an item can't be claimed: because of its claim, or because of err if its range
+// can't. The driver sets the outcome.
+func (l *lane) explain(it *Item, err error) {
+	it.unreported = true
+	l.pending++
+	l.queueReport(action{kind: doExplain, item: it, err: err})
+}
+
+// queueReport does a report after those of the lane that are in progress.
+func (l *lane) queueReport(a action) {
+	l.reports.push(a)
+	l.reportNext()
+}
+
+func (l *lane) reportNext() {
+	if !l.reporting && l.reports.len() > 0 {
+		l.reporting = true
+		l.machine.do(l.reports.pop())
+	}
+}
+
+// reported is the end of a report.
+type reported struct{ item *Item }
+
+func (e reported) apply(*machine) {
+	it := e.item
+	l := it.lane
+	if it.unreported {
+		l.pending--
+		it.unreported = false
+		it.retask()
+		l.touch()
+	} else {
+		l.leave(it)
+	}
+	l.reporting = false
+	l.reportNext()
+}
+
+// stop removes the items that have not begun. The lane ends when nothing of it is in progress.
+func (l *lane) stop() {
+	l.stopped = true
+	for _, it := range l.queue {
+		it.removed = true
+	}
+	if l.state != laneRunning {
+		l.state = laneIdle
+	}
+	l.unclaim()
+	l.machine.queued -= len(l.queue)
+	l.queue = nil
+	l.machine.alarms.unset(&l.pause)
+	l.touch()
+}
+
+// timeUp ends what the lane of a batch waits for.
+func (l *lane) timeUp() {
+	l.machine.alarms.unset(&l.pause)
+	switch l.state {
+	case lanePaused, laneWaiting, laneSuspect:
+		l.state = laneIdle
+	case laneIdle, laneReady, laneRunning, laneHeld:
+	}
+	l.touch()
+}
+
+// late reports whether items that have not begun end a batch.
+func (m *machine) late() bool { return m.once && m.over != nil }
+
+func notStarted(err error) idem.Outcome {
+	return idem.Outcome{Kind: idem.NotStarted, Err: fmt.Errorf("%w: %w", idem.ErrDeadlineNear, err)}
+}
+
+// stopped is that the caller wants nothing to begin any more in some lanes, and the ranges with these keys to
+// end, of which it has all lanes.
+type stopped struct {
+	lanes  []*lane
+	ranges []*span
+}
+
+func (e stopped) apply(m *machine) {
+	for _, l := range e.lanes {
+		delete(m.lanes, l.name)
+		l.stop()
+	}
+	for _, s := range e.ranges {
+		s.stop(e.lanes)
+	}
+}
+
+// abandon returns the items that are in progress, of which nothing is reported any more, except the one of
+// which a report is in progress.
+func (l *lane) abandon() (running []*Item) {
+	slices.SortFunc(l.open, byNumber)
+	for _, it := range l.open {
+		if it != l.calling {
+			it.removed, it.State = true, Overrun
+			running = append(running, it)
+		}
+	}
+	return running
+}
+
+// leftovers removes and returns the items of a lane that have not ended, in order.
+func (l *lane) leftovers() []*Item {
+	l.machine.queued -= len(l.queue)
+	left := append(slices.Clone(l.open), l.queue...)
+	l.queue, l.sent, l.stopped = nil, 0, true
+	slices.SortFunc(left, byNumber)
+	return left
+}
+
+func byNumber(a, b *Item) int { return cmp.Compare(a.number, b.number) }
+
+// endIfEmpty ends the lane if it has no items.
+func (l *lane) endIfEmpty() {
+	if l.over || len(l.queue) > 0 || len(l.open) > 0 || l.pending > 0 {
+		return
+	}
+	l.over = true
+	m := l.machine
+	if m.lanes[l.name] == l {
+		delete(m.lanes, l.name)
+	}
+	if l.within != nil {
+		l.within.laneEnded()
+	}
+	if m.live--; m.once && m.live == 0 {
+		m.do(action{kind: doFinish})
+	}
+	if l.stopped {
+		m.do(action{kind: doEnd, lane: l})
+	}
+}

@@ -1,0 +1,226 @@
+package schedule
+
+import "time"
+
+// machine decides what a scheduler does: which items are claimed, which handlers are called, which claims are
+// released, and when. It has no goroutines, no locks and no clock, and does no I/O. [machine.step] takes the
+// time and one event, and returns the actions that follow from it. What waits is driver.go, which does the
+// actions and passes their answers back as events.
+//
+// An item takes these steps, each in the file of that name:
+//
+//	added ─▶ claimed (claims.go) ─▶ called (calls.go) ─▶ concluded (conclude.go) ─▶ reported (lane.go)
+//
+// keys.go has the rules for items with one key, ranges.go those for the leases of ranges, and outages.go
+// those for an outage of what handlers need.
+type machine struct {
+	rules
+	now     time.Time
+	actions []action
+
+	lanes   map[string]*lane // by name; of a stream, those that are not stopped
+	all     []*lane          // of a batch
+	live    int              // lanes that have not ended
+	added   uint64           // items
+	queued  int              // items that have not begun
+	touched fifo[*lane]      // to be looked at
+	closed  bool             // nothing begins any more, because the stream was closed
+	over    error            // nothing begins any more, because the time of handlers has ended
+	flushed bool             // see flush
+
+	keys   map[string]*Item   // the item that uses each key: it is claimed, or in progress
+	twins  map[string][]*Item // of a batch: the items that have ended of each key that occurs more than once
+	ranges map[string]*span
+	calls  calls
+	claims claims
+	outage outage
+	alarms alarms
+}
+
+// rules are what a machine is configured with.
+type rules struct {
+	cfg      Config
+	once     bool          // a batch: an item that is not settled is not tried again, and ends its lane
+	request  int           // how many claims a request of the store takes
+	mayWait  time.Duration // how long a claim may wait for its handler to begin
+	cooldown time.Duration // of the circuit breaker
+	latency  *estimate     // of handlers
+	engine   engine
+}
+
+// engine is what a machine asks, which needs no I/O.
+type engine interface {
+	// WaitTime returns how long to wait before an item's key, which is in flight elsewhere, is claimed again;
+	// false if the item ends with that.
+	WaitTime(it *Item) (time.Duration, bool)
+	// HandlerDown reports whether there is an outage of what handlers need, and how long none may be called.
+	HandlerDown() (wait time.Duration, down bool)
+	// CallSize returns how many items the next call of a bulk handler gets at most.
+	CallSize() int
+}
+
+// bulk reports whether a handler takes many items in a call.
+func (r *rules) bulk() bool { return r.cfg.Bulk != nil }
+
+func newMachine(r rules) *machine {
+	m := &machine{rules: r, lanes: make(map[string]*lane), keys: make(map[string]*Item),
+		ranges: make(map[string]*span)}
+	m.claims.pause.ring = func() {} // advance follows
+	m.claims.sweep.ring = m.sweepClaims
+	m.outage.next.ring = func() {}
+	return m
+}
+
+// event is what has happened. Its apply is in the file about what it is about.
+type event interface{ apply(m *machine) }
+
+// action is what a driver is to do. Exactly one of the kinds' fields are set.
+type action struct {
+	kind  actionKind
+	item  *Item
+	items []*Item
+	lane  *lane
+	span  *span
+	err   error
+}
+
+type actionKind uint8
+
+const (
+	doClaim   actionKind = iota // claim the keys of items; the answer is claimed
+	doRelease                   // release the claims of items; the answer is released
+	doCall                      // run item; the answers are started, returned and settled
+	doBulk                      // call a bulk handler for items; the answers are returned and settled of each, and callEnded
+	doAlone                     // take the key of item over and run it; the answers are returned and settled
+	doReport                    // tell the caller item's outcome; the answer is reported
+	doExplain                   // doReport of an item that can't be claimed, because of err if its lease can't
+	doHold                      // claim the lease of span; the answer is held
+	doLeave                     // release the lease of span
+	doFlush                     // send the completions that wait for others, because none follows soon
+	doEnd                       // tell who waits for it that lane has ended
+	doFinish                    // the batch has ended
+)
+
+// step applies an event and returns what is to be done. The slice is valid until the next step.
+func (m *machine) step(now time.Time, e event) []action {
+	clear(m.actions)
+	m.now, m.actions = now, m.actions[:0]
+	e.apply(m)
+	m.advance()
+	return m.actions
+}
+
+func (m *machine) do(a action) { m.actions = append(m.actions, a) }
+
+// advance decides what can be done now.
+func (m *machine) advance() {
+	for {
+		for m.touched.len() > 0 {
+			m.touched.pop().schedule()
+		}
+		m.sendReleases()
+		m.sendClaims()
+		m.beginCalls()
+		m.endHeld()
+		if m.touched.len() == 0 {
+			m.flush()
+			return
+		}
+	}
+}
+
+// ended reports whether nothing may begin any more.
+func (m *machine) ended() bool { return m.closed || m.over != nil }
+
+// flush sends the completions of a batch that wait for others when no handler follows.
+func (m *machine) flush() {
+	if len(m.all) > 0 && m.queued == 0 && m.calls.running == 0 && !m.flushed {
+		m.flushed = true
+		m.do(action{kind: doFlush})
+	}
+}
+
+// added is new items of a stream. Those of a lane are in order.
+type added struct{ items []*Item }
+
+func (e added) apply(m *machine) {
+	if m.closed {
+		return
+	}
+	for _, it := range e.items {
+		l := m.lanes[it.Lane]
+		if l == nil {
+			l = m.newLane(it.Lane, m.spanOf(it))
+			m.lanes[it.Lane] = l
+		}
+		if l.within != nil {
+			l.within.last = max(l.within.last, it.Position)
+		}
+		l.append(it)
+		l.touch()
+	}
+}
+
+// given is the lanes of a batch. No other items follow. twins has the keys that occur more than once.
+type given struct {
+	lanes [][]*Item
+	twins map[string][]*Item
+}
+
+func (e given) apply(m *machine) {
+	m.twins = e.twins
+	for _, items := range e.lanes {
+		if len(items) == 0 {
+			continue
+		}
+		l := m.newLane("", items[0].within)
+		l.queue = make([]*Item, 0, len(items))
+		for _, it := range items {
+			l.append(it)
+		}
+		m.all = append(m.all, l)
+		l.touch()
+	}
+	if m.live == 0 {
+		m.do(action{kind: doFinish})
+	}
+}
+
+// giveUp returns the items of a batch whose handlers have not returned, for a caller that must answer. Nothing
+// is written to its items any more.
+func (m *machine) giveUp() (overruns []*Item) {
+	m.closed = true
+	for _, l := range m.all {
+		left := l.leftovers()
+		for i, it := range left {
+			if it.removed, it.State = true, BehindOverrun; i == 0 {
+				it.State = Overrun
+				overruns = append(overruns, it)
+			}
+		}
+	}
+	return overruns
+}
+
+// timeUp is the end of the time of handlers.
+type timeUp struct{ err error }
+
+func (e timeUp) apply(m *machine) {
+	m.over = e.err
+	if m.once {
+		m.endSpans()
+		for _, l := range m.all {
+			l.timeUp()
+		}
+	}
+}
+
+// closing is the end of a stream.
+type closing struct{}
+
+func (closing) apply(m *machine) {
+	m.closed = true
+	m.alarms.unset(&m.claims.pause)
+	m.alarms.unset(&m.claims.sweep)
+	m.alarms.unset(&m.outage.next)
+}

@@ -1,0 +1,153 @@
+package schedule_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fixture is a scheduler on a memory store, with the records of its handlers' calls.
+type fixture struct {
+	*testing.T
+	store     *memstore.Store
+	engine    *idem.Engine
+	scheduler *schedule.Scheduler
+	bulks     *schedule.Scheduler // for handle
+	handle    schedule.BulkHandler
+
+	mu    sync.Mutex
+	calls [][]string // of the bulk handler: the keys of each
+	order []string   // of the items' own handlers
+}
+
+func newFixture(t *testing.T, cfg idem.Config) *fixture {
+	f := &fixture{T: t, store: memstore.New(memstore.Config{BatchSize: 25})}
+	cfg.RetryDelay = cmp.Or(cfg.RetryDelay, -1)
+	var err error
+	if f.engine, err = idem.New(f.store, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if f.scheduler, err = schedule.New(f.engine, schedule.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	f.bulks, err = schedule.New(f.engine, schedule.Config{
+		Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+			return f.handle(ctx, items)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// item returns an item whose handler records its call.
+func (f *fixture) item(key string) *schedule.Item {
+	return &schedule.Item{Task: idem.Task{Key: key, Source: "source of " + key,
+		Fingerprint: idem.FingerprintOf([]byte(key)),
+		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.order = append(f.order, key)
+			return []byte("result of " + key), nil
+		})}}
+}
+
+func (f *fixture) items(keys ...string) []*schedule.Item {
+	items := make([]*schedule.Item, len(keys))
+	for i, key := range keys {
+		items[i] = f.item(key)
+	}
+	return items
+}
+
+// bulk runs items with a deadline and a bulk handler that returns fail's errors, nil for success.
+func (f *fixture) bulk(items []*schedule.Item,
+	fail func(ctx context.Context, it *schedule.Item) error) []*schedule.Item {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return f.runBulk(ctx, items,
+		func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+			results := make([]schedule.Result, len(items))
+			var keys []string
+			for i, it := range items {
+				keys = append(keys, it.Task.Key)
+				results[i].Value = []byte("result of " + it.Task.Key)
+				if fail != nil {
+					results[i].Err = fail(ctx, it)
+				}
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.calls = append(f.calls, keys)
+			return results, nil
+		})
+}
+
+// runBulk runs items with a bulk handler.
+func (f *fixture) runBulk(ctx context.Context, items []*schedule.Item, handle schedule.BulkHandler) []*schedule.Item {
+	f.handle = handle
+	return f.bulks.Run(ctx, [][]*schedule.Item{items})
+}
+
+// hold claims a key for another process.
+func (f *fixture) hold(key string, lease time.Duration) store.Entry {
+	f.Helper()
+	res := f.store.Claim(context.Background(), []store.ClaimRequest{{
+		Key: key, Owner: "another", Fingerprint: idem.FingerprintOf([]byte(key)), Lease: lease,
+		Retention: time.Hour,
+	}})[0]
+	if res.State != store.Claimed {
+		f.Fatalf("state %v: %v", res.State, res.Err)
+	}
+	return res.Entry
+}
+
+func (f *fixture) wantCalls(want ...[]string) {
+	f.Helper()
+	if !slices.EqualFunc(f.calls, want, slices.Equal) {
+		f.Errorf("calls %v; want %v", f.calls, want)
+	}
+}
+
+func (f *fixture) wantKinds(items []*schedule.Item, want ...idem.Kind) {
+	f.Helper()
+	var got []idem.Kind
+	for _, it := range items {
+		got = append(got, it.Outcome.Kind)
+	}
+	if !slices.Equal(got, want) {
+		f.Errorf("outcomes %v; want %v", got, want)
+		for _, it := range items {
+			f.Log(it.Task.Key, it.Outcome.Kind, it.Outcome.Err)
+		}
+	}
+}
+
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is %v; want %v", what, got, want)
+	}
+}
+
+func numbered(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprint("k", i)
+	}
+	return keys
+}

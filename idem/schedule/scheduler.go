@@ -1,0 +1,112 @@
+package schedule
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+)
+
+// The defaults of a Config.
+const (
+	DefaultConcurrency = 32
+	DefaultBackoff     = 500 * time.Millisecond
+	DefaultMaxBackoff  = time.Minute
+)
+
+// ErrOverrun means that a handler or a dead-letter sink had not returned when the run ended, although its
+// context had ended. The key stays claimed until the lease ends.
+var ErrOverrun = errors.New("schedule: a handler did not return when its context ended")
+
+// ErrBehind means that an item was not tried, because an earlier item of its lane is not settled.
+var ErrBehind = errors.New("schedule: not tried: an earlier item of its lane is not settled")
+
+// Config configures a Scheduler. Every field's zero value stands for its default.
+type Config struct {
+	// Concurrency is the number of items handled at once (default DefaultConcurrency).
+	Concurrency int
+	// Bulk handles the items, if it is not nil. The handlers of the items' tasks are called only for tasks of a
+	// Substitute, and for rejected tasks. The commit window of the engine bounds the number of items in a call
+	// (see BulkHandler), and one call is made at a time.
+	Bulk BulkHandler
+	// Backoff is the time before an item of a Stream is tried for the second time (default DefaultBackoff).
+	// It doubles with each try, up to MaxBackoff (default DefaultMaxBackoff), less a random part of up to a
+	// half. An item whose handler failed also waits for idem.Config.RetryDelay.
+	Backoff    time.Duration
+	MaxBackoff time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
+	c.Backoff = cmp.Or(c.Backoff, DefaultBackoff)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, max(c.Backoff, DefaultMaxBackoff))
+	return c
+}
+
+func (c Config) validate() error {
+	if c.Concurrency < 0 || c.Backoff < 0 || c.MaxBackoff < c.Backoff {
+		return fmt.Errorf("schedule: %w: Concurrency is %d, Backoff %v, MaxBackoff %v: want a Concurrency of 1 or more, and 0 < Backoff <= MaxBackoff",
+			idem.ErrInvalidConfig, c.Concurrency, c.Backoff, c.MaxBackoff)
+	}
+	return nil
+}
+
+// pauseFor returns how long an item waits after the nth try (from 1).
+func (c Config) pauseFor(n int) time.Duration {
+	d := c.Backoff
+	for ; n > 1 && d < c.MaxBackoff; n-- {
+		d *= 2
+	}
+	d = min(d, c.MaxBackoff)
+	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter needs no cryptographic randomness
+}
+
+// Scheduler runs items through an engine. It estimates the latency of handlers, so a process should have one.
+// It is safe for concurrent use.
+type Scheduler struct {
+	engine  *idem.Engine
+	cfg     Config
+	latency estimate
+	calls   callSizes // of bulk handlers
+}
+
+// New returns a scheduler. It returns idem.ErrInvalidConfig (wrapped), which names every invalid field.
+func New(engine *idem.Engine, cfg Config) (*Scheduler, error) {
+	if engine == nil {
+		return nil, fmt.Errorf("schedule: %w: the engine is nil", idem.ErrInvalidConfig)
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Scheduler{engine: engine, cfg: cfg}, nil
+}
+
+// estimate is the latency estimate: a moving average of the time from the start of an item to the return of
+// its handler. The zero value has no estimate. It is safe for concurrent use.
+type estimate struct{ ns atomic.Int64 }
+
+// note adds an item's time. Of two concurrent calls one may be lost.
+func (e *estimate) note(took time.Duration) {
+	last, ns := e.ns.Load(), max(1, int64(took))
+	if last == 0 {
+		last = ns
+	}
+	e.ns.Store(last + (ns-last)/8) //nolint:mnd // the weight of a new value
+}
+
+// raise makes the estimate at least as long as an item is known to take.
+func (e *estimate) raise(took time.Duration) { e.ns.Store(max(e.ns.Load(), int64(took))) }
+
+// fit returns how many of n items are estimated to begin within the time given, one after another: one if
+// there is no estimate.
+func (e *estimate) fit(n int, within time.Duration) int {
+	if ns := e.ns.Load(); ns > 0 {
+		return max(1, int(min(int64(n), int64(within)/ns)))
+	}
+	return 1
+}

@@ -1,0 +1,144 @@
+package schedule
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Stream handles the items of an endless source. It has a lane for each name as long as the lane has items.
+// Lanes are handled concurrently, at most Config.Concurrency items at a time, and take turns. The items of a
+// lane are handled one after another, in the order of Add.
+//
+// An item that is not settled is tried again after a backoff (see Config.Backoff), and not before the delay
+// of idem.RetryAfter. An item whose key is in flight elsewhere waits for it. Both block their lane only, and
+// hold no slot. While the store is unavailable no handler is called, unless the engine fails open, and one
+// request at a time tries the store.
+//
+// Items whose key is in progress in the stream wait for that item, and take its outcome if they make the same
+// request.
+//
+// A Stream is safe for concurrent use. The caller must call Close.
+type Stream struct{ driver *driver }
+
+// Stream returns a stream. It ends when ctx ends: the contexts of handlers end then, and no handler is called
+// any more. ctx should have no deadline.
+//
+// The stream calls done once for each item that is settled, and retry, if it is not nil, each time an item
+// was tried and is not settled. Item.Outcome is the outcome. retry may set an Item.Task with another key,
+// with which the item is tried next. Both are called from any goroutine except those that call the stream's
+// methods, never concurrently for the items of one lane. They must not block, and must not call Stop or
+// Close.
+func (s *Scheduler) Stream(ctx context.Context, done, retry func(*Item)) *Stream {
+	return &Stream{driver: newDriver(s, s.engine.Session(ctx), false, func(it *Item) {
+		switch {
+		case it.Outcome.Kind.Settled():
+			done(it)
+		case retry != nil:
+			retry(it)
+		}
+	})}
+}
+
+// Add appends items to their lanes (Item.Lane). It returns at once: the caller bounds the number of items
+// that are in progress. After Close it does nothing. One call for many items costs less than one for each.
+func (st *Stream) Add(items ...*Item) {
+	for _, it := range items {
+		it.claim.Task = it.Task
+	}
+	d := st.driver
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.step(added{items})
+	d.startWorker(d.reports.len() > 0)
+}
+
+// Stop removes the items of the lanes that match, unless their handlers have begun: their claims are
+// released, and the attempts are not counted. It then waits for the items that have begun, until ctx ends,
+// and returns those that have not ended by then. done and retry are not called for the returned items after
+// Stop has returned, nor for the items that were removed. The keys of the returned items are still settled.
+// An item whose handler returns meanwhile, but which is not settled, is removed.
+//
+// An item that is added to a stopped lane begins a new lane, which does not wait for items of the old one
+// that have begun. If it has the key of one of these, it waits for that item.
+//
+// Stop also ends the ranges with these keys, of which all lanes must match: their leases are released when
+// all items that have begun have ended, also after Stop has returned. An item of the range that is added
+// later waits for that.
+func (st *Stream) Stop(ctx context.Context, match func(lane string) bool,
+	ranges ...string) (running []*Item) {
+	d := st.driver
+	d.mu.Lock()
+	e := stopped{}
+	for name, l := range d.machine.lanes {
+		if match(name) {
+			l.ended = make(chan struct{})
+			e.lanes = append(e.lanes, l)
+		}
+	}
+	for _, key := range ranges {
+		if s := d.machine.ranges[key]; s != nil {
+			e.ranges = append(e.ranges, s)
+		}
+	}
+	d.step(e)
+	d.startWorker(d.reports.len() > 0)
+	d.mu.Unlock()
+	for _, l := range e.lanes {
+		select {
+		case <-l.ended:
+		case <-ctx.Done():
+			running = append(running, d.abandon(l)...)
+		}
+	}
+	for _, s := range e.ranges {
+		select {
+		case <-s.left:
+		case <-ctx.Done():
+		}
+	}
+	return running
+}
+
+// abandon returns the items of a lane that are in progress, of which nothing is reported any more.
+func (d *driver) abandon(l *lane) []*Item {
+	d.mu.Lock()
+	running := l.abandon()
+	var quiet chan struct{}
+	if l.calling != nil {
+		quiet = make(chan struct{})
+		l.quiet = quiet
+	}
+	d.mu.Unlock()
+	if quiet != nil {
+		<-quiet
+	}
+	return running
+}
+
+// Close stops all lanes as Stop does, and ends the stream. The contexts of the handlers that still run have
+// ended when it returns. Their keys are not settled, and stay claimed until their leases end.
+func (st *Stream) Close(ctx context.Context) (running []*Item) {
+	d := st.driver
+	d.mu.Lock()
+	d.step(closing{})
+	ranges := slices.Collect(maps.Keys(d.machine.ranges))
+	d.mu.Unlock()
+	running = st.Stop(ctx, func(string) bool { return true }, ranges...)
+	d.close()
+	d.session.Close()
+	return running
+}
+
+// EachRetrying calls f once for each lane that waits, with the item that will be tried again. f must not call
+// the stream's methods.
+func (st *Stream) EachRetrying(f func(*Item)) {
+	d := st.driver
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.machine.lanes {
+		if len(l.queue) > 0 && l.queue[0].tries > 0 && !l.queue[0].unreported {
+			f(l.queue[0])
+		}
+	}
+}
