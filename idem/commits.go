@@ -29,7 +29,7 @@ type commit struct {
 	set    store.Settlement
 	handed time.Time
 	err    error // the store's last answer
-	done   func(store.Settlement, settlementAnswer)
+	done   func(set store.Settlement, answer settlementAnswer, more bool)
 }
 
 // enter waits for a place in the window; false if completions are not gathered, or the context ends first.
@@ -60,7 +60,7 @@ func (c *commits) add(one commit) {
 // addAndWait queues a completion and waits for its result.
 func (c *commits) addAndWait(set store.Settlement) settlementAnswer {
 	landed := make(chan settlementAnswer, 1)
-	c.add(commit{set: set, done: func(_ store.Settlement, answer settlementAnswer) { landed <- answer }})
+	c.add(commit{set: set, done: func(_ store.Settlement, answer settlementAnswer, _ bool) { landed <- answer }})
 	return <-landed
 }
 
@@ -106,7 +106,7 @@ func (c *commits) send(group []commit) {
 		unanswered = c.try(ctx, unanswered)
 	}
 	for i := range unanswered {
-		c.end(&unanswered[i])
+		c.end(&unanswered[i], i < len(unanswered)-1)
 	}
 }
 
@@ -125,23 +125,29 @@ func (c *commits) try(ctx context.Context, group []commit) (unanswered []commit)
 		sets[i] = group[i].set
 	}
 	errs := c.session.engine.store.Settle(ctx, sets)
+	last := -1 // that is answered
 	for i := range group {
-		one := &group[i]
-		if one.err = nil; errs != nil {
-			one.err = errs[i]
+		if group[i].err = nil; errs != nil {
+			group[i].err = errs[i]
 		}
-		if answered(one.err) {
-			c.end(one)
+		if answered(group[i].err) {
+			last = i
 		} else {
-			unanswered = append(unanswered, *one)
+			unanswered = append(unanswered, group[i])
+		}
+	}
+	for i := range group[:last+1] {
+		if one := &group[i]; answered(one.err) {
+			c.end(one, i < last)
 		}
 	}
 	return unanswered
 }
 
-// end reports a completion's result and releases its place in the window.
-func (c *commits) end(one *commit) {
-	one.done(one.set, settlementAnswer{err: one.err, took: time.Since(one.handed)})
+// end reports a completion's result and releases its place in the window. more reports that another one
+// follows at once.
+func (c *commits) end(one *commit, more bool) {
+	one.done(one.set, settlementAnswer{err: one.err, took: time.Since(one.handed)}, more)
 	c.leave()
 }
 

@@ -88,7 +88,7 @@ func newAsync(s *idem.Session, n int, h idem.Handler) *async {
 
 func (a *async) start(i int) {
 	a.all.Add(1)
-	a.RunAsync(a.claims[i], func(out idem.Outcome) {
+	a.RunAsync(a.claims[i], func(out idem.Outcome, _ bool) {
 		a.mu.Lock()
 		a.outcomes[i] = out
 		a.calls[i]++
@@ -278,7 +278,7 @@ func TestPlacesInTheWindowAreReleased(t *testing.T) {
 					ended := make(chan struct{})
 					go func() {
 						defer close(ended)
-						s.RunAsync(a.claims[i], func(out idem.Outcome) { wantKind(t, out, idem.Retry) })
+						s.RunAsync(a.claims[i], func(out idem.Outcome, _ bool) { wantKind(t, out, idem.Retry) })
 					}()
 					<-ended
 				}

@@ -169,7 +169,7 @@ func TestLeaseIsExtendedUntilTheKeyIsSettled(t *testing.T) {
 					claim := &idem.Claim{Task: tc.task}
 					s.Claim([]*idem.Claim{claim})
 					out := make(chan idem.Outcome, 1)
-					go s.RunAsync(claim, func(o idem.Outcome) { out <- o })
+					go s.RunAsync(claim, func(o idem.Outcome, _ bool) { out <- o })
 					for range 15 {
 						pass(lease / 10)
 						contender := newEngine(t, st.Store, idem.Config{Lease: lease, Wait: -1})

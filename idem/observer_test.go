@@ -169,7 +169,7 @@ func TestObserverIsToldTheStepsOfASession(t *testing.T) {
 	unused.Task.Key = "payments#b"
 	s.Claim([]*idem.Claim{used, unused})
 	done := make(chan idem.Outcome, 1)
-	s.RunAsync(used, func(out idem.Outcome) { done <- out })
+	s.RunAsync(used, func(out idem.Outcome, _ bool) { done <- out })
 	wantKind(t, <-done, idem.Executed)
 	s.Release([]*idem.Claim{unused})
 	s.RunUnprotected(&unused.Task)

@@ -21,7 +21,8 @@ func (s *Session) Run(claim *Claim) Outcome {
 }
 
 // RunAsync is Run with group commit, for many tasks on a store that is a Batcher. It returns when the handler
-// has returned, and calls done with the outcome before it returns or later, from another goroutine. A
+// has returned, and calls done with the outcome before it returns or later, from another goroutine. more
+// reports that done is called for another task next, by the same goroutine, which has its answer already. A
 // completion is sent at once if none is being sent; otherwise it is sent together with others in the next
 // request. At most Config.CommitWindow completions are unconfirmed: RunAsync waits for one before it calls
 // the handler. The caller must not use the claim, nor close the session, until done has been called.
@@ -29,9 +30,9 @@ func (s *Session) Run(claim *Claim) Outcome {
 // RunAsync does not wait for a plain completion, because the effect already happened when the handler
 // returned. It waits for a completion that commits an effect, because the next handler may have to see the
 // effect. On a store that is no Batcher RunAsync is Run.
-func (s *Session) RunAsync(claim *Claim, done func(Outcome)) {
+func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
 	if claim.res.State != store.Claimed || !s.commits.enter(s.handlers) {
-		done(s.Run(claim))
+		done(s.Run(claim), false)
 		return
 	}
 	gathered := false
@@ -43,18 +44,18 @@ func (s *Session) RunAsync(claim *Claim, done func(Outcome)) {
 	x := s.execution(claim)
 	set, left := x.attempt()
 	if !left {
-		done(x.out)
+		done(x.out, false)
 		return
 	}
 	gathered = true
 	if set.Effect != nil {
 		x.settled(set, s.commits.addAndWait(set))
-		done(x.out)
+		done(x.out, false)
 		return
 	}
-	s.commits.add(commit{set: set, done: func(set store.Settlement, answer settlementAnswer) {
+	s.commits.add(commit{set: set, done: func(set store.Settlement, answer settlementAnswer, more bool) {
 		x.settled(set, answer)
-		done(x.out)
+		done(x.out, more)
 	}})
 }
 

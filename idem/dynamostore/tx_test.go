@@ -313,7 +313,7 @@ func (b *books) batchOf(t *testing.T, cfg idem.Config, keys int,
 	var wg sync.WaitGroup
 	for _, claim := range claims {
 		wg.Go(func() {
-			s.RunAsync(claim, func(out idem.Outcome) {
+			s.RunAsync(claim, func(out idem.Outcome, _ bool) {
 				mu.Lock()
 				defer mu.Unlock()
 				kinds[out.Kind]++

@@ -117,7 +117,7 @@ func (w *worker) run(text string) (err error) {
 			}
 			session.Claim(claims)
 			for i, c := range claims {
-				go session.RunAsync(c, func(out idem.Outcome) { w.ended(o.Keys[i], out) })
+				go session.RunAsync(c, func(out idem.Outcome, _ bool) { w.ended(o.Keys[i], out) })
 			}
 		case take:
 			for _, key := range o.Keys {

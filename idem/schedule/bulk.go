@@ -72,12 +72,12 @@ type bulkPart struct {
 // run runs one item's task.
 func (c *bulkCall) run(p *bulkPart) {
 	d, it := c.driver, p.item
-	done := func(out idem.Outcome) {
-		d.tried(it, out)
+	done := func(out idem.Outcome, more bool) {
+		d.tried(it, out, more)
 		close(p.ended)
 	}
 	if it.Unprotected {
-		done(d.session.RunUnprotected(&it.claim.Task))
+		done(d.session.RunUnprotected(&it.claim.Task), false)
 	} else {
 		d.session.RunAsync(&it.claim, done)
 	}

@@ -89,6 +89,9 @@ type started struct{}
 
 func (started) apply(m *machine) { m.calls.offered = false }
 
+// ready reports whether a lane may be ready for another call.
+func (m *machine) ready() bool { return m.calls.ready.len() > 0 && !m.isolating() }
+
 // mayBeginAlone reports whether a suspect may begin: nothing else is in progress or claimed.
 func (m *machine) mayBeginAlone() bool {
 	calls, claims := &m.calls, &m.claims

@@ -261,9 +261,7 @@ func (m *machine) noteFailures(failed []*Item, all bool) {
 // pauseOfClaims returns the time before the next claim after the nth that the store has not answered: at most
 // the breaker's cooldown.
 func (m *machine) pauseOfClaims(n int) time.Duration {
-	cfg := m.cfg
-	cfg.MaxBackoff = max(cfg.Backoff, m.cooldown)
-	return cfg.pauseFor(n)
+	return m.pauseFor(n, max(m.cfg.Backoff, m.cooldown))
 }
 
 // unclaimAll releases the claims of all items that have not begun, except those that are to be handled alone.

@@ -75,7 +75,7 @@ func (l *lane) conclude(it *Item) {
 		return
 	}
 	it.tries++
-	it.notBefore = m.now.Add(max(m.cfg.pauseFor(it.tries), it.Outcome.RetryIn))
+	it.notBefore = m.now.Add(max(m.pauseFor(it.tries, m.cfg.MaxBackoff), it.Outcome.RetryIn))
 	l.putBack(it)
 	l.report(it)
 }

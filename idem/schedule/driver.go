@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -29,7 +30,13 @@ type driver struct {
 	starting bool       // a worker was started or woken, and has not looked for a job
 	timer    *time.Timer
 	due      time.Time // when timer fires; zero if it is not set
-	release  func() bool
+	taken    bool      // an item is being called, and the machine is not told yet
+	events   []event   // of a step
+
+	settling sync.Mutex
+	settled  []settled // the outcomes that the machine is not told yet; guarded by settling
+
+	release func() bool
 }
 
 // newDriver returns the driver of a new machine. The caller must call close.
@@ -40,12 +47,16 @@ func newDriver(s *Scheduler, session *idem.Session, once bool, report func(*Item
 		request = s.engine.BatchSize()
 	}
 	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: request, mayWait: s.engine.MaxPrefetchAge(),
-		cooldown: s.engine.Config().BreakerCooldown, latency: &s.latency, engine: driverEngine{d}})
+		cooldown: s.engine.Config().BreakerCooldown, latency: &s.latency, jitter: jitter, engine: driverEngine{d}})
 	d.wake = sync.NewCond(&d.mu)
 	d.timer = time.AfterFunc(time.Hour, d.tick)
 	d.timer.Stop()
 	d.release = context.AfterFunc(session.Handlers(), d.tick)
 	return d
+}
+
+func jitter(most time.Duration) time.Duration {
+	return rand.N(most + 1) //nolint:gosec // jitter needs no cryptographic randomness
 }
 
 // close ends the workers that have nothing to do.
@@ -86,14 +97,28 @@ func (d *driver) tick() {
 	d.tell()
 }
 
-// step passes an event to the machine and does what follows from it; d.mu is held.
+// step passes an event to the machine, if it is not nil, after the outcomes that wait, and does what follows
+// from them; d.mu is held.
 func (d *driver) step(e event) {
 	if m := d.machine; m.over == nil {
 		if err := d.session.Handlers().Err(); err != nil {
 			d.perform(m.step(time.Now(), timeUp{err}))
 		}
 	}
-	d.perform(d.machine.step(time.Now(), e))
+	if d.events = d.events[:0]; d.taken {
+		d.taken = false
+		d.events = append(d.events, started{})
+	}
+	d.settling.Lock()
+	for _, s := range d.settled {
+		d.events = append(d.events, s)
+	}
+	d.settled = d.settled[:0]
+	d.settling.Unlock()
+	if e != nil {
+		d.events = append(d.events, e)
+	}
+	d.perform(d.machine.step(time.Now(), d.events...))
 	if at := d.machine.alarms.next(); !at.Equal(d.due) {
 		if d.due = at; at.IsZero() {
 			d.timer.Stop()
@@ -147,6 +172,9 @@ func (d *driver) work() {
 		d.mu.Unlock()
 	}()
 	for {
+		if d.taken && d.jobs.len() == 0 {
+			d.step(nil)
+		}
 		if d.jobs.len() > 0 {
 			job := d.jobs.pop()
 			d.startWorker(d.jobs.len() > 0)
@@ -174,7 +202,8 @@ func (d *driver) do(job action) {
 	case doRelease:
 		d.unclaim(job.items)
 	case doCall:
-		d.step(started{})
+		d.taken = true
+		d.startWorker(d.machine.ready())
 		d.call(job.item)
 	case doBulk:
 		d.mu.Unlock()
@@ -281,10 +310,10 @@ var errExited = errors.New("the handler ended its goroutine (runtime.Goexit): th
 func (d *driver) call(it *Item) {
 	d.run(it, func() {
 		if it.Unprotected {
-			d.tried(it, d.session.RunUnprotected(&it.claim.Task))
+			d.tried(it, d.session.RunUnprotected(&it.claim.Task), false)
 			return
 		}
-		d.session.RunAsync(&it.claim, func(out idem.Outcome) { d.tried(it, out) })
+		d.session.RunAsync(&it.claim, func(out idem.Outcome, more bool) { d.tried(it, out, more) })
 	})
 }
 
@@ -294,7 +323,7 @@ func (d *driver) run(it *Item, f func()) {
 	d.mu.Unlock()
 	defer func() {
 		if exited {
-			d.tried(it, idem.Outcome{Kind: idem.Retry, Err: errExited})
+			d.tried(it, idem.Outcome{Kind: idem.Retry, Err: errExited}, false)
 		}
 		if took := time.Since(began); !alone {
 			it.lane.latency.note(took)
@@ -336,21 +365,27 @@ func (d *driver) callAlone(it *Item) {
 				// item would not be alone.
 				it.claim = idem.Claim{Task: it.claim.Task}
 			}
-			d.tried(it, out)
+			d.tried(it, out, false)
 		})
 	}
 }
 
-// tried passes the outcome of an item to the machine.
-func (d *driver) tried(it *Item, out idem.Outcome) {
+// tried passes the outcome of an item to the machine, with that of the next one if more follow.
+func (d *driver) tried(it *Item, out idem.Outcome, more bool) {
 	refused := it.refuse(&out)
 	again := refused && it.replace()
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if it.again = again; !refused {
 		it.Outcome = out
 	}
-	d.step(settled{it})
+	d.settling.Lock()
+	d.settled = append(d.settled, settled{it})
+	d.settling.Unlock()
+	if more {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.step(nil)
 	d.tell()
 }
 

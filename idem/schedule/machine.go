@@ -3,7 +3,8 @@ package schedule
 import "time"
 
 // machine decides what a scheduler does: which items are claimed, which handlers are called, which claims are
-// released, and when. It has no goroutines, no locks and no clock, and does no I/O. [machine.step] takes the
+// released, and when. It has no goroutines, no locks, no clock and no random numbers,
+// and does no I/O. [machine.step] takes the
 // time and one event, and returns the actions that follow from it. What waits is driver.go, which does the
 // actions and passes their answers back as events.
 //
@@ -40,11 +41,12 @@ type machine struct {
 // rules are what a machine is configured with.
 type rules struct {
 	cfg      Config
-	once     bool          // a batch: an item that is not settled is not tried again, and ends its lane
-	request  int           // how many claims a request of the store takes
-	mayWait  time.Duration // how long a claim may wait for its handler to begin
-	cooldown time.Duration // of the circuit breaker
-	latency  *estimate     // of handlers
+	once     bool                                   // a batch: an item that is not settled is not tried again, and ends its lane
+	request  int                                    // how many claims a request of the store takes
+	mayWait  time.Duration                          // how long a claim may wait for its handler to begin
+	cooldown time.Duration                          // of the circuit breaker
+	latency  *estimate                              // of handlers
+	jitter   func(most time.Duration) time.Duration // returns a random part
 	engine   engine
 }
 
@@ -61,6 +63,16 @@ type engine interface {
 
 // bulk reports whether a handler takes many items in a call.
 func (r *rules) bulk() bool { return r.cfg.Bulk != nil }
+
+// pauseFor returns how long an item waits after the nth try (from 1), if that is at most a time.
+func (r *rules) pauseFor(n int, most time.Duration) time.Duration {
+	d := r.cfg.Backoff
+	for ; n > 1 && d < most; n-- {
+		d *= 2
+	}
+	d = min(d, most)
+	return d/2 + r.jitter(d/2)
+}
 
 func newMachine(r rules) *machine {
 	m := &machine{rules: r, lanes: make(map[string]*lane), keys: make(map[string]*Item),
@@ -101,11 +113,13 @@ const (
 	doFinish                    // the batch has ended
 )
 
-// step applies an event and returns what is to be done. The slice is valid until the next step.
-func (m *machine) step(now time.Time, e event) []action {
+// step applies events and returns what is to be done. The slice is valid until the next step.
+func (m *machine) step(now time.Time, events ...event) []action {
 	clear(m.actions)
 	m.now, m.actions = now, m.actions[:0]
-	e.apply(m)
+	for _, e := range events {
+		e.apply(m)
+	}
 	m.advance()
 	return m.actions
 }

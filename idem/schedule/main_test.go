@@ -43,11 +43,7 @@ func newFixture(t *testing.T, cfg idem.Config) *fixture {
 	if f.scheduler, err = schedule.New(f.engine, schedule.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	f.bulks, err = schedule.New(f.engine, schedule.Config{
-		Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
-			return f.handle(ctx, items)
-		}})
-	if err != nil {
+	if f.bulks, err = schedule.New(f.engine, schedule.Config{Bulk: f.handleBulk}); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -95,6 +91,10 @@ func (f *fixture) bulk(items []*schedule.Item,
 			f.calls = append(f.calls, keys)
 			return results, nil
 		})
+}
+
+func (f *fixture) handleBulk(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+	return f.handle(ctx, items)
 }
 
 // runBulk runs items with a bulk handler.

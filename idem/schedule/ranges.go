@@ -115,7 +115,7 @@ func (s *span) failed(e held) {
 		s.shut()
 		s.report(e.err)
 	}
-	pause := m.cfg.pauseFor(s.tries)
+	pause := m.pauseFor(s.tries, m.cfg.MaxBackoff)
 	if e.down {
 		pause = m.pauseOfClaims(s.tries)
 	}

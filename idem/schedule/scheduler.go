@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -53,16 +52,6 @@ func (c Config) validate() error {
 			idem.ErrInvalidConfig, c.Concurrency, c.Backoff, c.MaxBackoff)
 	}
 	return nil
-}
-
-// pauseFor returns how long an item waits after the nth try (from 1).
-func (c Config) pauseFor(n int) time.Duration {
-	d := c.Backoff
-	for ; n > 1 && d < c.MaxBackoff; n-- {
-		d *= 2
-	}
-	d = min(d, c.MaxBackoff)
-	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter needs no cryptographic randomness
 }
 
 // Scheduler runs items through an engine. It estimates the latency of handlers, so a process should have one.
