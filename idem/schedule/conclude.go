@@ -57,7 +57,7 @@ func (l *lane) conclude(it *Item) {
 		l.end(it)
 		m.endOutage()
 		return
-	case m.once && it.heldBack() && l.within == nil:
+	case m.once && it.heldBack():
 		it.held = true
 		l.putBack(it)
 		return

@@ -257,7 +257,12 @@ func (d *driver) claim(items []*Item) {
 	var looked []*idem.Claim
 	for _, it := range items {
 		switch s := it.lane.within; {
-		case s == nil || d.machine.once:
+		case s == nil:
+			claims = append(claims, &it.claim)
+		case d.machine.once:
+			if s.lease.Held() {
+				it.claim.Enter(s.lease)
+			}
 			claims = append(claims, &it.claim)
 		case s.byKey:
 			it.claim.Enter(nil)

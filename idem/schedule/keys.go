@@ -52,13 +52,14 @@ func (it *Item) freeKey() {
 	it.wakeWaiting()
 }
 
-// claimItself makes an item that was to share an outcome use the key itself.
+// claimItself makes an item that was to share an outcome use the key itself. The claims behind it are released,
+// because it may have to wait.
 func (it *Item) claimItself() {
 	if it.open {
 		it.lane.putBack(it)
 	}
-	it.phase, it.lane.sent = queued, 0
-	it.lane.touch()
+	it.phase = queued
+	it.lane.unclaim()
 }
 
 // wakeWaiting lets the lanes look again whose next item has the key.

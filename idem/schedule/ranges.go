@@ -29,7 +29,7 @@ type span struct {
 	items   []*Item     // of a batch
 	last    int64       // the highest position of its items
 	from    int64       // last when the lease began to be claimed
-	lease   *idem.Range // the last one that a stream has held; nil if none was
+	lease   *idem.Range // the last one that was held, or that a batch has claimed; nil if none was
 	open    bool        // items may be looked up, or claimed by key
 	byKey   bool        // they are claimed by key, see idem.Engine.FailsOpen
 	holding bool        // a claim of the lease is in progress
@@ -91,6 +91,7 @@ func (e held) apply(m *machine) {
 		s.shut()
 		m.alarms.set(&s.next, m.now.Add(e.wait))
 	case m.once:
+		s.lease = e.lease
 		s.begin(false)
 	case e.ok:
 		s.lease, s.tries = e.lease, 0

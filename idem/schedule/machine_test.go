@@ -1,0 +1,476 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// This file explores all states of machines in small worlds: processes with a few items, a store, and every
+// order of answers, with a few faults. A world has no goroutines and no clock: a choice is what happens next.
+
+// message is an item that each process gets.
+type message struct {
+	lane, key string
+	value     byte // of the request
+}
+
+// smallWorld is what a world begins with.
+type smallWorld struct {
+	name     string
+	messages []message
+	once     bool // processes have a batch, not a stream
+	bulk     bool
+	request  int // how many claims a request takes
+	faults   budget
+}
+
+// budget is how many times each fault may happen.
+type budget struct{ failures, silences, crashes, deliveries int }
+
+// world is a state of a small world.
+type world struct {
+	smallWorld
+	now   time.Time
+	keys  map[string]*keyState
+	procs []*proc
+}
+
+// keyState is a key in the store.
+type keyState struct {
+	owner     *proc
+	completed bool
+}
+
+// proc is a process.
+type proc struct {
+	world  *world
+	m      *machine
+	items  []*Item
+	dead   bool
+	ended  bool    // its batch has ended
+	jobs   []*job  // that its driver has to do
+	wanted []*Item // the items of which it was told that they are settled
+}
+
+// job is an action that is not answered.
+type job struct {
+	action
+	running  bool // the handler was called
+	returned bool // and has returned; its completion is not answered
+}
+
+func newWorld(of smallWorld) *world {
+	w := &world{smallWorld: of, now: time.Unix(1_000_000, 0), keys: map[string]*keyState{}}
+	for _, msg := range of.messages {
+		w.keys[msg.key] = &keyState{}
+	}
+	w.start()
+	return w
+}
+
+// start starts a process that gets all messages.
+func (w *world) start() {
+	cfg := Config{Concurrency: 2, Backoff: time.Second, MaxBackoff: 2 * time.Second}
+	if w.bulk {
+		cfg.Bulk = func(context.Context, []*Item) ([]Result, error) { return nil, nil }
+	}
+	p := &proc{world: w}
+	p.m = newMachine(rules{cfg: cfg, once: w.once, request: w.request, mayWait: 1000 * time.Hour, cooldown: time.Second,
+		latency: new(estimate), jitter: func(time.Duration) time.Duration { return 0 }, engine: p})
+	w.procs = append(w.procs, p)
+	lanes := map[string][]*Item{}
+	for _, msg := range w.messages {
+		it := &Item{Lane: msg.lane, Task: idem.Task{Key: msg.key, Fingerprint: idem.FingerprintOf([]byte{msg.value})}}
+		it.claim.Task = it.Task
+		p.items, lanes[msg.lane] = append(p.items, it), append(lanes[msg.lane], it)
+	}
+	if !w.once {
+		p.step(added{p.items})
+		return
+	}
+	all := make([][]*Item, 0, len(lanes))
+	for _, name := range slices.Sorted(maps.Keys(lanes)) {
+		all = append(all, lanes[name])
+	}
+	p.step(given{all, twinsOf(all)})
+}
+
+// WaitTime implements engine.
+func (p *proc) WaitTime(*Item) (time.Duration, bool) { return time.Second, true }
+
+// HandlerDown implements engine.
+func (p *proc) HandlerDown() (time.Duration, bool) { return 0, false }
+
+// CallSize implements engine.
+func (p *proc) CallSize() int { return 2 }
+
+func (p *proc) step(events ...event) {
+	for _, a := range p.m.step(p.world.now, events...) {
+		switch a.kind {
+		case doFinish:
+			p.ended = true
+		case doFlush, doEnd:
+		case doClaim, doRelease, doCall, doBulk, doAlone, doReport, doExplain, doHold, doLeave:
+			p.jobs = append(p.jobs, &job{action: a})
+		}
+	}
+}
+
+// choice is something that may happen next.
+type choice struct {
+	what string
+	do   func()
+}
+
+// choices returns what may happen next. The jobs of a process are done in any order.
+func (w *world) choices() (all []choice) {
+	for n, p := range w.procs {
+		if p.dead {
+			continue
+		}
+		add := func(what string, do func()) { all = append(all, choice{fmt.Sprintf("%d: %s", n, what), do}) }
+		for _, j := range p.jobs {
+			p.choicesOf(j, add)
+		}
+		if at := p.m.alarms.next(); !at.IsZero() && !p.m.onlySweeps() {
+			add("time passes", func() {
+				if at.After(w.now) {
+					w.now = at
+				}
+				p.step(tick{})
+			})
+		}
+	}
+	if w.faults.deliveries > 0 {
+		all = append(all, choice{"all is delivered again", func() { w.faults.deliveries--; w.start() }})
+	}
+	return all
+}
+
+// onlySweeps reports whether no alarm is set but those that release old claims.
+func (m *machine) onlySweeps() bool { return len(m.alarms) == 1 && m.claims.sweep.set() }
+
+func (p *proc) choicesOf(j *job, add func(string, func())) {
+	w := p.world
+	switch j.kind {
+	case doClaim:
+		add(fmt.Sprint("claims ", w.names(p, j.items), " answered"), func() { p.claim(j, false) })
+		if w.faults.silences > 0 {
+			add("claims without an answer", func() { w.faults.silences--; p.claim(j, true) })
+		}
+	case doRelease:
+		add("releases answered", func() {
+			for _, it := range j.items {
+				w.keys[it.claim.Task.Key].owner = nil
+			}
+			p.finish(j, released{j.items})
+		})
+	case doReport, doExplain:
+		add("reported", func() {
+			if j.item.Outcome.Kind.Settled() {
+				p.wanted = append(p.wanted, j.item)
+			}
+			p.finish(j, reported{j.item})
+		})
+	case doCall, doAlone, doBulk:
+		p.choicesOfCall(j, add)
+	case doHold, doLeave, doFlush, doEnd, doFinish:
+	}
+}
+
+func (p *proc) choicesOfCall(j *job, add func(string, func())) {
+	w, items := p.world, j.called()
+	name := w.names(p, items)
+	switch {
+	case j.returned:
+		add("completion answered of "+name, func() { p.settle(j, items, idem.Executed) })
+	case !j.running:
+		add("handler called for "+name, func() { p.call(j) })
+	default:
+		add("handler returns of "+name, func() {
+			j.returned = true
+			for _, it := range items {
+				p.step(returned{it})
+			}
+		})
+		if w.faults.failures > 0 {
+			add("handler fails of "+name, func() {
+				w.faults.failures--
+				for _, it := range items {
+					p.step(returned{it})
+				}
+				p.settle(j, items, idem.Retry)
+			})
+		}
+		if w.faults.crashes > 0 {
+			add("process dies in the handler of "+name, func() {
+				w.faults.crashes--
+				p.dead, p.jobs = true, nil
+				w.start()
+			})
+		}
+	}
+}
+
+// called returns the items of a call.
+func (j *job) called() []*Item {
+	if j.kind == doBulk {
+		return j.items
+	}
+	return []*Item{j.item}
+}
+
+// claim answers claims, as a store does.
+func (p *proc) claim(j *job, silent bool) {
+	for _, it := range j.items {
+		it.answer = answer{down: true}
+		if !silent {
+			it.answer = answer{state: p.claimOne(it, false)}
+		}
+	}
+	p.finish(j, claimsAnswered{j.items})
+}
+
+func (p *proc) claimOne(it *Item, takeOver bool) store.ClaimState {
+	key := p.world.keys[it.claim.Task.Key]
+	switch {
+	case key.completed:
+		return store.ClaimCompleted
+	case key.owner == nil, key.owner.dead && takeOver:
+		key.owner = p
+		return store.Claimed
+	case key.owner.dead:
+		return store.ClaimLeaseOver
+	}
+	return store.ClaimInFlight
+}
+
+// call begins a call, and checks what must hold then.
+func (p *proc) call(j *job) {
+	if j.kind == doCall {
+		p.step(started{})
+	}
+	if j.kind == doAlone {
+		j.item.answer = answer{state: p.claimOne(j.item, true)}
+		p.checkAlone(j)
+	}
+	for _, it := range j.called() {
+		p.checkOrder(it)
+	}
+	switch first := j.called()[0]; first.answer.state {
+	case store.Claimed:
+		j.running = true
+	case store.ClaimInFlight, store.ClaimLeaseOver: // another process was faster
+		first.again = true
+		p.finish(j, settled{first}, returned{first})
+	case store.ClaimCompleted:
+		first.Outcome = idem.Outcome{Kind: idem.Replayed}
+		p.finish(j, settled{first}, returned{first})
+	case store.ClaimUnknown, store.ClaimFailed:
+		first.Outcome = idem.Outcome{Kind: idem.StoreDown}
+		p.finish(j, returned{first}, settled{first})
+	}
+}
+
+// settle answers the settlements of a call, whose items have returned.
+func (p *proc) settle(j *job, items []*Item, kind idem.Kind) {
+	var events []event
+	for _, it := range items {
+		key := p.world.keys[it.claim.Task.Key]
+		if key.owner != p {
+			panic("settled without a claim")
+		}
+		key.owner, key.completed = nil, kind == idem.Executed
+		it.Outcome = idem.Outcome{Kind: kind}
+		events = append(events, settled{it})
+	}
+	p.finish(j, events...)
+}
+
+// finish answers a job.
+func (p *proc) finish(j *job, events ...event) {
+	p.jobs = slices.DeleteFunc(p.jobs, func(other *job) bool { return other == j })
+	if j.kind == doBulk || j.kind == doAlone && p.world.bulk {
+		events = append(events, callEnded{})
+	}
+	p.step(events...)
+}
+
+// checkAlone checks rule 7: nothing else is in progress or claimed.
+func (p *proc) checkAlone(j *job) {
+	for _, other := range p.jobs {
+		if other != j && (other.running && !other.returned || other.kind == doClaim || other.kind == doRelease) {
+			panic(fmt.Sprintf("an item is taken over beside %+v", other.action))
+		}
+	}
+	for key, state := range p.world.keys {
+		held := state.owner == p && key != j.item.claim.Task.Key
+		completing := slices.ContainsFunc(p.jobs, func(other *job) bool { return other.returned })
+		if held && !completing {
+			panic("an item is taken over beside a claim of " + key)
+		}
+	}
+}
+
+// checkOrder checks that the items before one in its lane are settled, or will be without their handlers.
+func (p *proc) checkOrder(it *Item) {
+	for _, other := range p.items {
+		if other == it {
+			return
+		}
+		if other.Lane == it.Lane && !p.world.bulk && !(other.open && other.returned) && !other.Outcome.Kind.Settled() &&
+			other.phase != sharing {
+			panic("an item is called before an earlier one of its lane")
+		}
+	}
+}
+
+// check checks what must hold when nothing is left to happen.
+func (w *world) check() {
+	for n, p := range w.procs {
+		if p.dead {
+			continue
+		}
+		switch {
+		case w.once && !p.ended:
+			panic(fmt.Sprintf("process %d waits for ever", n))
+		case !w.once && len(p.wanted) != len(p.items):
+			panic(fmt.Sprintf("process %d has settled %d of %d items", n, len(p.wanted), len(p.items)))
+		case p.m.live+p.m.queued+p.m.claims.ahead+p.m.claims.wanted+p.m.claims.needed+len(p.m.keys)+
+			p.m.calls.running != 0:
+			panic(fmt.Sprintf("process %d has left %+v", n, p.m))
+		}
+	}
+	for key, state := range w.keys {
+		if state.owner != nil && !state.owner.dead {
+			panic("nobody will settle " + key)
+		}
+	}
+}
+
+func (w *world) names(p *proc, items []*Item) string {
+	var names []string
+	for _, it := range items {
+		names = append(names, fmt.Sprintf("%s%d", it.claim.Task.Key, slices.Index(p.items, it)))
+	}
+	return strings.Join(names, " ")
+}
+
+// String describes the state, so that two states with one description go on alike.
+func (w *world) String() string {
+	var b strings.Builder
+	fmt.Fprint(&b, w.faults)
+	for _, key := range slices.Sorted(maps.Keys(w.keys)) {
+		fmt.Fprint(&b, " ", key, slices.Index(w.procs, w.keys[key].owner), w.keys[key].completed)
+	}
+	for _, p := range w.procs {
+		if fmt.Fprint(&b, "\n", p.dead); !p.dead {
+			p.describe(&b)
+		}
+	}
+	return b.String()
+}
+
+func (p *proc) describe(b *strings.Builder) {
+	m := p.m
+	place := func(it *Item) int { return slices.Index(p.items, it) }
+	fmt.Fprint(b, " ended ", p.ended, " calls ", m.calls.running, m.calls.alone, m.calls.offered, m.calls.bulk,
+		" claims ", m.claims.requests, m.claims.releasing, m.claims.failures, m.claims.suspects,
+		m.claims.latency.ns.Load() > 0, m.latency.ns.Load() > 0, " told ", len(p.wanted))
+	for _, a := range m.alarms {
+		if a != &m.claims.sweep {
+			fmt.Fprint(b, " alarm ", max(0, a.at.Sub(p.world.now)))
+		}
+	}
+	for n, it := range p.items {
+		l := it.lane
+		fmt.Fprint(b, "; ", n, it.phase, it.answer, it.tries, max(0, it.notBefore.Sub(p.world.now)), it.held,
+			it.unreported, it.removed, it.open, it.returned, it.known, it.again, it.Outcome.Kind, it.Duplicate,
+			" lane ", l.name, l.state, len(l.queue), len(l.open), l.pending, l.sent, l.ahead, l.barred, l.wanted,
+			l.listed, l.needs, l.reports.len(), l.reporting, l.stopped, l.over)
+		for _, other := range it.sharers {
+			fmt.Fprint(b, " sharer ", place(other))
+		}
+		fmt.Fprint(b, " waiting ", len(it.waiting), m.keys[it.key] == it)
+	}
+	var jobs []string
+	for _, j := range p.jobs {
+		text := fmt.Sprint(j.kind, j.running, j.returned)
+		for _, it := range append(slices.Clone(j.items), j.item) {
+			text += fmt.Sprint(" ", place(it))
+		}
+		jobs = append(jobs, text)
+	}
+	slices.Sort(jobs)
+	fmt.Fprint(b, "; jobs ", jobs)
+}
+
+// explore visits all states, and returns how many there are and how many steps led to them.
+func explore(t *testing.T, of smallWorld) (states, steps int) {
+	visited := map[string]bool{}
+	frontier := [][]int{nil} // each path is the number of a choice after another
+	for len(frontier) > 0 {
+		path := frontier[0]
+		frontier = frontier[1:]
+		w, made := newWorld(of), []string(nil)
+		func() {
+			defer func() {
+				if v := recover(); v != nil {
+					t.Fatalf("%v, after\n%s\n%v", v, strings.Join(made, "\n"), w)
+				}
+			}()
+			for _, n := range path {
+				c := w.choices()[n]
+				made = append(made, c.what)
+				c.do()
+			}
+			if len(w.choices()) == 0 {
+				w.check()
+			}
+		}()
+		steps += min(1, len(path))
+		if state := w.String(); visited[state] {
+			continue
+		} else {
+			visited[state] = true
+		}
+		for n := range w.choices() {
+			frontier = append(frontier, append(slices.Clone(path), n))
+		}
+	}
+	return len(visited), steps
+}
+
+// Every order of answers, and every fault, in small worlds: an item is called after those before it, a key of
+// a dead owner is taken over alone, and everything ends.
+func TestAllStates(t *testing.T) {
+	twoLanes := []message{{"x", "a", 1}, {"x", "b", 1}, {"y", "a", 1}}
+	other := []message{{"x", "a", 1}, {"x", "b", 1}, {"y", "b", 1}, {"y", "a", 2}}
+	for _, of := range []smallWorld{
+		{"two lanes", twoLanes, false, false, 1, budget{failures: 1, silences: 1}},
+		{"two lanes that cross", other, false, false, 2, budget{failures: 1}},
+		{"two processes", twoLanes[:2], false, false, 2, budget{crashes: 1, deliveries: 1}},
+		{"a batch", twoLanes, true, false, 2, budget{failures: 1, silences: 1}},
+		{"a batch whose lanes cross", other, true, false, 2, budget{failures: 1}},
+		{"batches of two processes", twoLanes, true, false, 2, budget{crashes: 1, deliveries: 1}},
+		{"a batch for a bulk handler", twoLanes, true, true, 2, budget{failures: 1, silences: 1}},
+		{"bulk handlers of two processes", twoLanes, true, true, 2, budget{crashes: 1, deliveries: 1}},
+		{"a stream for a bulk handler", twoLanes, false, true, 2, budget{failures: 1, crashes: 1}},
+	} {
+		t.Run(of.name, func(t *testing.T) {
+			t.Parallel()
+			begun := time.Now()
+			states, steps := explore(t, of)
+			t.Logf("%d states, %d transitions in %v", states, steps, cmp.Or(time.Since(begun), 1))
+		})
+	}
+}
