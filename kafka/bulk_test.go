@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -225,4 +227,61 @@ func TestNewProcessorRefusesInvalidConfigurations(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// In a stream, a call has records of all partitions that came while the call before was in progress. A record
+// that fails is tried again alone, and costs the others nothing.
+func TestBulkHandlerOfAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{MaxAttempts: 2, CommitWindow: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var dead letters
+		var sizes []int
+		alone := map[string]int{}
+		bulk := func(_ context.Context, rs []kafka.Record) ([]error, error) {
+			<-time.After(time.Second)
+			sizes = append(sizes, len(rs))
+			errs := make([]error, len(rs))
+			for i, r := range rs {
+				if string(r.Value) == "30" {
+					errs[i] = errors.New("no such account")
+				}
+				if len(rs) == 1 {
+					alone[string(r.Value)]++
+				}
+			}
+			return errs, nil
+		}
+		p, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "ledger", Key: kafka.ValueHashKey, Bulk: bulk,
+			DeadLetters: &dead, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		kinds := map[idem.Kind]int{}
+		stream := p.Stream(t.Context(), "", func(m *kafka.Message) {
+			mu.Lock()
+			defer mu.Unlock()
+			kinds[m.Outcome.Kind]++
+		})
+		for i := range 100 {
+			stream.Add(kafka.Record{Topic: "payments", Partition: int32(i % 3), Offset: int64(i), //nolint:gosec // small
+				Value: fmt.Append(nil, i)})
+		}
+		<-time.After(time.Hour)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if kinds[idem.Executed] != 99 || kinds[idem.DeadLettered] != 1 || len(dead.all) != 1 {
+			t.Errorf("outcomes %v, %d dead letters", kinds, len(dead.all))
+		}
+		if len(sizes) > 6 || slices.Max(sizes) < 45 || alone["30"] != 1 {
+			t.Errorf("calls of %v records, alone %v", sizes, alone)
+		}
+		if running := stream.Close(t.Context()); len(running) > 0 {
+			t.Errorf("%d records have not ended", len(running))
+		}
+	})
 }

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -33,20 +32,14 @@ type Stream struct {
 // stream's methods, never concurrently for the records of one lane, and not always in the order of offsets.
 // done must not block, and must not call Revoke or Close. Without dead letters, a record that always fails is
 // tried for ever: see Stream.Retrying.
-//
-// Stream returns idem.ErrInvalidConfig (wrapped) if Config.Bulk is set, because a stream handles one record
-// at a time.
-func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Message)) (*Stream, error) {
-	if p.cfg.BulkAttempts != nil {
-		return nil, fmt.Errorf("kafka: %w: Bulk is set: want a Handler, because a stream handles one record at a time", idem.ErrInvalidConfig)
-	}
+func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Message)) *Stream {
 	s := &Stream{processor: p, ctx: ctx, cluster: cluster, done: done}
 	s.lanes = p.scheduler.Stream(ctx, s.settled, s.retried)
 	s.preparing = preparation{
 		ctx: ctx, prepare: s.prepare, ready: func(items []*schedule.Item) { s.lanes.Add(items...) },
 		partitions: make(map[string]*preparing),
 	}
-	return s, nil
+	return s
 }
 
 // Add adds records. Those of a partition must be in the order of their offsets. Add returns at once, before
@@ -127,10 +120,12 @@ func messageOf(it *schedule.Item) *Message {
 	return (*Message)(t)
 }
 
-// lane returns the name of a record's lane: the partition's prefix, and a key or an offset.
+// lane returns the name of a record's lane: the partition's prefix, and a key or an offset. With a bulk
+// handler, each record is a lane.
 func (s *Stream) lane(r *Record) string {
 	name := lanePrefix(r.Topic, r.Partition)
 	switch {
+	case s.processor.cfg.BulkAttempts != nil: // a call has records of all partitions
 	case s.processor.cfg.Order == ByPartition:
 		return name
 	case s.processor.cfg.Order == ByKey && r.Key != nil:

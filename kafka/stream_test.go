@@ -81,9 +81,7 @@ func newStreamingOf(t *testing.T, engineConfig idem.Config, cfg kafka.Config) *s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.stream, err = p.Stream(t.Context(), "cluster", s.note); err != nil {
-		t.Fatal(err)
-	}
+	s.stream = p.Stream(t.Context(), "cluster", s.note)
 	return s
 }
 
@@ -332,22 +330,4 @@ func TestStreamTellsAllLatencies(t *testing.T) {
 		}
 		s.close()
 	})
-}
-
-func TestStreamRefusesABulkHandler(t *testing.T) {
-	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := kafka.NewProcessor(engine, nil,
-		kafka.Config{Namespace: "n", Bulk: func(context.Context, []kafka.Record) ([]error,
-			error) {
-			return nil, nil
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Stream(t.Context(), "", func(*kafka.Message) {}); !errors.Is(err, idem.ErrInvalidConfig) {
-		t.Error(err)
-	}
 }

@@ -63,7 +63,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Config){
 		"options": func(cfg *Config) { cfg.Options = []kgo.Opt{kgo.ShareGroup("ledger")} },
-		"bulk": func(cfg *Config) {
+		"two handlers": func(cfg *Config) {
 			cfg.Records.Bulk = func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }
 		},
 		"records": func(cfg *Config) { cfg.Records.Namespace = "a#b" },

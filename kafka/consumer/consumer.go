@@ -24,16 +24,13 @@ type Consumer struct {
 	ended     atomic.Bool
 }
 
-// New returns a consumer. It does not connect; see Run. It returns idem.ErrInvalidConfig (wrapped), which
+// New returns a consumer. It does not connect; see Run. The handler is nil if Config.Records has a bulk handler.
+// New returns idem.ErrInvalidConfig (wrapped), which
 // names every invalid field.
 func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
-	}
-	if cfg.Records.Bulk != nil || cfg.Records.BulkAttempts != nil {
-		return nil, fmt.Errorf("consumer: %w: Records.Bulk or BulkAttempts is set: want a Handler, because a stream handles one record at a time",
-			idem.ErrInvalidConfig)
 	}
 	if err := kgo.ValidateOpts(cfg.clientOptions()...); err != nil {
 		return nil, fmt.Errorf("consumer: %w: Options: %w", idem.ErrInvalidConfig, err)
@@ -62,10 +59,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	handlers, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	m := newMember(&c.cfg)
-	var err error
-	if m.stream, err = c.processor.Stream(handlers, c.cfg.Cluster, m.settled); err != nil {
-		return err
-	}
+	m.stream = c.processor.Stream(handlers, c.cfg.Cluster, m.settled)
 	if !c.member.CompareAndSwap(nil, m) {
 		m.stream.Close(ctx)
 		return errors.New("consumer: Run was called before: create another Consumer")

@@ -46,9 +46,7 @@ func TestWindowBeginsAnewWhenTheBrokersLostRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := newMember(&cfg)
-		if m.stream, err = processor.Stream(t.Context(), "", m.settled); err != nil {
-			t.Fatal(err)
-		}
+		m.stream = processor.Stream(t.Context(), "", m.settled)
 		defer m.stream.Close(t.Context())
 		m.assigned(t.Context(), nil, map[string][]int32{"payments": {0}})
 		watermark := func(want int64) {

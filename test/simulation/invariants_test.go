@@ -273,7 +273,8 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 	if over || !e.ended || e.succeeded || e.cancelled || e.thrown || idem.IsPermanent(e.err) {
 		return
 	}
-	if errors.Is(e.err, errForNow) && e.record.payment.Kind == waiting && counted {
+	mayBeLost := p.is("handler", "layer") && p.link.failedSince(h.claimed) // a function has no cause
+	if errors.Is(e.err, errForNow) && e.record.payment.Kind == waiting && counted && !mayBeLost {
 		wrong("has counted an attempt at which what the handler needs was unavailable")
 	}
 	delay := e.delay

@@ -117,7 +117,7 @@ func (p *process) build(_ context.Context, base *app.Base) (kafka.Handler, error
 	if p.is("registry", "silent") {
 		base.Config.Records.Key = p.askRegistry(base.Config.Records.Key)
 	}
-	if p.inGroup() || p.is("handler", "record") {
+	if p.is("handler", "record") {
 		return p.handler, nil
 	}
 	base.Config.Records.BulkAttempts = p.handleAll
