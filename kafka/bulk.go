@@ -12,7 +12,8 @@ import (
 // BulkHandler performs the effects of many records, and returns one error for each, in their order: nil if
 // the effect took place. These errors are treated as those of a Handler. A call contains only records for
 // which a Handler would be called, at most idem.Config.CommitWindow of them. The records of a partition are
-// in the order of their offsets.
+// in the order of their offsets. In a consumer process, a call has the records that came while the call before
+// was in progress.
 //
 // The second error means that the call failed as a whole, as do a panic and another number of errors: a
 // statement for all records was refused, say. That is no evidence against one of the records. The handler is

@@ -267,7 +267,7 @@ func TestBulkHandlerOfAStream(t *testing.T) {
 			kinds[m.Outcome.Kind]++
 		})
 		for i := range 100 {
-			stream.Add(kafka.Record{Topic: "payments", Partition: int32(i % 3), Offset: int64(i), //nolint:gosec // small
+			stream.Add(kafka.Record{Topic: "payments", Partition: int32(i % 3), Offset: int64(i),
 				Value: fmt.Append(nil, i)})
 		}
 		<-time.After(time.Hour)

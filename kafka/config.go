@@ -68,7 +68,7 @@ type Config struct {
 	Backoff    time.Duration
 	MaxBackoff time.Duration
 	// Bulk is called instead of the Handler, with many records per call, if not nil. Order and Concurrency
-	// are ignored then.
+	// are ignored then, and calls are made one at a time.
 	Bulk BulkHandler
 	// BulkAttempts is Bulk for a handler that needs the attempts of the records or returns results.
 	BulkAttempts BulkAttempts

@@ -34,23 +34,24 @@ func (as *alarms) unset(a *alarm) {
 }
 
 // next returns the time of the next alarm; zero if there is none.
-func (as alarms) next() time.Time {
-	if len(as) == 0 {
+func (as *alarms) next() time.Time {
+	if len(*as) == 0 {
 		return time.Time{}
 	}
-	return as[0].at
+	return (*as)[0].at
 }
 
 // Len implements heap.Interface.
-func (as alarms) Len() int { return len(as) }
+func (as *alarms) Len() int { return len(*as) }
 
 // Less implements heap.Interface.
-func (as alarms) Less(i, j int) bool { return as[i].at.Before(as[j].at) }
+func (as *alarms) Less(i, j int) bool { return (*as)[i].at.Before((*as)[j].at) }
 
 // Swap implements heap.Interface.
-func (as alarms) Swap(i, j int) {
-	as[i], as[j] = as[j], as[i]
-	as[i].place, as[j].place = i+1, j+1
+func (as *alarms) Swap(i, j int) {
+	a, b := (*as)[i], (*as)[j]
+	(*as)[i], (*as)[j] = b, a
+	a.place, b.place = j+1, i+1
 }
 
 // Push implements heap.Interface.

@@ -1,12 +1,11 @@
-// Package batch schedules many tasks through an [idem.Engine]. It does not depend on the source of the
+// Package schedule schedules many tasks through an [idem.Engine]. It does not depend on the source of the
 // messages.
 //
 // # Lanes
 //
-// A caller arranges its messages in lanes. The items of a lane are handled one after another, in order, and a
-// lane stops at its first item that is not settled. Lanes are handled concurrently, up to
-// [Config.Concurrency]. A lane is, for example, a Kafka partition, one key of a partition, or a single
-// message if no order is required.
+// A caller arranges its messages in lanes. The items of a lane are handled one after another, in order. Lanes
+// are handled concurrently, up to [Config.Concurrency]. A lane is, for example, a Kafka partition, one key of a
+// partition, or a single message if no order is required.
 //
 // # What it adds to an engine
 //
@@ -20,16 +19,20 @@
 //   - A time budget, for a batch: items that have not begun when the time ends are released, and
 //     [Scheduler.Run] returns in time for an answer even if a handler does not return.
 //
-// # Three kinds of callers
+// # Batches and streams
 //
 // A batch with a deadline, such as a Lambda invocation: [Scheduler.Run] returns when each item has its
-// outcome.
-//
-// A handler that takes many messages in one call: [Scheduler.RunBulk] claims them, passes those that are to
-// be executed to the handler, and settles each by its own result.
+// outcome. A lane stops at its first item that is not settled.
 //
 // An endless source, such as a consumer process: [Scheduler.Stream]. Lanes exist as long as they have items.
 // There are no batches, so no item waits for the end of others. An item that fails is tried again until it is
 // settled. The caller adds items, bounds how many are in progress, and stops lanes whose source is gone, such
 // as a partition that is revoked. With [Item.Range], the lease of a range stands for the claims of its items.
+//
+// For both, [Config.Bulk] is a handler that takes many messages in one call.
+//
+// # How it works
+//
+// A machine without goroutines, clock or I/O decides what happens next (machine.go). A driver does it
+// (driver.go).
 package schedule

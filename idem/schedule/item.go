@@ -12,10 +12,10 @@ import (
 // Item is one message of a run or of a stream. The caller sets Task and, if needed, Lane, Unprotected and
 // Substitute. The scheduler sets the other fields.
 type Item struct {
-	// Lane is the name of the item's lane in a Stream. Run takes the items in lanes, and RunBulk has none.
+	// Lane is the name of the item's lane in a Stream. Run takes the items in lanes.
 	Lane string
 	// Range is the key of the lease that holds the item in a Stream (idem.Config.ClaimByPartition), empty if
-	// none does. The items of a lane have the same. Run and RunBulk take Ranges.
+	// none does. The items of a lane have the same. Run takes Ranges.
 	Range string
 	// Position is the place of the message in its Range, if it has one. The items of a Range are added to a
 	// Stream in the order of their positions.

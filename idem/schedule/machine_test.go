@@ -327,8 +327,8 @@ func (p *proc) checkOrder(it *Item) {
 		if other == it {
 			return
 		}
-		if other.Lane == it.Lane && !p.world.bulk && !(other.open && other.returned) && !other.Outcome.Kind.Settled() &&
-			other.phase != sharing {
+		over := other.open && other.returned || other.Outcome.Kind.Settled() || other.phase == sharing
+		if other.Lane == it.Lane && !p.world.bulk && !over {
 			panic("an item is called before an earlier one of its lane")
 		}
 	}
@@ -438,11 +438,11 @@ func explore(t *testing.T, of smallWorld) (states, steps int) {
 			}
 		}()
 		steps += min(1, len(path))
-		if state := w.String(); visited[state] {
+		state := w.String()
+		if visited[state] {
 			continue
-		} else {
-			visited[state] = true
 		}
+		visited[state] = true
 		for n := range w.choices() {
 			frontier = append(frontier, append(slices.Clone(path), n))
 		}

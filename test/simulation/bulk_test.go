@@ -10,7 +10,7 @@ import (
 )
 
 // handleAll is the bulk handler. It handles the records one after another.
-func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []scheduler.Result,
+func (p *process) handleAll(ctx context.Context, rs []kafka.RecordAttempt) (results []scheduler.Result,
 	err error) {
 	records, attempts := make([]*record, len(rs)), make([]idem.Attempt, len(rs))
 	for i := range rs {
@@ -24,7 +24,7 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 	results = make([]scheduler.Result, len(rs))
 	returned := false
 	// also after a panic
-	defer func() { p.called(records, attempts, !returned && !idem.IsUnavailable(err)) }()
+	defer func() { p.called(ctx, records, attempts, !returned && !idem.IsUnavailable(err)) }()
 	for i := range rs {
 		result, failure := p.handler(rs[i].Context(), *rs[i].Record)
 		if results[i] = (scheduler.Result{Value: result, Err: failure}); failure != nil &&
@@ -73,7 +73,7 @@ func (h *history) failedBefore() bool {
 
 // called records that a call has ended. After one for several records that failed as a whole, the handler is
 // called again with the same attempts, unless what it needs is unavailable.
-func (p *process) called(records []*record, attempts []idem.Attempt, thrown bool) {
+func (p *process) called(ctx context.Context, records []*record, attempts []idem.Attempt, thrown bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var calls []*execution
@@ -87,6 +87,9 @@ func (p *process) called(records []*record, attempts []idem.Attempt, thrown bool
 		if e := p.lastCall(r.key, attempts[i].Token); e != nil {
 			calls = append(calls, e)
 			e.beside = len(records) > 1
+			if ctx.Err() != nil && !e.cancelled { // its error may be the result of that
+				e.cancelled, e.cause = true, context.Cause(ctx)
+			}
 			e.thrown = thrown && e.beside
 			e.first = e.first && !e.thrown
 		}

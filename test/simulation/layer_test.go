@@ -39,7 +39,7 @@ func (p *process) runtime(ctx context.Context, event []byte) ([]byte, error) {
 			<-p.stopping.Done() // it does not answer
 			return nil, errEnded
 		case errors.Is(err, errPanic):
-			p.called(records, attempts, true)
+			p.called(context.Background(), records, attempts, true)
 			return nil, layercall.FunctionError(
 				[]byte(`{"errorType":"RuntimeError","errorMessage":"a panic"}`))
 		case err == nil:
