@@ -299,7 +299,7 @@ func TestBulkFailsOpen(t *testing.T) {
 		down.cutOff.Store(true)
 		engine, err := idem.New(down, idem.Config{StoreDown: policy})
 		if err == nil {
-			f.scheduler, err = schedule.New(engine, schedule.Config{})
+			f.bulks, err = f.bulksOf(engine)
 		}
 		if err != nil {
 			t.Fatal(err)

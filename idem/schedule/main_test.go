@@ -43,14 +43,19 @@ func newFixture(t *testing.T, cfg idem.Config) *fixture {
 	if f.scheduler, err = schedule.New(f.engine, schedule.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	f.bulks, err = schedule.New(f.engine, schedule.Config{
-		Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
-			return f.handle(ctx, items)
-		}})
+	f.bulks, err = f.bulksOf(f.engine)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// bulksOf returns a scheduler that calls handle.
+func (f *fixture) bulksOf(engine *idem.Engine) (*schedule.Scheduler, error) {
+	return schedule.New(engine, schedule.Config{
+		Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+			return f.handle(ctx, items)
+		}})
 }
 
 // item returns an item whose handler records its call.
