@@ -27,6 +27,7 @@ var defectsOfBatches = []defect{
 		changes: []replacement{
 			{callsFile, "!calls.bulk && calls.running == 0 &&", "!calls.bulk &&"},
 			{callsFile, "len(m.calls.suspects) == 1 && !m.bulk()", "len(m.calls.suspects) < 1 && !m.bulk()"},
+			{concludeFile, "m.calls.alone = false", "m.calls.alone = m.calls.alone && m.calls.running > 0"},
 		},
 	}, {
 		name:    "a lane goes on behind a record that is not settled",
