@@ -126,7 +126,7 @@ func TestStreamRunsTheSubstituteOfAnItemWhoseKeyIsRefused(t *testing.T) {
 }
 
 // hold claims a key for another process.
-func (s *streaming) hold(key string, lease time.Duration) {
+func (s *streaming) hold(key string, lease time.Duration) store.Entry {
 	s.Helper()
 	res := s.store.Store.Claim(context.Background(), []store.ClaimRequest{{
 		Key: key, Owner: "another", Fingerprint: idem.FingerprintOf([]byte(key)), Lease: lease,
@@ -135,6 +135,34 @@ func (s *streaming) hold(key string, lease time.Duration) {
 	if res.State != store.Claimed {
 		s.Fatalf("state %v: %v", res.State, res.Err)
 	}
+	return res.Entry
+}
+
+// A lane whose next item waits for one of another lane keeps no claims of the items behind it. There are some
+// if another owner had the key of the next item when they were claimed.
+func TestStreamLaneThatWaitsForAnotherHoldsNoClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, idem.Config{}, schedule.Config{})
+		s.add("warm up", "w1", "w2")
+		pass(time.Second)
+		takes := func(d time.Duration) func(context.Context) error {
+			return func(context.Context) error { pass(d); return nil }
+		}
+		key := s.hold("key", time.Minute)
+		s.stream.Add(in("a", s.item("a1", "a1", takes(time.Second)), s.item("a2", "key", nil),
+			s.item("a3", "a3", nil))...)
+		pass(time.Second / 2)
+		equal(t, "keys claimed behind a handler", s.held(), 2)
+		s.store.Store.Settle(context.Background(), []store.Settlement{{Op: store.OpRelease, Key: key.Key,
+			Token: key.Token, Owner: key.Owner, Retention: time.Hour, Refund: true}})
+		s.stream.Add(in("b", s.item("b1", "key", takes(2*time.Second)))...)
+		pass(time.Second)
+		equal(t, "keys claimed while the lane waits", s.held(), 1)
+		pass(time.Minute)
+		synctest.Wait()
+		equal(t, "items settled", len(s.ended), 6)
+		s.close()
+	})
 }
 
 // An item whose key is in flight elsewhere waits for it without a slot, and its lane's claims are released

@@ -385,18 +385,7 @@ var defectsOfOutages = []defect{
 		shows:  "a record waits longer than the outage",
 		test:   "idem/schedule TestItemsAreHandledInTheInvocationInWhichAnOutageEnds",
 		not:    onlyWaits,
-		changes: []replacement{{
-			"idem/schedule/scheduler.go",
-			"if lanes = r.heldBack(); len(lanes) == 0 {",
-			"if lanes = r.heldBack(); len(lanes) >= 0 {",
-		}},
-	}, {
-		name:   "a bulk handler does not get what an outage has held back",
-		undoes: "0885ec5",
-		shows:  "a record waits longer than the outage",
-		test:   "idem/schedule TestItemsAreHandledInTheInvocationInWhichAnOutageEnds",
-		not:    onlyWaits,
-		changes: []replacement{{bulkFile, "if it.heldBack() && !b.closed {",
-			"if it.heldBack() && b.closed {"}},
+		changes: []replacement{{concludeFile, "case m.once && it.heldBack() && l.within == nil:",
+			"case m.once && it.heldBack() && it.lane == nil:"}},
 	},
 }

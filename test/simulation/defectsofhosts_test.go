@@ -1,15 +1,20 @@
 package simulation_test
 
 const (
-	bulkFile    = "idem/schedule/bulk.go"
-	bulkCall    = "idem/schedule/bulkcall.go"
-	laneFile    = "idem/schedule/lane.go"
-	streamRange = "idem/schedule/streamranges.go"
-	messageFile = "kafka/message.go"
-	letterFile  = "kafka/deadletter.go"
-	memberFile  = "kafka/consumer/member.go"
-	boundsFile  = "kafka/consumer/bounds.go"
-	latestFile  = "kafka/consumer/latest.go"
+	laneFile     = "idem/schedule/lane.go"
+	keysFile     = "idem/schedule/keys.go"
+	claimsFile   = "idem/schedule/claims.go"
+	callsFile    = "idem/schedule/calls.go"
+	concludeFile = "idem/schedule/conclude.go"
+	spanFile     = "idem/schedule/ranges.go"
+	batchFile    = "idem/schedule/run.go"
+	bulkFile     = "idem/schedule/bulk.go"
+	itemFile     = "idem/schedule/item.go"
+	messageFile  = "kafka/message.go"
+	letterFile   = "kafka/deadletter.go"
+	memberFile   = "kafka/consumer/member.go"
+	boundsFile   = "kafka/consumer/bounds.go"
+	latestFile   = "kafka/consumer/latest.go"
 )
 
 // defectsOfBatches are those of the scheduler of a batch, and of bulk handlers.
@@ -20,40 +25,41 @@ var defectsOfBatches = []defect{
 		shows:  "innocent records are charged attempts for one that kills its process",
 		test:   "lambda/msk TestTakeOverRunsAlone",
 		changes: []replacement{
-			{"idem/schedule/isolate.go", "slots = int64(l.run.scheduler.cfg.Concurrency)", "slots = 1"},
-			{"idem/schedule/isolate.go", "\t\tif alone {\n", "\t\tif alone && slots > 1 {\n"},
+			{callsFile, "!calls.bulk && calls.running == 0 &&", "!calls.bulk &&"},
+			{callsFile, "len(m.calls.suspects) == 1 && !m.bulk()", "len(m.calls.suspects) < 1 && !m.bulk()"},
+			{concludeFile, "m.calls.alone = false", "m.calls.alone = m.calls.alone && m.calls.running > 0"},
 		},
 	}, {
-		name:   "a lane goes on behind a record that is not settled",
-		undoes: "order",
-		shows:  "a payment is handled before an earlier one of its lane",
-		test:   "lambda/msk TestLaneStopsAtItsFirstUnsettledRecord",
-		changes: []replacement{{
-			laneFile,
-			"\tif !out.Kind.Settled() {\n\t\tl.stopped",
-			"\tif !out.Kind.Settled() && out.Err == nil {\n\t\tl.stopped",
-		}},
+		name:    "a lane goes on behind a record that is not settled",
+		undoes:  "order",
+		shows:   "a payment is handled before an earlier one of its lane",
+		test:    "lambda/msk TestLaneStopsAtItsFirstUnsettledRecord",
+		changes: []replacement{{concludeFile, "\t\tl.end(it)\n\t\tl.stop()\n", "\t\tl.end(it)\n"}},
 	}, {
-		name:    "a lane keeps the claims of records that it does not begin",
-		undoes:  "rule 8",
-		shows:   "records wait until a lease is over, and their attempts grow",
-		test:    "lambda/msk TestClaimsAfterAFailureAreReleased",
-		changes: []replacement{{laneFile, "\tdefer l.releaseClaims()\n", ""}},
+		name:   "a lane keeps the claims of records that it does not begin",
+		undoes: "rule 8",
+		shows:  "records wait until a lease is over, and their attempts grow",
+		test:   "lambda/msk TestClaimsAfterAFailureAreReleased",
+		changes: []replacement{{laneFile, "it.removed = true",
+			"it.removed, it.answer.state = true, store.ClaimUnknown"}},
 	}, {
 		name:   "a delivery before the delay has passed sends two claims",
 		undoes: "66458bc",
 		shows:  "two claims of a key by one delivery",
 		test:   "idem/schedule TestDeliveryBeforeTheDelayHasPassed",
 		not:    "requests are not counted",
-		changes: []replacement{{"idem/schedule/prefetch.go", "claim.Delayed() ||",
-			"claim.Delayed() && it.replaced ||"}},
+		changes: []replacement{{
+			claimsFile,
+			"it.answer.state == store.ClaimInFlight && !it.answer.delayed):",
+			"it.answer.state == store.ClaimInFlight):",
+		}},
 	}, {
 		name:   "a record with another value shares the outcome of the one with its key",
 		undoes: "rule 6",
 		shows:  "a record with another value has no dead letter",
 		test:   "lambda/msk TestAnotherFingerprintInTheBatchIsProcessedAfterwards",
 		changes: []replacement{{
-			"idem/schedule/duplicates.go",
+			keysFile,
 			"return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken}",
 			"return request{redrive: t.RedriveToken}",
 		}},
@@ -63,7 +69,7 @@ var defectsOfBatches = []defect{
 		shows:  "a letter that an operator redrives is not handled",
 		test:   "lambda/msk TestRedrivenRecordDoesNotShareTheFailure",
 		changes: []replacement{{
-			"idem/schedule/duplicates.go",
+			keysFile,
 			"return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken}",
 			"return request{fingerprint: t.Fingerprint}",
 		}},
@@ -73,7 +79,7 @@ var defectsOfBatches = []defect{
 		shows:  "a payment that does not fail has a dead letter beside one that does",
 		test:   "idem/schedule TestBadItemsOfCallsCostThemselvesOnly",
 		changes: []replacement{{
-			bulkCall,
+			bulkFile,
 			"case err != nil && len(items) > 1 && !idem.IsUnavailable(err):",
 			"case err != nil && len(items) < 0 && !idem.IsUnavailable(err):",
 		}},
@@ -83,7 +89,7 @@ var defectsOfBatches = []defect{
 		shows:  "a payment that does not fail has a dead letter beside a slow one",
 		test:   "idem/schedule TestCallThatReachesItsDeadline",
 		changes: []replacement{{
-			bulkCall,
+			bulkFile,
 			"if late && errors.Is(r.Err, context.DeadlineExceeded) {",
 			"if late && errors.Is(r.Err, context.Canceled) {",
 		}},
@@ -92,43 +98,45 @@ var defectsOfBatches = []defect{
 		undoes:  "92b156b",
 		shows:   "more calls of the handler during an outage than tries",
 		test:    "idem/schedule TestUnavailableCallIsNotRepeated",
-		changes: []replacement{{bulkCall, "len(items) > 1 && !idem.IsUnavailable(err):", "len(items) > 1:"}},
+		changes: []replacement{{bulkFile, "len(items) > 1 && !idem.IsUnavailable(err):", "len(items) > 1:"}},
 	}, {
 		name:   "a record that failed is handled together with others",
 		undoes: "docs/design.md, claims and leases",
 		shows:  "calls that fail as a whole because of a record that had failed before",
 		test:   "idem/schedule TestBulkHandlerFailures|TestBadItemsOfCallsCostThemselvesOnly|TestCallThatReachesItsDeadline",
 		changes: []replacement{{
-			bulkFile,
-			"case b.callable(it) && it.claim.FailedBefore():",
-			"case b.callable(it) && it.claim.FailedBefore() && it.replaced:",
+			callsFile, "return l.queue[0].answer.failed })",
+			"return l.queue[0].answer.failed && l.queue[0].replaced })",
 		}},
 	}, {
 		name:    "what a failed call has enlisted is not discarded",
 		undoes:  "5382626",
 		shows:   "a payment is booked by a call that failed, or its second call is refused",
 		test:    "idem/schedule TestEffectsOfAFailedCallAreDiscarded",
-		changes: []replacement{{bulkCall, "idem.DiscardEffect(p.item.ctx)", "_ = p"}},
+		changes: []replacement{{bulkFile, "idem.DiscardEffect(p.item.ctx)", "_ = p"}},
 	}, {
 		name:    "a call begins before the completions of the one before are answered",
 		undoes:  "92b156b",
 		shows:   "a process that dies in the call of one record repeats others",
 		test:    "idem/schedule TestItemsBeforeAnotherCallAreCompleted",
-		changes: []replacement{{bulkCall, "\t\t<-p.ended\n", ""}},
+		changes: []replacement{{bulkFile, "\t\t<-p.ended\n", ""}},
 	}, {
 		name:   "a bulk handler does not take over the key of a substitute",
 		undoes: "38bc12d",
 		shows:  "a record that is refused has no dead letter",
 		test:   "idem/schedule TestBulkTakesTheKeyOfASubstituteOver",
-		changes: []replacement{{bulkFile, "\t\tcase it.claim.State() == store.Claimed:\n\t\t\tb.settle(it)\n",
-			""}},
+		changes: []replacement{{
+			laneFile,
+			"case store.ClaimLeaseOver:\n\t\tif l.machine.late() {",
+			"case store.ClaimLeaseOver:\n\t\tif l.machine.late() || l.machine.bulk() && it.replaced {",
+		}},
 	}, {
 		name:   "a bulk handler does not fail open",
 		undoes: "38bc12d",
 		shows:  "records wait while the store is down",
 		test:   "idem/schedule TestBulkFailsOpen",
-		changes: []replacement{{bulkFile, "return b.scheduler.engine.FailsOpen(it.claim.Err())",
-			"return false"}},
+		changes: []replacement{{itemFile, "it.answer.state == store.Claimed || it.answer.open)",
+			"it.answer.state == store.Claimed)"}},
 	}, {
 		name:   "records of a lease that has no answer are not claimed by key",
 		undoes: "38bc12d",
@@ -145,63 +153,59 @@ var defectsOfBatches = []defect{
 // defectsOfStreams are those of the scheduler of a stream.
 var defectsOfStreams = []defect{
 	{
-		name:   "a stream takes keys over beside other handlers",
-		undoes: "S7",
+		name:   "handlers begin beside one whose key is taken over",
+		undoes: "rule 7, S7",
 		shows:  "innocent records are charged attempts for one that kills its process",
 		test:   "idem/schedule TestStreamTakesKeysOverAlone",
-		changes: []replacement{{
-			"idem/schedule/streamrun.go",
-			"return !st.alone && st.running == 0 && claims.calls == 0 && claims.relCalls == 0 &&",
-			"return !st.alone && claims.calls >= 0 &&",
-		}},
+		changes: []replacement{{callsFile, "return m.calls.alone || len(m.calls.suspects) > 0",
+			"return len(m.calls.suspects) > 0"}},
 	}, {
 		name:   "a record that is tried again goes behind the later ones of its lane",
 		undoes: "S3",
 		shows:  "a payment is handled before an earlier one of its lane",
 		test:   "idem/schedule TestStreamRetriesAnItemAndBlocksOnlyItsLane",
 		changes: []replacement{{
-			"idem/schedule/streamlane.go",
+			laneFile,
 			"\tif i < 0 {\n\t\ti = len(l.queue)",
 			"\tif i < len(l.queue) {\n\t\ti = len(l.queue)",
 		}},
 	}, {
-		name:   "a record of a stream with another value shares the outcome of the one with its key",
+		name:   "a record with another value shares the outcome of the one in progress",
 		undoes: "S5",
 		shows:  "a record with another value has no dead letter",
 		test:   "idem/schedule TestStreamSharesTheOutcomeOfDuplicates",
-		changes: []replacement{{
-			"idem/schedule/streamkeys.go",
-			"it.key == it.Task.Key && requestOf(&it.Task) == requestOf(&other.Task)",
-			"it.key == it.Task.Key && other != nil",
-		}},
+		changes: []replacement{
+			{laneFile, "case user.returned && user.sharesWith(it):", "case user.returned:"},
+			{claimsFile, "case user.lane == l && user.sharesWith(it):", "case user.lane == l:"},
+		},
 	}, {
 		name:   "a lease is released before the handlers of its partition have returned",
 		undoes: "rule P7",
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem/schedule TestStreamReleasesTheLeaseWhenItsHandlersHaveReturned",
-		changes: []replacement{{streamRange, "for _, l := range r.lanes {",
-			"for _, l := range r.lanes[:0] {"}},
+		changes: []replacement{{spanFile, "for _, l := range lanes {",
+			"for _, l := range lanes[:0] {"}},
 	}, {
 		name:    "a stream does not claim a lost lease again",
 		undoes:  "rule P7",
 		shows:   "records are not settled",
 		test:    "idem/schedule TestStreamThatLosesItsLease",
-		changes: []replacement{{streamRange, "\tr.shut()\n\tr.hold()\n", "\tr.shut()\n"}},
+		changes: []replacement{{spanFile, "\ts.shut()\n\ts.hold()\n", "\ts.shut()\n"}},
 	}, {
 		name:    "a stream does not claim by key while a lease has no answer",
 		undoes:  "38bc12d",
 		shows:   "records wait though the store answers claims",
 		test:    "idem/schedule TestStreamWithoutALease|TestStreamThatFailsOpenStopsWhenTheStoreAnswers",
 		not:     onlyWaits,
-		changes: []replacement{{streamRange, "r.begin(true)", "r.shut()"}},
+		changes: []replacement{{spanFile, "s.begin(true)", "s.shut()"}},
 	}, {
 		name:   "a stream that fails open claims by key though the store answers",
 		undoes: "38bc12d",
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem/schedule TestStreamThatFailsOpenStopsWhenTheStoreAnswers|TestStreamWhoseLeaseIsFoundElsewhereWhileItClaims",
 		not:    tooRare,
-		changes: []replacement{{streamRange, "\tif r.open {\n\t\tr.shut()",
-			"\tif r.open && !r.byKey {\n\t\tr.shut()"}},
+		changes: []replacement{{spanFile, "m.ended():\n\t\ts.shut()\n",
+			"m.ended():\n\t\tif !s.byKey {\n\t\t\ts.shut()\n\t\t}\n"}},
 	},
 }
 

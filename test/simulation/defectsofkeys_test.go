@@ -352,11 +352,12 @@ var defectsOfRanges = []defect{
 		changes: []replacement{{rangeFile, "res.Err == nil && res.Entry.Status == \"\"\n",
 			"res.Err == nil\n"}},
 	}, {
-		name:    "records of a batch that share a key need no claims",
-		undoes:  "rule P3",
-		shows:   "two handlers of a payment at the same time",
-		test:    "idem/schedule TestRangeClaimsAKeyOfTwoRecords",
-		changes: []replacement{{"idem/schedule/ranges.go", "it.Unprotected || byKey(it)", "it.Unprotected"}},
+		name:   "records of a batch that share a key need no claims",
+		undoes: "rule P3",
+		shows:  "two handlers of a payment at the same time",
+		test:   "idem/schedule TestRangeClaimsAKeyOfTwoRecords",
+		changes: []replacement{{batchFile, "it.Unprotected || twin, s",
+			"it.Unprotected || twin && it.replaced, s"}},
 	}, {
 		name:    "a lease is released although a settlement has no answer",
 		undoes:  "rule P5",

@@ -49,9 +49,7 @@ var targets = []target{
 	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests,
 		changes: sqlChanges, sql: true, plain: true},
 	{file: "idem/schedule/lane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
-	{file: "idem/schedule/streamlane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 	{file: "idem/claim.go", pkgs: scheduler, changes: holdAndWait, plain: true},
-	{file: "idem/wait.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 }
 
 // The tests of networks and outages take a minute, and do not concern what the conditions and items are.

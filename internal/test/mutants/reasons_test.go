@@ -26,11 +26,6 @@ var reasons = map[string]map[string]string{
 		"statement: + => -":                capacity,
 		"statement: 1 => 2":                capacity,
 	},
-	"idem/schedule/streamlane.go": {
-		"l.unclaim(): l.unclaim() => nothing": "nothing is claimed behind an item that waits for another lane. There is something to release only " +
-			"if the item's own claim had waited too long, and those behind it had not",
-		"l.unclaim(): l.unclaim() => nothing #3": "the lane pauses before the item that was put back begins, which releases the same claims",
-	},
 	"idem/pgstore/statements.go": {
 		"SELECT idempotency_key FROM {table} WHERE expiry_timestamp <= {now} ORDER BY expiry_timest…: <= => <": "an entry that expires in this millisecond is pruned later",
 		"AND ($3::timestamptz IS NULL OR updated_at < $3) ORDER BY idempotency_key LIMIT $4: < => <=":          "List leaves out by store.ListQuery.Matches what a page has too much",

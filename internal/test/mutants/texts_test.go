@@ -51,8 +51,6 @@ var sqlChanges = []replacement{
 // other claims (b_deadlock), one that stops keeps them too, or the attempts of those that have not begun stay
 // counted (b_headfails).
 var holdAndWait = []replacement{
-	replace(`^\s*(l\.releaseClaims\(\) // other owners must not wait .*)$`, ""),
-	replace(`^\s*(defer l\.releaseClaims\(\))$`, ""),
 	replace(`^\s*(l\.unclaim\(\))$`, ""), replace(`^\s*(set\.Refund = true)$`, ""),
 }
 
