@@ -8,9 +8,17 @@ import (
 // alarm is something that a machine does at a time. The zero value is not set.
 type alarm struct {
 	at    time.Time
-	ring  func()
+	of    ringer
 	place int // in alarms, from 1; 0 if it is not set
 }
+
+// ringer is what an alarm is for.
+type ringer interface{ ring() }
+
+// ringFunc is a function as a ringer.
+type ringFunc func()
+
+func (f ringFunc) ring() { f() }
 
 func (a *alarm) set() bool { return a.place > 0 }
 
@@ -77,6 +85,6 @@ type tick struct{}
 func (tick) apply(m *machine) {
 	for len(m.alarms) > 0 && !m.alarms[0].at.After(m.now) {
 		a, _ := heap.Pop(&m.alarms).(*alarm)
-		a.ring()
+		a.of.ring()
 	}
 }

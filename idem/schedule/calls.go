@@ -34,6 +34,18 @@ func (m *machine) isolate(l *lane) {
 	}
 }
 
+// forget removes a lane that is stopped from those that wait for a call.
+func (c *calls) forget(l *lane) {
+	same := func(other *lane) bool { return other == l }
+	switch l.state {
+	case laneSuspect:
+		c.suspects = slices.DeleteFunc(c.suspects, same)
+	case laneReady:
+		c.gathered = slices.DeleteFunc(c.gathered, same)
+	case laneIdle, laneRunning, lanePaused, laneWaiting, laneHeld:
+	}
+}
+
 // nextSuspect removes and returns the lane whose next item was added first of those that are to be handled
 // alone; nil if there is none.
 func (c *calls) nextSuspect() *lane {

@@ -57,9 +57,12 @@ const (
 func (m *machine) newLane(name string, within *span) *lane {
 	m.live++
 	l := &lane{machine: m, name: name, within: within}
-	l.pause.ring = func() { l.wake(lanePaused) }
+	l.pause.of = l
 	return l
 }
+
+// ring ends a pause.
+func (l *lane) ring() { l.wake(lanePaused) }
 
 func (l *lane) append(it *Item) {
 	m := l.machine
@@ -253,15 +256,12 @@ func (l *lane) explain(it *Item, err error) {
 
 // queueReport does a report after those of the lane that are in progress.
 func (l *lane) queueReport(a action) {
-	l.reports.push(a)
-	l.reportNext()
-}
-
-func (l *lane) reportNext() {
-	if !l.reporting && l.reports.len() > 0 {
-		l.reporting = true
-		l.machine.do(l.reports.pop())
+	if l.reporting {
+		l.reports.push(a)
+		return
 	}
+	l.reporting = true
+	l.machine.do(a)
 }
 
 // reported is the end of a report.
@@ -278,8 +278,9 @@ func (e reported) apply(*machine) {
 	} else {
 		l.leave(it)
 	}
-	l.reporting = false
-	l.reportNext()
+	if l.reporting = l.reports.len() > 0; l.reporting {
+		l.machine.do(l.reports.pop())
+	}
 }
 
 // stop removes the items that have not begun. The lane ends when nothing of it is in progress.
@@ -289,6 +290,7 @@ func (l *lane) stop() {
 		it.removed = true
 	}
 	if l.state != laneRunning {
+		l.machine.calls.forget(l)
 		l.state = laneIdle
 	}
 	l.unclaim()

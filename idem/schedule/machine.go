@@ -77,9 +77,9 @@ func (r *rules) pauseFor(n int, most time.Duration) time.Duration {
 func newMachine(r rules) *machine {
 	m := &machine{rules: r, lanes: make(map[string]*lane), keys: make(map[string]*Item),
 		ranges: make(map[string]*span)}
-	m.claims.pause.ring = func() {} // advance follows
-	m.claims.sweep.ring = m.sweepClaims
-	m.outage.next.ring = func() {}
+	m.claims.pause.of = ringFunc(func() {}) // advance follows
+	m.claims.sweep.of = ringFunc(m.sweepClaims)
+	m.outage.next.of = ringFunc(func() {})
 	return m
 }
 
@@ -132,11 +132,12 @@ func (m *machine) advance() {
 		for m.touched.len() > 0 {
 			m.touched.pop().schedule()
 		}
+		isolated := m.isolating()
 		m.sendReleases()
 		m.sendClaims()
 		m.beginCalls()
 		m.endHeld()
-		if m.touched.len() == 0 {
+		if m.touched.len() == 0 && isolated == m.isolating() {
 			m.flush()
 			return
 		}
@@ -222,6 +223,7 @@ type timeUp struct{ err error }
 func (e timeUp) apply(m *machine) {
 	m.over = e.err
 	if m.once {
+		m.calls.suspects = nil
 		m.endSpans()
 		for _, l := range m.all {
 			l.timeUp()

@@ -34,7 +34,7 @@ type smallWorld struct {
 }
 
 // budget is how many times each fault may happen.
-type budget struct{ failures, silences, crashes, deliveries int }
+type budget struct{ failures, silences, crashes, deliveries, stops int }
 
 // world is a state of a small world.
 type world struct {
@@ -140,6 +140,12 @@ func (w *world) choices() (all []choice) {
 		add := func(what string, do func()) { all = append(all, choice{fmt.Sprintf("%d: %s", n, what), do}) }
 		for _, j := range p.jobs {
 			p.choicesOf(j, add)
+		}
+		if l := p.m.lanes["x"]; l != nil && w.faults.stops > 0 {
+			add("lane x is stopped", func() {
+				w.faults.stops--
+				p.step(stopped{lanes: []*lane{l}})
+			})
 		}
 		if at := p.m.alarms.next(); !at.IsZero() && !p.m.onlySweeps() {
 			add("time passes", func() {
@@ -343,7 +349,9 @@ func (w *world) check() {
 		switch {
 		case w.once && !p.ended:
 			panic(fmt.Sprintf("process %d waits for ever", n))
-		case !w.once && len(p.wanted) != len(p.items):
+		case !w.once && slices.ContainsFunc(p.items, func(it *Item) bool {
+			return !it.lane.stopped && !slices.Contains(p.wanted, it)
+		}):
 			panic(fmt.Sprintf("process %d has settled %d of %d items", n, len(p.wanted), len(p.items)))
 		case p.m.live+p.m.queued+p.m.claims.ahead+p.m.claims.wanted+p.m.claims.needed+len(p.m.keys)+
 			p.m.calls.running != 0:
@@ -459,12 +467,15 @@ func TestAllStates(t *testing.T) {
 		{"two lanes", twoLanes, false, false, 1, budget{failures: 1, silences: 1}},
 		{"two lanes that cross", other, false, false, 2, budget{failures: 1}},
 		{"two processes", twoLanes[:2], false, false, 2, budget{crashes: 1, deliveries: 1}},
+		{"a lane that is stopped", other, false, false, 2, budget{failures: 1, stops: 1}},
+		{"a lane that is stopped beside a dead process", other[:3], false, false, 2, budget{crashes: 1, stops: 1}},
 		{"a batch", twoLanes, true, false, 2, budget{failures: 1, silences: 1}},
 		{"a batch whose lanes cross", other, true, false, 2, budget{failures: 1}},
 		{"batches of two processes", twoLanes, true, false, 2, budget{crashes: 1, deliveries: 1}},
 		{"a batch for a bulk handler", twoLanes, true, true, 2, budget{failures: 1, silences: 1}},
 		{"bulk handlers of two processes", twoLanes, true, true, 2, budget{crashes: 1, deliveries: 1}},
 		{"a stream for a bulk handler", twoLanes, false, true, 2, budget{failures: 1, crashes: 1}},
+		{"a lane for a bulk handler that is stopped", twoLanes, false, true, 2, budget{crashes: 1, stops: 1}},
 	} {
 		t.Run(of.name, func(t *testing.T) {
 			t.Parallel()

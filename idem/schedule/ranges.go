@@ -45,7 +45,7 @@ type span struct {
 
 func (m *machine) newSpan(key, source string) *span {
 	s := &span{machine: m, key: key, source: source, left: make(chan struct{})}
-	s.next.ring = s.hold
+	s.next.of = ringFunc(s.hold)
 	return s
 }
 

@@ -385,7 +385,7 @@ var defectsOfOutages = []defect{
 		shows:  "a record waits longer than the outage",
 		test:   "idem/schedule TestItemsAreHandledInTheInvocationInWhichAnOutageEnds",
 		not:    onlyWaits,
-		changes: []replacement{{concludeFile, "case m.once && it.heldBack() && l.within == nil:",
+		changes: []replacement{{concludeFile, "case m.once && it.heldBack():",
 			"case m.once && it.heldBack() && it.lane == nil:"}},
 	},
 }
