@@ -48,6 +48,7 @@ type world struct {
 type keyState struct {
 	owner     *proc
 	completed bool
+	failed    bool // its last attempt failed
 }
 
 // proc is a process.
@@ -56,6 +57,7 @@ type proc struct {
 	m      *machine
 	items  []*Item
 	dead   bool
+	gone   bool    // the lanes that were stopped have not come back
 	ended  bool    // its batch has ended
 	jobs   []*job  // that its driver has to do
 	wanted []*Item // the items of which it was told that they are settled
@@ -89,8 +91,7 @@ func (w *world) start() {
 	w.procs = append(w.procs, p)
 	lanes := map[string][]*Item{}
 	for _, msg := range w.messages {
-		it := &Item{Lane: msg.lane, Task: idem.Task{Key: msg.key, Fingerprint: idem.FingerprintOf([]byte{msg.value})}}
-		it.claim.Task = it.Task
+		it := newItem(msg)
 		p.items, lanes[msg.lane] = append(p.items, it), append(lanes[msg.lane], it)
 	}
 	if !w.once {
@@ -111,7 +112,7 @@ func (p *proc) WaitTime(*Item) (time.Duration, bool) { return time.Second, true 
 func (p *proc) HandlerDown() (time.Duration, bool) { return 0, false }
 
 // CallSize implements engine.
-func (p *proc) CallSize() int { return 2 }
+func (p *proc) CallSize() int { return 3 }
 
 func (p *proc) step(events ...event) {
 	for _, a := range p.m.step(p.world.now, events...) {
@@ -141,11 +142,11 @@ func (w *world) choices() (all []choice) {
 		for _, j := range p.jobs {
 			p.choicesOf(j, add)
 		}
-		if l := p.m.lanes["x"]; l != nil && w.faults.stops > 0 {
-			add("lane x is stopped", func() {
-				w.faults.stops--
-				p.step(stopped{lanes: []*lane{l}})
-			})
+		if w.faults.stops > 0 && !w.once {
+			add("lanes x are stopped", func() { w.faults.stops--; p.gone = true; p.stop("x") })
+		}
+		if p.gone {
+			add("lanes x are there again", func() { p.gone = false; p.addAgain("x") })
 		}
 		if at := p.m.alarms.next(); !at.IsZero() && !p.m.onlySweeps() {
 			add("time passes", func() {
@@ -164,6 +165,35 @@ func (w *world) choices() (all []choice) {
 
 // onlySweeps reports whether no alarm is set but those that release old claims.
 func (m *machine) onlySweeps() bool { return len(m.alarms) == 1 && m.claims.sweep.set() }
+
+// stop stops the lanes whose names begin with a prefix, as when a partition is revoked.
+func (p *proc) stop(prefix string) {
+	var e stopped
+	for _, name := range slices.Sorted(maps.Keys(p.m.lanes)) {
+		if strings.HasPrefix(name, prefix) {
+			e.lanes = append(e.lanes, p.m.lanes[name])
+		}
+	}
+	p.step(e)
+}
+
+// addAgain adds the items of the lanes with a prefix, as when a partition is assigned again.
+func (p *proc) addAgain(prefix string) {
+	var items []*Item
+	for _, msg := range p.world.messages {
+		if strings.HasPrefix(msg.lane, prefix) {
+			items = append(items, newItem(msg))
+		}
+	}
+	p.items = append(p.items, items...)
+	p.step(added{items})
+}
+
+func newItem(msg message) *Item {
+	it := &Item{Lane: msg.lane, Task: idem.Task{Key: msg.key, Fingerprint: idem.FingerprintOf([]byte{msg.value})}}
+	it.claim.Task = it.Task
+	return it
+}
 
 func (p *proc) choicesOf(j *job, add func(string, func())) {
 	w := p.world
@@ -240,24 +270,24 @@ func (p *proc) claim(j *job, silent bool) {
 	for _, it := range j.items {
 		it.answer = answer{down: true}
 		if !silent {
-			it.answer = answer{state: p.claimOne(it, false)}
+			it.answer = p.claimOne(it, false)
 		}
 	}
 	p.finish(j, claimsAnswered{j.items})
 }
 
-func (p *proc) claimOne(it *Item, takeOver bool) store.ClaimState {
+func (p *proc) claimOne(it *Item, takeOver bool) answer {
 	key := p.world.keys[it.claim.Task.Key]
 	switch {
 	case key.completed:
-		return store.ClaimCompleted
+		return answer{state: store.ClaimCompleted}
 	case key.owner == nil, key.owner.dead && takeOver:
 		key.owner = p
-		return store.Claimed
+		return answer{state: store.Claimed, failed: key.failed}
 	case key.owner.dead:
-		return store.ClaimLeaseOver
+		return answer{state: store.ClaimLeaseOver}
 	}
-	return store.ClaimInFlight
+	return answer{state: store.ClaimInFlight}
 }
 
 // call begins a call, and checks what must hold then.
@@ -266,7 +296,7 @@ func (p *proc) call(j *job) {
 		p.step(started{})
 	}
 	if j.kind == doAlone {
-		j.item.answer = answer{state: p.claimOne(j.item, true)}
+		j.item.answer = p.claimOne(j.item, true)
 		p.checkAlone(j)
 	}
 	for _, it := range j.called() {
@@ -295,7 +325,7 @@ func (p *proc) settle(j *job, items []*Item, kind idem.Kind) {
 		if key.owner != p {
 			panic("settled without a claim")
 		}
-		key.owner, key.completed = nil, kind == idem.Executed
+		key.owner, key.completed, key.failed = nil, kind == idem.Executed, kind == idem.Retry
 		it.Outcome = idem.Outcome{Kind: kind}
 		events = append(events, settled{it})
 	}
@@ -334,7 +364,7 @@ func (p *proc) checkOrder(it *Item) {
 			return
 		}
 		over := other.open && other.returned || other.Outcome.Kind.Settled() || other.phase == sharing
-		if other.Lane == it.Lane && !p.world.bulk && !over {
+		if other.lane == it.lane && !p.world.bulk && !over {
 			panic("an item is called before an earlier one of its lane")
 		}
 	}
@@ -378,7 +408,7 @@ func (w *world) String() string {
 	var b strings.Builder
 	fmt.Fprint(&b, w.faults)
 	for _, key := range slices.Sorted(maps.Keys(w.keys)) {
-		fmt.Fprint(&b, " ", key, slices.Index(w.procs, w.keys[key].owner), w.keys[key].completed)
+		fmt.Fprint(&b, " ", key, slices.Index(w.procs, w.keys[key].owner), w.keys[key].completed, w.keys[key].failed)
 	}
 	for _, p := range w.procs {
 		if fmt.Fprint(&b, "\n", p.dead); !p.dead {
@@ -391,7 +421,7 @@ func (w *world) String() string {
 func (p *proc) describe(b *strings.Builder) {
 	m := p.m
 	place := func(it *Item) int { return slices.Index(p.items, it) }
-	fmt.Fprint(b, " ended ", p.ended, " calls ", m.calls.running, m.calls.alone, m.calls.offered, m.calls.bulk,
+	fmt.Fprint(b, " ended ", p.ended, p.gone, " calls ", m.calls.running, m.calls.alone, m.calls.offered, m.calls.bulk,
 		" claims ", m.claims.requests, m.claims.releasing, m.claims.failures, m.claims.suspects,
 		m.claims.latency.ns.Load() > 0, m.latency.ns.Load() > 0, " told ", len(p.wanted))
 	for _, a := range m.alarms {
@@ -475,7 +505,8 @@ func TestAllStates(t *testing.T) {
 		{"a batch for a bulk handler", twoLanes, true, true, 2, budget{failures: 1, silences: 1}},
 		{"bulk handlers of two processes", twoLanes, true, true, 2, budget{crashes: 1, deliveries: 1}},
 		{"a stream for a bulk handler", twoLanes, false, true, 2, budget{failures: 1, crashes: 1}},
-		{"a lane for a bulk handler that is stopped", twoLanes, false, true, 2, budget{crashes: 1, stops: 1}},
+		{"lanes for a bulk handler that are stopped", []message{{"x1", "a", 1}, {"x2", "b", 1}, {"y", "c", 1}}, false,
+			true, 2, budget{failures: 1, crashes: 1, stops: 1}},
 	} {
 		t.Run(of.name, func(t *testing.T) {
 			t.Parallel()
