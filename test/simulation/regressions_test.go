@@ -18,6 +18,13 @@ var regressions = []struct {
 			"IDEMSK_KEY=hash,IDEMSK_ORDER=key,IDEMSK_MAX_ATTEMPTS=3,IDEMSK_OUTAGE_FAILURES=2"},
 	{"beside a rejected record, the failure of a call of one record was no evidence", 7,
 		"handler=bulk that throws,registry=silent"},
+	{"a lane that was stopped while it waited to be alone held up those that were added later", 1836,
+		"host=process,pollers=3,partitions=3,handler=bulk,member=static,deployment=other,effects=enlisted," +
+			"letters=slow queue,other values=yes,tombstones=yes,poison=yes,slow records=yes,refused effects=yes," +
+			"redrive=topic,redrive of=some,offsets=back,IDEMSK_LEASE=5s,IDEMSK_KEY=key,IDEMSK_KEY_SCOPE=namespace," +
+			"IDEMSK_HASH_KEYS=true,IDEMSK_MISSING_KEY=process,IDEMSK_FINGERPRINT=none,IDEMSK_ORDER=none," +
+			"IDEMSK_BATCHING=off,IDEMSK_CONCURRENCY=2,IDEMSK_COMMIT_WINDOW=4,IDEMSK_OUTAGE_FAILURES=5," +
+			"IDEMSK_COMMIT_INTERVAL=5s,IDEMSK_MAX_RECORDS=3"},
 }
 
 func TestRegressions(t *testing.T) {
