@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/store"
 )
 
 // driver does the actions of a machine and passes it their answers. It has one lock, one timer, and workers,
@@ -251,64 +250,6 @@ func (d *driver) tellOne(a action) {
 	d.report(it)
 }
 
-// claim claims the keys of items, or reads them under the lease of their range.
-func (d *driver) claim(items []*Item) {
-	claims := make([]*idem.Claim, 0, len(items))
-	var looked []*idem.Claim
-	for _, it := range items {
-		switch s := it.lane.within; {
-		case s == nil:
-			claims = append(claims, &it.claim)
-		case d.machine.once:
-			if s.lease.Held() {
-				it.claim.Enter(s.lease)
-			}
-			claims = append(claims, &it.claim)
-		case s.byKey:
-			it.claim.Enter(nil)
-			claims = append(claims, &it.claim)
-		default:
-			it.claim.Position, it.claim.ByKey = it.Position, it.replaced
-			it.claim.Enter(s.lease)
-			looked = append(looked, &it.claim)
-		}
-	}
-	d.mu.Unlock()
-	d.session.LookUp(looked)
-	for _, claim := range looked {
-		if !claim.ByPartition() {
-			claims = append(claims, claim)
-		}
-	}
-	d.session.Claim(claims)
-	d.mu.Lock()
-	for _, it := range items {
-		it.answer = d.answer(it)
-	}
-	d.step(claimsAnswered{items})
-}
-
-// answer returns the answer to an item's claim.
-func (d *driver) answer(it *Item) answer {
-	err := it.claim.Err()
-	down := errors.Is(err, idem.ErrStoreUnavailable)
-	open := down && d.scheduler.engine.FailsOpen(err)
-	return answer{state: it.claim.State(), delayed: it.claim.Delayed(), lost: it.claim.LeaseLost(),
-		down: down && !open, open: open, failed: it.claim.State() == store.Claimed && it.claim.FailedBefore()}
-}
-
-// unclaim releases the claims of items.
-func (d *driver) unclaim(items []*Item) {
-	claims := make([]*idem.Claim, len(items))
-	for i, it := range items {
-		claims[i] = &it.claim
-	}
-	d.mu.Unlock()
-	d.session.Release(claims)
-	d.mu.Lock()
-	d.step(released{items})
-}
-
 var errExited = errors.New("the handler ended its goroutine (runtime.Goexit): the key stays claimed until its lease is over")
 
 // call runs an item.
@@ -392,61 +333,4 @@ func (d *driver) tried(it *Item, out idem.Outcome, more bool) {
 	defer d.mu.Unlock()
 	d.step(nil)
 	d.tell()
-}
-
-// hold claims the lease of a range.
-func (d *driver) hold(s *span) {
-	if s.claim == nil {
-		lease := &idem.Range{Key: s.key, Source: s.source}
-		lease.Lost = func() { go d.lost(s, lease) }
-		s.claim = lease
-	}
-	lease, from := s.claim, s.from
-	d.mu.Unlock()
-	if d.machine.once {
-		d.session.ClaimRanges([]*idem.Range{lease})
-	} else {
-		d.session.HoldRange(lease, from)
-	}
-	d.mu.Lock()
-	d.step(d.held(s))
-}
-
-// held returns the answer to the claim of a range's lease.
-func (d *driver) held(s *span) held {
-	lease := s.claim
-	e := held{span: s, lease: lease, ok: lease.Held(), inFlight: lease.InFlight()}
-	if e.ok {
-		s.claim = nil
-	} else {
-		e.err = lease.Err()
-		e.open = d.scheduler.engine.FailsOpen(e.err)
-		e.down = errors.Is(e.err, idem.ErrStoreUnavailable)
-	}
-	if e.inFlight {
-		e.wait, e.waits = d.session.WaitTime(lease.Lease())
-	}
-	for _, it := range s.items {
-		it.answer = d.answer(it)
-		it.answer.kept = it.claim.ByPartition()
-	}
-	return e
-}
-
-func (d *driver) lost(s *span, lease *idem.Range) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.step(leaseLost{s, lease})
-	d.tell()
-}
-
-// leave releases the lease of a range.
-func (d *driver) leave(s *span) {
-	lease := s.lease
-	d.mu.Unlock()
-	if lease != nil {
-		d.session.ReleaseRanges(lease)
-	}
-	d.mu.Lock()
-	close(s.left)
 }

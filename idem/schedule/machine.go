@@ -3,10 +3,9 @@ package schedule
 import "time"
 
 // machine decides what a scheduler does: which items are claimed, which handlers are called, which claims are
-// released, and when. It has no goroutines, no locks, no clock and no random numbers,
-// and does no I/O. [machine.step] takes the
-// time and one event, and returns the actions that follow from it. What waits is driver.go, which does the
-// actions and passes their answers back as events.
+// released, and when. It has no goroutines, no locks, no clock and no random numbers, and does no I/O.
+// [machine.step] takes the time and events, and returns the actions that follow from them. What waits is
+// driver.go, which does the actions and passes their answers back as events.
 //
 // An item takes these steps, each in the file of that name:
 //
@@ -41,13 +40,14 @@ type machine struct {
 // rules are what a machine is configured with.
 type rules struct {
 	cfg      Config
-	once     bool                                   // a batch: an item that is not settled is not tried again, and ends its lane
-	request  int                                    // how many claims a request of the store takes
-	mayWait  time.Duration                          // how long a claim may wait for its handler to begin
-	cooldown time.Duration                          // of the circuit breaker
-	latency  *estimate                              // of handlers
-	jitter   func(most time.Duration) time.Duration // returns a random part
+	once     bool          // a batch: an item that is not settled ends its lane, and is not tried again
+	request  int           // how many claims a request of the store takes
+	mayWait  time.Duration // how long a claim may wait for its handler to begin
+	cooldown time.Duration // of the circuit breaker
+	latency  *estimate     // of handlers
 	engine   engine
+	// jitter returns a random time of at most d
+	jitter func(d time.Duration) time.Duration
 }
 
 // engine is what a machine asks, which needs no I/O.
@@ -86,7 +86,7 @@ func newMachine(r rules) *machine {
 // event is what has happened. Its apply is in the file about what it is about.
 type event interface{ apply(m *machine) }
 
-// action is what a driver is to do. Exactly one of the kinds' fields are set.
+// action is what a driver is to do. Its kind names the other field that is set.
 type action struct {
 	kind  actionKind
 	item  *Item
@@ -99,10 +99,10 @@ type action struct {
 type actionKind uint8
 
 const (
-	doClaim   actionKind = iota // claim the keys of items; the answer is claimed
+	doClaim   actionKind = iota // claim the keys of items; the answer is claimsAnswered
 	doRelease                   // release the claims of items; the answer is released
 	doCall                      // run item; the answers are started, returned and settled
-	doBulk                      // call a bulk handler for items; the answers are returned and settled of each, and callEnded
+	doBulk                      // call a bulk handler for items; the answers are those of doCall, and callEnded
 	doAlone                     // take the key of item over and run it; the answers are returned and settled
 	doReport                    // tell the caller item's outcome; the answer is reported
 	doExplain                   // doReport of an item that can't be claimed, because of err if its lease can't

@@ -1,0 +1,402 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// A world is a few processes with a machine each, and a store. It has no goroutines and no clock: a choice is what
+// happens next.
+
+// message is an item that each process gets.
+type message struct {
+	lane, key string
+	value     byte // of the request
+}
+
+// smallWorld is what a world begins with.
+type smallWorld struct {
+	name     string
+	messages []message
+	once     bool // processes have a batch, not a stream
+	bulk     bool
+	request  int // how many claims a request takes
+	faults   budget
+}
+
+// budget is how many times each fault may happen.
+type budget struct{ failures, silences, crashes, deliveries, stops int }
+
+// world is a state of a small world.
+type world struct {
+	smallWorld
+	now   time.Time
+	keys  map[string]*keyState
+	procs []*proc
+}
+
+// keyState is a key in the store.
+type keyState struct {
+	owner     *proc
+	completed bool
+	failed    bool // its last attempt failed
+}
+
+// proc is a process.
+type proc struct {
+	world  *world
+	m      *machine
+	items  []*Item
+	dead   bool
+	gone   bool    // the lanes that were stopped have not come back
+	ended  bool    // its batch has ended
+	jobs   []*job  // that its driver has to do
+	wanted []*Item // the items of which it was told that they are settled
+}
+
+// job is an action that is not answered.
+type job struct {
+	action
+	running  bool // the handler was called
+	returned bool // and has returned; its completion is not answered
+}
+
+func newWorld(of smallWorld) *world {
+	w := &world{smallWorld: of, now: time.Unix(1_000_000, 0), keys: map[string]*keyState{}}
+	for _, msg := range of.messages {
+		w.keys[msg.key] = &keyState{}
+	}
+	w.start()
+	return w
+}
+
+// start starts a process that gets all messages.
+func (w *world) start() {
+	cfg := Config{Concurrency: 2, Backoff: time.Second, MaxBackoff: 2 * time.Second}
+	if w.bulk {
+		cfg.Bulk = func(context.Context, []*Item) ([]Result, error) { return nil, nil }
+	}
+	p := &proc{world: w}
+	p.m = newMachine(rules{cfg: cfg, once: w.once, request: w.request, mayWait: 1000 * time.Hour, cooldown: time.Second,
+		latency: new(estimate), jitter: func(time.Duration) time.Duration { return 0 }, engine: p})
+	w.procs = append(w.procs, p)
+	lanes := map[string][]*Item{}
+	for _, msg := range w.messages {
+		it := newItem(msg)
+		p.items, lanes[msg.lane] = append(p.items, it), append(lanes[msg.lane], it)
+	}
+	if !w.once {
+		p.step(added{p.items})
+		return
+	}
+	all := make([][]*Item, 0, len(lanes))
+	for _, name := range slices.Sorted(maps.Keys(lanes)) {
+		all = append(all, lanes[name])
+	}
+	p.step(given{all, twinsOf(all)})
+}
+
+// WaitTime implements engine.
+func (p *proc) WaitTime(*Item) (time.Duration, bool) { return time.Second, true }
+
+// HandlerDown implements engine.
+func (p *proc) HandlerDown() (time.Duration, bool) { return 0, false }
+
+// CallSize implements engine.
+func (p *proc) CallSize() int { return 3 }
+
+func (p *proc) step(events ...event) {
+	for _, a := range p.m.step(p.world.now, events...) {
+		switch a.kind {
+		case doFinish:
+			p.ended = true
+		case doFlush, doEnd:
+		case doClaim, doRelease, doCall, doBulk, doAlone, doReport, doExplain, doHold, doLeave:
+			p.jobs = append(p.jobs, &job{action: a})
+		}
+	}
+}
+
+// choice is something that may happen next.
+type choice struct {
+	what string
+	do   func()
+}
+
+// choices returns what may happen next. The jobs of a process are done in any order.
+func (w *world) choices() (all []choice) {
+	for n, p := range w.procs {
+		if p.dead {
+			continue
+		}
+		add := func(what string, do func()) { all = append(all, choice{fmt.Sprintf("%d: %s", n, what), do}) }
+		for _, j := range p.jobs {
+			p.choicesOf(j, add)
+		}
+		if w.faults.stops > 0 && !w.once {
+			add("lanes x are stopped", func() { w.faults.stops--; p.gone = true; p.stop("x") })
+		}
+		if p.gone {
+			add("lanes x are there again", func() { p.gone = false; p.addAgain("x") })
+		}
+		if at := p.m.alarms.next(); !at.IsZero() && !p.m.onlySweeps() {
+			add("time passes", func() {
+				if at.After(w.now) {
+					w.now = at
+				}
+				p.step(tick{})
+			})
+		}
+	}
+	if w.faults.deliveries > 0 {
+		all = append(all, choice{"all is delivered again", func() { w.faults.deliveries--; w.start() }})
+	}
+	return all
+}
+
+// onlySweeps reports whether no alarm is set but those that release old claims.
+func (m *machine) onlySweeps() bool { return len(m.alarms) == 1 && m.claims.sweep.set() }
+
+// stop stops the lanes whose names begin with a prefix, as when a partition is revoked.
+func (p *proc) stop(prefix string) {
+	var e stopped
+	for _, name := range slices.Sorted(maps.Keys(p.m.lanes)) {
+		if strings.HasPrefix(name, prefix) {
+			e.lanes = append(e.lanes, p.m.lanes[name])
+		}
+	}
+	p.step(e)
+}
+
+// addAgain adds the items of the lanes with a prefix, as when a partition is assigned again.
+func (p *proc) addAgain(prefix string) {
+	var items []*Item
+	for _, msg := range p.world.messages {
+		if strings.HasPrefix(msg.lane, prefix) {
+			items = append(items, newItem(msg))
+		}
+	}
+	p.items = append(p.items, items...)
+	p.step(added{items})
+}
+
+func newItem(msg message) *Item {
+	it := &Item{Lane: msg.lane, Task: idem.Task{Key: msg.key, Fingerprint: idem.FingerprintOf([]byte{msg.value})}}
+	it.claim.Task = it.Task
+	return it
+}
+
+func (p *proc) choicesOf(j *job, add func(string, func())) {
+	w := p.world
+	switch j.kind {
+	case doClaim:
+		add(fmt.Sprint("claims ", w.names(p, j.items), " answered"), func() { p.claim(j, false) })
+		if w.faults.silences > 0 {
+			add("claims without an answer", func() { w.faults.silences--; p.claim(j, true) })
+		}
+	case doRelease:
+		add("releases answered", func() {
+			for _, it := range j.items {
+				w.keys[it.claim.Task.Key].owner = nil
+			}
+			p.finish(j, released{j.items})
+		})
+	case doReport, doExplain:
+		add("reported", func() {
+			if j.item.Outcome.Kind.Settled() {
+				p.wanted = append(p.wanted, j.item)
+			}
+			p.finish(j, reported{j.item})
+		})
+	case doCall, doAlone, doBulk:
+		p.choicesOfCall(j, add)
+	case doHold, doLeave, doFlush, doEnd, doFinish:
+	}
+}
+
+func (p *proc) choicesOfCall(j *job, add func(string, func())) {
+	w, items := p.world, j.called()
+	name := w.names(p, items)
+	switch {
+	case j.returned:
+		add("completion answered of "+name, func() { p.settle(j, items, idem.Executed) })
+	case !j.running:
+		add("handler called for "+name, func() { p.call(j) })
+	default:
+		add("handler returns of "+name, func() {
+			j.returned = true
+			for _, it := range items {
+				p.step(returned{it})
+			}
+		})
+		if w.faults.failures > 0 {
+			add("handler fails of "+name, func() {
+				w.faults.failures--
+				for _, it := range items {
+					p.step(returned{it})
+				}
+				p.settle(j, items, idem.Retry)
+			})
+		}
+		if w.faults.crashes > 0 {
+			add("process dies in the handler of "+name, func() {
+				w.faults.crashes--
+				p.dead, p.jobs = true, nil
+				w.start()
+			})
+		}
+	}
+}
+
+// called returns the items of a call.
+func (j *job) called() []*Item {
+	if j.kind == doBulk {
+		return j.items
+	}
+	return []*Item{j.item}
+}
+
+// claim answers claims, as a store does.
+func (p *proc) claim(j *job, silent bool) {
+	for _, it := range j.items {
+		it.answer = answer{down: true}
+		if !silent {
+			it.answer = p.claimOne(it, false)
+		}
+	}
+	p.finish(j, claimsAnswered{j.items})
+}
+
+func (p *proc) claimOne(it *Item, takeOver bool) answer {
+	key := p.world.keys[it.claim.Task.Key]
+	switch {
+	case key.completed:
+		return answer{state: store.ClaimCompleted}
+	case key.owner == nil, key.owner.dead && takeOver:
+		key.owner = p
+		return answer{state: store.Claimed, failed: key.failed}
+	case key.owner.dead:
+		return answer{state: store.ClaimLeaseOver}
+	}
+	return answer{state: store.ClaimInFlight}
+}
+
+// call begins a call, and checks what must hold then.
+func (p *proc) call(j *job) {
+	if j.kind == doCall {
+		p.step(started{})
+	}
+	if j.kind == doAlone {
+		j.item.answer = p.claimOne(j.item, true)
+		p.checkAlone(j)
+	}
+	for _, it := range j.called() {
+		p.checkOrder(it)
+	}
+	switch first := j.called()[0]; first.answer.state {
+	case store.Claimed:
+		j.running = true
+	case store.ClaimInFlight, store.ClaimLeaseOver: // another process was faster
+		first.again = true
+		p.finish(j, settled{first}, returned{first})
+	case store.ClaimCompleted:
+		first.Outcome = idem.Outcome{Kind: idem.Replayed}
+		p.finish(j, settled{first}, returned{first})
+	case store.ClaimUnknown, store.ClaimFailed:
+		first.Outcome = idem.Outcome{Kind: idem.StoreDown}
+		p.finish(j, returned{first}, settled{first})
+	}
+}
+
+// settle answers the settlements of a call, whose items have returned.
+func (p *proc) settle(j *job, items []*Item, kind idem.Kind) {
+	var events []event
+	for _, it := range items {
+		key := p.world.keys[it.claim.Task.Key]
+		if key.owner != p {
+			panic("settled without a claim")
+		}
+		key.owner, key.completed, key.failed = nil, kind == idem.Executed, kind == idem.Retry
+		it.Outcome = idem.Outcome{Kind: kind}
+		events = append(events, settled{it})
+	}
+	p.finish(j, events...)
+}
+
+// finish answers a job.
+func (p *proc) finish(j *job, events ...event) {
+	p.jobs = slices.DeleteFunc(p.jobs, func(other *job) bool { return other == j })
+	if j.kind == doBulk || j.kind == doAlone && p.world.bulk {
+		events = append(events, callEnded{})
+	}
+	p.step(events...)
+}
+
+// checkAlone checks rule 7: nothing else is in progress or claimed.
+func (p *proc) checkAlone(j *job) {
+	for _, other := range p.jobs {
+		if other != j && (other.running && !other.returned || other.kind == doClaim || other.kind == doRelease) {
+			panic(fmt.Sprintf("an item is taken over beside %+v", other.action))
+		}
+	}
+	for key, state := range p.world.keys {
+		held := state.owner == p && key != j.item.claim.Task.Key
+		completing := slices.ContainsFunc(p.jobs, func(other *job) bool { return other.returned })
+		if held && !completing {
+			panic("an item is taken over beside a claim of " + key)
+		}
+	}
+}
+
+// checkOrder checks that the items before one in its lane are settled, or will be without their handlers.
+func (p *proc) checkOrder(it *Item) {
+	for _, other := range p.items {
+		if other == it {
+			return
+		}
+		over := other.open && other.returned || other.Outcome.Kind.Settled() || other.phase == sharing
+		if other.lane == it.lane && !p.world.bulk && !over {
+			panic("an item is called before an earlier one of its lane")
+		}
+	}
+}
+
+// check checks what must hold when nothing is left to happen.
+func (w *world) check() {
+	for n, p := range w.procs {
+		if p.dead {
+			continue
+		}
+		switch {
+		case w.once && !p.ended:
+			panic(fmt.Sprintf("process %d waits for ever", n))
+		case !w.once && slices.ContainsFunc(p.items, func(it *Item) bool {
+			return !it.lane.stopped && !slices.Contains(p.wanted, it)
+		}):
+			panic(fmt.Sprintf("process %d has settled %d of %d items", n, len(p.wanted), len(p.items)))
+		case p.m.live+p.m.queued+p.m.claims.ahead+p.m.claims.wanted+p.m.claims.needed+len(p.m.keys)+
+			p.m.calls.running != 0:
+			panic(fmt.Sprintf("process %d has left %+v", n, p.m))
+		}
+	}
+	for key, state := range w.keys {
+		if state.owner != nil && !state.owner.dead {
+			panic("nobody will settle " + key)
+		}
+	}
+}
+
+func (w *world) names(p *proc, items []*Item) string {
+	var names []string
+	for _, it := range items {
+		names = append(names, fmt.Sprintf("%s%d", it.claim.Task.Key, slices.Index(p.items, it)))
+	}
+	return strings.Join(names, " ")
+}
