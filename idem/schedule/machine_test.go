@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -121,4 +122,56 @@ func TestAllStates(t *testing.T) {
 			t.Logf("%d states, %d transitions in %v", states, steps, time.Since(begun))
 		})
 	}
+}
+
+// walk lets a world go on at random until nothing is left to happen, and returns the number of steps.
+func walk(t testing.TB, of smallWorld, seed uint64) (steps int) {
+	dice := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to be repeated
+	w, made := newWorld(of), []string(nil)
+	defer func() {
+		if v := recover(); v != nil {
+			t.Fatalf("seed %d: %v, after\n%s\n%v", seed, v, strings.Join(made, "\n"), w)
+		}
+	}()
+	for all := w.choices(); len(all) > 0; all = w.choices() {
+		c := all[dice.IntN(len(all))]
+		made = append(made, c.what)
+		c.do()
+		steps++
+	}
+	w.check()
+	return steps
+}
+
+// mediumWorlds have too many states to visit all.
+func mediumWorlds() (all []smallWorld) {
+	var messages []message
+	for n := range 12 {
+		messages = append(messages, message{"x"[:n%2] + string(rune('p'+n%4)), string(rune('a' + n*5%7)), byte(n % 5 / 4)})
+	}
+	faults := budget{failures: 4, silences: 2, crashes: 2, deliveries: 1, stops: 4}
+	for _, once := range []bool{false, true} {
+		for _, bulk := range []bool{false, true} {
+			all = append(all, smallWorld{"medium", messages, once, bulk, 3, faults})
+		}
+	}
+	return all
+}
+
+// Worlds with more items and more faults at once.
+func TestRandomWalks(t *testing.T) {
+	for _, of := range mediumWorlds() {
+		for seed := range uint64(1000) {
+			walk(t, of, seed)
+		}
+	}
+}
+
+// BenchmarkMachine reports how many steps of worlds there are in a second.
+func BenchmarkMachine(b *testing.B) {
+	worlds, steps := mediumWorlds(), 0
+	for n := 0; b.Loop(); n++ {
+		steps += walk(b, worlds[n%len(worlds)], uint64(n)) //nolint:gosec // not negative
+	}
+	b.ReportMetric(float64(steps)/b.Elapsed().Seconds(), "steps/s")
 }
