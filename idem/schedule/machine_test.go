@@ -126,7 +126,7 @@ func TestAllStates(t *testing.T) {
 
 // walk lets a world go on at random until nothing is left to happen, and returns the number of steps.
 func walk(t testing.TB, of smallWorld, seed uint64) (steps int) {
-	dice := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to be repeated
+	dice := rand.New(rand.NewPCG(seed, 0))
 	w, made := newWorld(of), []string(nil)
 	defer func() {
 		if v := recover(); v != nil {
@@ -171,7 +171,7 @@ func TestRandomWalks(t *testing.T) {
 func BenchmarkMachine(b *testing.B) {
 	worlds, steps := mediumWorlds(), 0
 	for n := 0; b.Loop(); n++ {
-		steps += walk(b, worlds[n%len(worlds)], uint64(n)) //nolint:gosec // not negative
+		steps += walk(b, worlds[n%len(worlds)], uint64(n))
 	}
 	b.ReportMetric(float64(steps)/b.Elapsed().Seconds(), "steps/s")
 }
