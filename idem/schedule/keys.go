@@ -88,7 +88,11 @@ func (it *Item) take(from *Item) {
 
 // twinsOf returns the keys that several items have, of those that are claimed.
 func twinsOf(lanes [][]*Item) map[string][]*Item {
-	times, twins := make(map[string]int), make(map[string][]*Item)
+	n := 0
+	for _, items := range lanes {
+		n += len(items)
+	}
+	times, twins := make(map[string]int, n), make(map[string][]*Item)
 	for _, items := range lanes {
 		for _, it := range items {
 			if key := it.claim.Task.Key; !it.Unprotected {

@@ -54,11 +54,11 @@ const (
 	laneHeld                     // of a batch: the end of an outage of what handlers need
 )
 
-func (m *machine) newLane(name string, within *span) *lane {
+// join adds the lane to a machine.
+func (l *lane) join(m *machine, name string, within *span) {
 	m.live++
-	l := &lane{machine: m, name: name, within: within}
+	l.machine, l.name, l.within = m, name, within
 	l.pause.of = l
-	return l
 }
 
 // ring ends a pause.

@@ -165,7 +165,8 @@ func (e added) apply(m *machine) {
 	for _, it := range e.items {
 		l := m.lanes[it.Lane]
 		if l == nil {
-			l = m.newLane(it.Lane, m.spanOf(it))
+			l = new(lane)
+			l.join(m, it.Lane, m.spanOf(it))
 			m.lanes[it.Lane] = l
 		}
 		if l.within != nil {
@@ -184,11 +185,13 @@ type given struct {
 
 func (e given) apply(m *machine) {
 	m.twins = e.twins
-	for _, items := range e.lanes {
+	lanes := make([]lane, len(e.lanes))
+	for n, items := range e.lanes {
 		if len(items) == 0 {
 			continue
 		}
-		l := m.newLane("", items[0].within)
+		l := &lanes[n]
+		l.join(m, "", items[0].within)
 		l.queue = make([]*Item, 0, len(items))
 		for _, it := range items {
 			l.append(it)
