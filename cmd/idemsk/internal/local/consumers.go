@@ -210,8 +210,11 @@ func (c *consumers) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if done := c.partitions.update(commits[topic], ends[topic]); done > 0 {
+	done := c.partitions.update(commits[topic], ends[topic])
+	if done > 0 {
 		c.exits = 0
+	}
+	if done != 0 { // records whose offset a late commit moved back are committed again
 		c.run.tally.Observe(esm.Event{Kind: esm.Committed, Records: done})
 	}
 	if err := c.lookAtGroup(ctx); err != nil {
