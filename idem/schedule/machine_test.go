@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,51 +13,71 @@ import (
 
 // String describes the state, so that two states with one description go on alike.
 func (w *world) String() string {
-	var b strings.Builder
-	fmt.Fprint(&b, w.faults)
+	var d description
+	d.put(w.faults.failures, w.faults.silences, w.faults.crashes, w.faults.deliveries, w.faults.stops)
 	for _, key := range slices.Sorted(maps.Keys(w.keys)) {
-		fmt.Fprint(&b, " ", key, slices.Index(w.procs, w.keys[key].owner), w.keys[key].completed, w.keys[key].failed)
+		state := w.keys[key]
+		d.put(key, slices.Index(w.procs, state.owner), state.completed, state.failed)
 	}
 	for _, p := range w.procs {
-		if fmt.Fprint(&b, "\n", p.dead); !p.dead {
-			p.describe(&b)
+		if d.put("\n", p.dead); !p.dead {
+			p.describe(&d)
 		}
 	}
-	return b.String()
+	return string(d)
 }
 
-func (p *proc) describe(b *strings.Builder) {
+// description is a list of values.
+type description []byte
+
+func (d *description) put(values ...any) {
+	for _, v := range values {
+		switch v := v.(type) {
+		case bool:
+			*d = strconv.AppendBool(*d, v)
+		case int:
+			*d = strconv.AppendInt(*d, int64(v), 10)
+		case string:
+			*d = append(*d, v...)
+		default:
+			*d = fmt.Append(*d, v)
+		}
+		*d = append(*d, ' ')
+	}
+}
+
+func (p *proc) describe(d *description) {
 	m := p.m
-	place := func(it *Item) int { return slices.Index(p.items, it) }
-	fmt.Fprint(b, " ended ", p.ended, p.gone, " calls ", m.calls.running, m.calls.alone, m.calls.offered, m.calls.bulk,
-		" claims ", m.claims.requests, m.claims.releasing, m.claims.failures, m.claims.suspects,
-		m.claims.latency.ns.Load() > 0, m.latency.ns.Load() > 0, " told ", len(p.wanted))
+	d.put("ended", p.ended, p.gone, "calls", m.calls.running, m.calls.alone, m.calls.offered, m.calls.bulk,
+		"claims", m.claims.requests, m.claims.releasing, m.claims.failures, m.claims.suspects,
+		m.claims.latency.ns.Load() > 0, m.latency.ns.Load() > 0, "told", len(p.wanted))
 	for _, a := range m.alarms {
 		if a != &m.claims.sweep {
-			fmt.Fprint(b, " alarm ", max(0, a.at.Sub(p.world.now)))
+			d.put("alarm", int(max(0, a.at.Sub(p.world.now))))
 		}
 	}
 	for n, it := range p.items {
 		l := it.lane
-		fmt.Fprint(b, "; ", n, it.phase, it.answer, it.tries, max(0, it.notBefore.Sub(p.world.now)), it.held,
-			it.unreported, it.removed, it.open, it.returned, it.known, it.again, it.Outcome.Kind, it.Duplicate,
-			" lane ", l.name, l.state, len(l.queue), len(l.open), l.pending, l.sent, l.ahead, l.barred, l.wanted,
+		d.put(";", n, int(it.phase), int(it.answer.state), it.answer.down, it.answer.failed, it.tries,
+			int(max(0, it.notBefore.Sub(p.world.now))), it.unreported, it.removed, it.open, it.returned, it.known,
+			it.again, int(it.Outcome.Kind), it.Duplicate, len(it.waiting), m.keys[it.key] == it,
+			"lane", l.name, int(l.state), len(l.queue), len(l.open), l.pending, l.sent, l.ahead, l.barred, l.wanted,
 			l.listed, l.needs, l.reports.len(), l.reporting, l.stopped, l.over)
 		for _, other := range it.sharers {
-			fmt.Fprint(b, " sharer ", place(other))
+			d.put("sharer", slices.Index(p.items, other))
 		}
-		fmt.Fprint(b, " waiting ", len(it.waiting), m.keys[it.key] == it)
 	}
 	var jobs []string
 	for _, j := range p.jobs {
-		text := fmt.Sprint(j.kind, j.running, j.returned)
-		for _, it := range append(slices.Clone(j.items), j.item) {
-			text += fmt.Sprint(" ", place(it))
+		var one description
+		one.put("job", int(j.kind), j.running, j.returned, slices.Index(p.items, j.item))
+		for _, it := range j.items {
+			one.put(slices.Index(p.items, it))
 		}
-		jobs = append(jobs, text)
+		jobs = append(jobs, string(one))
 	}
 	slices.Sort(jobs)
-	fmt.Fprint(b, "; jobs ", jobs)
+	d.put(strings.Join(jobs, ""))
 }
 
 // explore visits all states, and returns how many there are and how many steps led to them.
@@ -66,16 +87,16 @@ func explore(t *testing.T, of smallWorld) (states, steps int) {
 	for len(frontier) > 0 {
 		path := frontier[0]
 		frontier = frontier[1:]
-		w, made := newWorld(of), []string(nil)
+		w, made := newWorld(of), []choice(nil)
 		func() {
 			defer func() {
 				if v := recover(); v != nil {
-					t.Fatalf("%v, after\n%s\n%v", v, strings.Join(made, "\n"), w)
+					t.Fatalf("%v, after %v\n%v", v, made, w)
 				}
 			}()
 			for _, n := range path {
 				c := w.choices()[n]
-				made = append(made, c.what)
+				made = append(made, c)
 				c.do()
 			}
 			if len(w.choices()) == 0 {
@@ -104,7 +125,7 @@ func TestAllStates(t *testing.T) {
 		{"two lanes", twoLanes, false, false, 1, budget{failures: 1, silences: 1}},
 		{"two lanes that cross", other, false, false, 2, budget{failures: 1}},
 		{"two processes", twoLanes[:2], false, false, 2, budget{crashes: 1, deliveries: 1}},
-		{"a lane that is stopped", other, false, false, 2, budget{failures: 1, stops: 1}},
+		{"a lane that is stopped", other[:3], false, false, 2, budget{failures: 1, stops: 1}},
 		{"a lane that is stopped beside a dead process", other[:3], false, false, 2, budget{crashes: 1, stops: 1}},
 		{"a batch", twoLanes, true, false, 2, budget{failures: 1, silences: 1}},
 		{"a batch whose lanes cross", other, true, false, 2, budget{failures: 1}},
@@ -113,7 +134,7 @@ func TestAllStates(t *testing.T) {
 		{"bulk handlers of two processes", twoLanes, true, true, 2, budget{crashes: 1, deliveries: 1}},
 		{"a stream for a bulk handler", twoLanes, false, true, 2, budget{failures: 1, crashes: 1}},
 		{"lanes for a bulk handler that are stopped", []message{{"x1", "a", 1}, {"x2", "b", 1}, {"y", "c", 1}}, false,
-			true, 2, budget{failures: 1, crashes: 1, stops: 1}},
+			true, 2, budget{crashes: 1, stops: 1}},
 	} {
 		t.Run(of.name, func(t *testing.T) {
 			t.Parallel()
@@ -127,15 +148,15 @@ func TestAllStates(t *testing.T) {
 // walk lets a world go on at random until nothing is left to happen, and returns the number of steps.
 func walk(t testing.TB, of smallWorld, seed uint64) (steps int) {
 	dice := rand.New(rand.NewPCG(seed, 0))
-	w, made := newWorld(of), []string(nil)
+	w, made := newWorld(of), []choice(nil)
 	defer func() {
 		if v := recover(); v != nil {
-			t.Fatalf("seed %d: %v, after\n%s\n%v", seed, v, strings.Join(made, "\n"), w)
+			t.Fatalf("seed %d: %v, after %v\n%v", seed, v, made, w)
 		}
 	}()
 	for all := w.choices(); len(all) > 0; all = w.choices() {
 		c := all[dice.IntN(len(all))]
-		made = append(made, c.what)
+		made = append(made, c)
 		c.do()
 		steps++
 	}

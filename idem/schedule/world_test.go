@@ -124,30 +124,43 @@ func (p *proc) step(events ...event) {
 	}
 }
 
-// choice is something that may happen next.
+// choice is something that may happen next, to some items of a process.
 type choice struct {
-	what string
-	do   func()
+	proc  *proc
+	what  string
+	items []*Item
+	do    func()
+}
+
+func (c choice) String() string {
+	if c.proc == nil {
+		return c.what
+	}
+	text := fmt.Sprintf("%d: %s", slices.Index(c.proc.world.procs, c.proc), c.what)
+	for _, it := range c.items {
+		text += fmt.Sprintf(" %s%d", it.claim.Task.Key, slices.Index(c.proc.items, it))
+	}
+	return text
 }
 
 // choices returns what may happen next. The jobs of a process are done in any order.
 func (w *world) choices() (all []choice) {
-	for n, p := range w.procs {
+	for _, p := range w.procs {
 		if p.dead {
 			continue
 		}
-		add := func(what string, do func()) { all = append(all, choice{fmt.Sprintf("%d: %s", n, what), do}) }
+		add := func(what string, items []*Item, do func()) { all = append(all, choice{p, what, items, do}) }
 		for _, j := range p.jobs {
 			p.choicesOf(j, add)
 		}
 		if w.faults.stops > 0 && !w.once {
-			add("lanes x are stopped", func() { w.faults.stops--; p.gone = true; p.stop("x") })
+			add("lanes x are stopped", nil, func() { w.faults.stops--; p.gone = true; p.stop("x") })
 		}
 		if p.gone {
-			add("lanes x are there again", func() { p.gone = false; p.addAgain("x") })
+			add("lanes x are there again", nil, func() { p.gone = false; p.addAgain("x") })
 		}
 		if at := p.m.alarms.next(); !at.IsZero() && !p.m.onlySweeps() {
-			add("time passes", func() {
+			add("time passes", nil, func() {
 				if at.After(w.now) {
 					w.now = at
 				}
@@ -156,7 +169,7 @@ func (w *world) choices() (all []choice) {
 		}
 	}
 	if w.faults.deliveries > 0 {
-		all = append(all, choice{"all is delivered again", func() { w.faults.deliveries--; w.start() }})
+		all = append(all, choice{nil, "all is delivered again", nil, func() { w.faults.deliveries--; w.start() }})
 	}
 	return all
 }
@@ -193,23 +206,23 @@ func newItem(msg message) *Item {
 	return it
 }
 
-func (p *proc) choicesOf(j *job, add func(string, func())) {
+func (p *proc) choicesOf(j *job, add func(string, []*Item, func())) {
 	w := p.world
 	switch j.kind {
 	case doClaim:
-		add(fmt.Sprint("claims ", w.names(p, j.items), " answered"), func() { p.claim(j, false) })
+		add("claims answered:", j.items, func() { p.claim(j, false) })
 		if w.faults.silences > 0 {
-			add("claims without an answer", func() { w.faults.silences--; p.claim(j, true) })
+			add("claims without an answer:", j.items, func() { w.faults.silences--; p.claim(j, true) })
 		}
 	case doRelease:
-		add("releases answered", func() {
+		add("releases answered:", j.items, func() {
 			for _, it := range j.items {
 				w.keys[it.claim.Task.Key].owner = nil
 			}
 			p.finish(j, released{j.items})
 		})
 	case doReport, doExplain:
-		add("reported", func() {
+		add("reported:", []*Item{j.item}, func() {
 			if j.item.Outcome.Kind.Settled() {
 				p.wanted = append(p.wanted, j.item)
 			}
@@ -221,23 +234,22 @@ func (p *proc) choicesOf(j *job, add func(string, func())) {
 	}
 }
 
-func (p *proc) choicesOfCall(j *job, add func(string, func())) {
+func (p *proc) choicesOfCall(j *job, add func(string, []*Item, func())) {
 	w, items := p.world, j.called()
-	name := w.names(p, items)
 	switch {
 	case j.returned:
-		add("completion answered of "+name, func() { p.settle(j, items, idem.Executed) })
+		add("completion answered:", items, func() { p.settle(j, items, idem.Executed) })
 	case !j.running:
-		add("handler called for "+name, func() { p.call(j) })
+		add("handler called:", items, func() { p.call(j) })
 	default:
-		add("handler returns of "+name, func() {
+		add("handler returns:", items, func() {
 			j.returned = true
 			for _, it := range items {
 				p.step(returned{it})
 			}
 		})
 		if w.faults.failures > 0 {
-			add("handler fails of "+name, func() {
+			add("handler fails:", items, func() {
 				w.faults.failures--
 				for _, it := range items {
 					p.step(returned{it})
@@ -246,7 +258,7 @@ func (p *proc) choicesOfCall(j *job, add func(string, func())) {
 			})
 		}
 		if w.faults.crashes > 0 {
-			add("process dies in the handler of "+name, func() {
+			add("process dies in the handler:", items, func() {
 				w.faults.crashes--
 				p.dead, p.jobs = true, nil
 				w.start()
@@ -391,12 +403,4 @@ func (w *world) check() {
 			panic("nobody will settle " + key)
 		}
 	}
-}
-
-func (w *world) names(p *proc, items []*Item) string {
-	var names []string
-	for _, it := range items {
-		names = append(names, fmt.Sprintf("%s%d", it.claim.Task.Key, slices.Index(p.items, it)))
-	}
-	return strings.Join(names, " ")
 }
