@@ -76,6 +76,8 @@ lane=$!
 set +m
 result=0
 packages "$@" $others || result=$?
+# A machine has no goroutines: all its states are visited without the race detector.
+go test -vet=off -run '^(TestAllStates|TestRandomWalks)$' ./idem/schedule | tee -a "$results" || result=$?
 # With this tag franz-go waits for its locks in a way that lets the virtual time of synctest pass. Without it a test can stand still.
 packages -tags "$tags,synctests" "$@" ./test/kafka ./test/simulation || result=$?
 # With -race the interpreter of WebAssembly takes many minutes, and the seeds that have each pair of settings take four.
