@@ -354,7 +354,8 @@ func TestConfigurationsHaveEachPair(t *testing.T) {
 func TestConfigurationsAreChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		"host=function,handler=bulk":          "",
-		"host=process,handler=bulk":           "handler=bulk is not possible here: want one of [\"record\"]",
+		"host=process,handler=bulk":           "",
+		"host=process,handler=layer":          "handler=layer is not possible here: want one of [\"record\" \"bulk\" \"bulk that throws\"]",
 		"host=lambda":                         `want one of ["function" "process"]`,
 		"hosts=process":                       "no dimension",
 		"host":                                "want NAME=VALUE",
