@@ -71,6 +71,9 @@ func (l *lane) claimable() int {
 	if l.barred || l.within != nil && !l.within.open || len(l.queue) == l.sent || l.queue[0].unreported {
 		return 0
 	}
+	if head := l.queue[0]; head.inFlight() && head.phase != claimed {
+		return max(0, 1-l.sent) // until it is not, because the claims behind it would be released again
+	}
 	return max(0, min(l.fit()-next-l.ahead, len(l.queue)-l.sent))
 }
 
