@@ -84,7 +84,8 @@ type tick struct{}
 
 func (tick) apply(m *machine) {
 	for len(m.alarms) > 0 && !m.alarms[0].at.After(m.now) {
-		a, _ := heap.Pop(&m.alarms).(*alarm)
+		a := m.alarms[0]
+		m.alarms.unset(a)
 		a.of.ring()
 	}
 }

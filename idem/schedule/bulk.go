@@ -31,7 +31,7 @@ type Result struct {
 	Err   error
 }
 
-// call calls the handler for claimed items, and returns when their completions are answered.
+// callBulk calls the handler for claimed items, and returns when their completions are answered.
 func (d *driver) callBulk(items []*Item) {
 	c := &bulkCall{driver: d, open: len(items), ready: make(chan struct{}), parts: make([]bulkPart, len(items))}
 	var all sync.WaitGroup

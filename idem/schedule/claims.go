@@ -271,29 +271,21 @@ func (m *machine) pauseOfClaims(n int) time.Duration {
 
 // unclaimAll releases the claims of all items that have not begun, except those that are to be handled alone.
 func (m *machine) unclaimAll() {
-	for _, l := range m.lanes {
-		l.unclaimAhead(true)
-	}
-	for _, l := range m.all {
-		l.unclaimAhead(true)
+	for l := range m.each {
+		if l.ahead > 0 {
+			l.release(true)
+		}
 	}
 }
 
 // unclaim releases the claims of the lane's items that have not begun. Of a lane whose next item is to be
 // handled alone, the items stay that must be handled alone after it.
-func (l *lane) unclaim() {
-	l.unclaimAhead(l.state == laneSuspect)
-	l.sent, l.barred = 0, false
-	l.touch()
-}
+func (l *lane) unclaim() { l.release(l.state == laneSuspect) }
 
-// unclaimAhead releases the claims of the lane's items that have not begun. If keep is set, the first items
-// stay that must be handled alone.
-func (l *lane) unclaimAhead(keep bool) {
+// release releases the claims of the lane's items that have not begun. If keep is set, the first items stay
+// that must be handled alone.
+func (l *lane) release(keep bool) {
 	left := l.ahead
-	if left == 0 {
-		return
-	}
 	for i := 0; left > 0 && i < len(l.queue); i++ {
 		it := l.queue[i]
 		if it.ahead() {
@@ -348,10 +340,7 @@ func (e released) apply(m *machine) {
 
 // sweepClaims releases claims that have waited too long, and raises the estimates that were wrong.
 func (m *machine) sweepClaims() {
-	for _, l := range m.lanes {
-		l.sweepClaims()
-	}
-	for _, l := range m.all {
+	for l := range m.each {
 		l.sweepClaims()
 	}
 	if m.claims.ahead > 0 && !m.ended() {

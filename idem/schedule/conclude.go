@@ -51,7 +51,6 @@ func (it *Item) conclude() {
 // conclude ends an item that is settled. Another is tried again after a pause, or ends its lane in a batch.
 func (l *lane) conclude(it *Item) {
 	m := l.machine
-	down := errors.Is(it.Outcome.Err, idem.ErrHandlerDown)
 	switch {
 	case it.Outcome.Kind.Settled():
 		l.end(it)
@@ -66,7 +65,7 @@ func (l *lane) conclude(it *Item) {
 		l.stop()
 		return
 	}
-	if it.held = down; down {
+	if it.held = errors.Is(it.Outcome.Err, idem.ErrHandlerDown); it.held {
 		m.hold()
 	}
 	if it.heldBack() {
@@ -78,6 +77,13 @@ func (l *lane) conclude(it *Item) {
 	it.notBefore = m.now.Add(max(m.pauseFor(it.tries, m.cfg.MaxBackoff), it.Outcome.RetryIn))
 	l.putBack(it)
 	l.report(it)
+}
+
+// concludeNext concludes the next item, whose outcome is known without a call.
+func (l *lane) concludeNext() {
+	it := l.pop()
+	l.enter(it)
+	l.conclude(it)
 }
 
 // end ends an item, of which the caller of a stream is told.

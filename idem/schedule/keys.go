@@ -127,3 +127,13 @@ func (it *Item) endedTwin() *Item {
 	}
 	return nil
 }
+
+// takeFromTwin takes the outcome of an item of the batch that has ended and made the same request; false if
+// there is none.
+func (it *Item) takeFromTwin() bool {
+	twin := it.endedTwin()
+	if twin != nil {
+		it.take(twin)
+	}
+	return twin != nil
+}

@@ -112,8 +112,7 @@ func (l *lane) decide() laneState {
 		case it.notBefore.After(l.machine.now):
 			return l.waitUntil(it.notBefore)
 		case it.phase == shared:
-			l.enter(l.pop())
-			l.conclude(it)
+			l.concludeNext()
 		case it.phase == sharing:
 			l.enter(l.pop())
 		case it.phase == claimed:
@@ -123,15 +122,11 @@ func (l *lane) decide() laneState {
 		case l.machine.late() && it.inFlight():
 			return l.isReady() // its outcome says for what it has waited
 		case l.machine.late():
-			l.enter(l.pop())
 			it.Outcome = notStarted(l.machine.over)
-			l.conclude(it)
+			l.concludeNext()
 		case it.Unprotected:
 			return l.isReady()
-		case it.endedTwin() != nil:
-			it.Outcome, it.Duplicate = it.endedTwin().Outcome, true
-			l.enter(l.pop())
-			l.conclude(it)
+		case it.takeFromTwin():
 		default:
 			switch user := l.machine.keys[it.claim.Task.Key]; {
 			case user == nil || user == it:
@@ -234,15 +229,12 @@ func (l *lane) putBack(it *Item) {
 	}
 	l.queue = slices.Insert(l.queue, i, it)
 	l.machine.queued++
-	l.sent, l.barred = 0, false
 	l.wake(laneWaiting)
 }
 
 // report tells the caller the outcome of an item. One that is not settled does not begin before that.
 func (l *lane) report(it *Item) {
-	if it.unreported = !it.Outcome.Kind.Settled(); it.unreported {
-		l.pending++
-	}
+	it.unreported = !it.Outcome.Kind.Settled()
 	l.queueReport(action{kind: doReport, item: it})
 }
 
@@ -250,12 +242,14 @@ func (l *lane) report(it *Item) {
 // can't. The driver sets the outcome.
 func (l *lane) explain(it *Item, err error) {
 	it.unreported = true
-	l.pending++
 	l.queueReport(action{kind: doExplain, item: it, err: err})
 }
 
 // queueReport does a report after those of the lane that are in progress.
 func (l *lane) queueReport(a action) {
+	if a.item.unreported {
+		l.pending++
+	}
 	if l.reporting {
 		l.reports.push(a)
 		return

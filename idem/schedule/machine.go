@@ -144,6 +144,20 @@ func (m *machine) advance() {
 	}
 }
 
+// each yields the lanes that have not ended and were not stopped by the caller of a stream.
+func (m *machine) each(yield func(*lane) bool) {
+	for _, l := range m.lanes {
+		if !yield(l) {
+			return
+		}
+	}
+	for _, l := range m.all {
+		if !l.over && !yield(l) {
+			return
+		}
+	}
+}
+
 // ended reports whether nothing may begin any more.
 func (m *machine) ended() bool { return m.closed || m.over != nil }
 

@@ -72,15 +72,14 @@ func (s *span) hold() {
 
 // held is the answer to a claim of a range's lease. In a batch, the driver has set the answers of the items.
 type held struct {
-	span     *span
-	lease    *idem.Range
-	ok       bool          // it is held
-	inFlight bool          // another owner has it
-	wait     time.Duration // until it is claimed again
-	waits    bool          // it is claimed again after wait
-	down     bool          // the store did not answer
-	open     bool          // the store did not answer, and the engine fails open
-	err      error
+	span  *span
+	lease *idem.Range
+	ok    bool          // it is held
+	wait  time.Duration // until it is claimed again
+	waits bool          // it is claimed again after wait
+	down  bool          // the store did not answer
+	open  bool          // the store did not answer, and the engine fails open
+	err   error
 }
 
 func (e held) apply(m *machine) {
@@ -138,18 +137,9 @@ func (s *span) begin(byKey bool) {
 	}
 }
 
-// each yields the lanes of the range that have not ended.
+// each yields the lanes of the range, as machine.each.
 func (s *span) each(yield func(*lane) bool) {
-	m := s.machine
-	if m.once {
-		for _, l := range m.all {
-			if l.within == s && !l.over && !yield(l) {
-				return
-			}
-		}
-		return
-	}
-	for _, l := range m.lanes {
+	for l := range s.machine.each {
 		if l.within == s && !yield(l) {
 			return
 		}

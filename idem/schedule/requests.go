@@ -88,7 +88,7 @@ func (d *driver) hold(s *span) {
 // held returns the answer to the claim of a range's lease.
 func (d *driver) held(s *span) held {
 	lease := s.claim
-	e := held{span: s, lease: lease, ok: lease.Held(), inFlight: lease.InFlight()}
+	e := held{span: s, lease: lease, ok: lease.Held()}
 	if e.ok {
 		s.claim = nil
 	} else {
@@ -96,7 +96,7 @@ func (d *driver) held(s *span) held {
 		e.open = d.scheduler.engine.FailsOpen(e.err)
 		e.down = errors.Is(e.err, idem.ErrStoreUnavailable)
 	}
-	if e.inFlight {
+	if lease.InFlight() {
 		e.wait, e.waits = d.session.WaitTime(lease.Lease())
 	}
 	for _, it := range s.items {

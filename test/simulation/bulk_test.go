@@ -5,12 +5,12 @@ import (
 	"slices"
 
 	"github.com/idemsk/idemsk/idem"
-	scheduler "github.com/idemsk/idemsk/idem/schedule" // batch is one of the event source here
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 )
 
 // handleAll is the bulk handler. It handles the records one after another.
-func (p *process) handleAll(ctx context.Context, rs []kafka.RecordAttempt) (results []scheduler.Result,
+func (p *process) handleAll(ctx context.Context, rs []kafka.RecordAttempt) (results []schedule.Result,
 	err error) {
 	records, attempts := make([]*record, len(rs)), make([]idem.Attempt, len(rs))
 	for i := range rs {
@@ -21,13 +21,13 @@ func (p *process) handleAll(ctx context.Context, rs []kafka.RecordAttempt) (resu
 	if !p.ended() {
 		p.checkCall(records, attempts)
 	}
-	results = make([]scheduler.Result, len(rs))
+	results = make([]schedule.Result, len(rs))
 	returned := false
 	// also after a panic
 	defer func() { p.called(ctx, records, attempts, !returned && !idem.IsUnavailable(err)) }()
 	for i := range rs {
 		result, failure := p.handler(rs[i].Context(), *rs[i].Record)
-		if results[i] = (scheduler.Result{Value: result, Err: failure}); failure != nil &&
+		if results[i] = (schedule.Result{Value: result, Err: failure}); failure != nil &&
 			p.is("handler", "bulk that throws") && !idem.IsPermanent(failure) {
 			return nil, failure
 		}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/idemsk/idemsk/app"
 	appprocess "github.com/idemsk/idemsk/app/process"
-	scheduler "github.com/idemsk/idemsk/idem/schedule" // batch is one of the event source here
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
@@ -217,7 +217,7 @@ func (g *group) member(name string) {
 		g.running.Go(func() { ended <- g.consume(ctx, p, name) })
 		select {
 		case err := <-ended:
-			if err != nil && !p.ended() && !errors.Is(err, scheduler.ErrOverrun) {
+			if err != nil && !p.ended() && !errors.Is(err, schedule.ErrOverrun) {
 				// requests are held for longer than a shutdown may take
 				g.violatedf(p.name, "ended: %v", err)
 			}
