@@ -54,10 +54,13 @@ func (s *Session) Claim(claims []*Claim) {
 	for i := range results {
 		claim := claims[buf.which[i]]
 		claim.res, claim.took = results[i], took
+		if claim.hold.kind = holdNone; claim.res.State == store.Claimed {
+			claim.hold.kind = holdKey
+		}
 		if claim.res.Err != nil && isStoreFault(claim.res.Err) {
 			claim.res.Err = unavailableStore(claim.res.Err)
 		}
-		claim.resolved()
+		claim.claimAnswered()
 		s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State,
 			Stolen: claim.res.Stolen})
 	}
@@ -76,15 +79,16 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 		}
 		claim.key = key
 	}
-	if claim.owner == "" || claim.res.State != store.ClaimUnknown || now.Sub(claim.claimedAt) >= e.cfg.Lease {
+	h := &claim.hold
+	if h.owner == "" || claim.res.State != store.ClaimUnknown || now.Sub(h.claimedAt) >= e.cfg.Lease {
 		// Otherwise it is the earlier request, sent again: if that was applied, its lease began then.
-		claim.owner, claim.claimedAt = e.owners.next(), now
+		h.owner, h.claimedAt = e.owners.next(), now
 	}
 	return store.ClaimRequest{
-		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: claim.owner, Source: claim.Task.Source,
+		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: h.owner, Source: claim.Task.Source,
 		Lease: e.cfg.Lease, Retention: e.cfg.Retention, RedriveToken: claim.Task.RedriveToken,
 		TakeOver: claim.TakeOver,
-		Range:    claim.span, Token: claim.leastToken(),
+		Range:    claim.span, Token: claim.member.leastToken(),
 	}, true
 }
 
@@ -150,12 +154,12 @@ func claimErrorKind(err error) Kind {
 func (s *Session) Release(claims []*Claim) {
 	var ss []store.Settlement
 	for _, claim := range claims {
-		if claim.res.State == store.Claimed && claim.insert == nil {
+		if claim.hold.kind == holdKey {
 			set := claim.settlement(store.OpRelease, s.engine.cfg.Retention)
 			set.Refund = true
 			ss = append(ss, set)
 			s.tell(claim, Event{Step: observe.Release})
-			claim.res, claim.owner = store.ClaimResult{}, ""
+			claim.reset()
 		}
 	}
 	s.sendReleases(ss)

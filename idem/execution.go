@@ -8,7 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -31,7 +30,7 @@ func (x *execution) cfg() *Config { return &x.session.engine.cfg }
 // which the caller sends.
 func (x *execution) attempt() (set store.Settlement, left bool) {
 	switch {
-	case x.claim.res.State == store.Claimed:
+	case x.claim.hold.kind != holdNone:
 		return x.attemptClaimed()
 	case x.session.engine.FailsOpen(x.claim.res.Err):
 		x.out = x.session.runUnprotected(&x.claim.Task, x.out, FailedOpen)
@@ -57,9 +56,7 @@ func (x *execution) attemptClaimed() (set store.Settlement, left bool) {
 	if !x.mayBegin() {
 		return set, false
 	}
-	if claim.insert == nil {
-		claim.startHeartbeat(x.session)
-	}
+	claim.startHeartbeat(x.session)
 	result, effect, lost, err := x.execute()
 	switch {
 	case errors.Is(err, errNotBegun):
@@ -84,7 +81,7 @@ func (x *execution) mayBegin() bool {
 		x.notBegun(x.session.notStartedError(), 0)
 		return false
 	}
-	if x.claim.insert == nil && x.renew() {
+	if x.renew() {
 		return false
 	}
 	if wait, down := x.session.engine.outage.begin(x.claim); down != nil {
@@ -97,45 +94,9 @@ func (x *execution) mayBegin() bool {
 // notBegun gives a claim back whose handler is not called.
 func (x *execution) notBegun(err error, wait time.Duration) {
 	x.out.Kind, x.out.Err, x.out.RetryIn = NotStarted, err, wait
-	if x.claim.insert == nil {
+	if x.claim.hold.kind == holdKey {
 		x.refund(nil, 0)
 	}
-}
-
-// renew extends a claim that is older than the interval of heartbeats before its handler begins: another
-// owner may have taken the key, and a running handler would learn it too late. It reports whether the claim
-// is lost.
-func (x *execution) renew() (lost bool) {
-	claim, cfg := x.claim, x.cfg()
-	if time.Since(claim.claimedAt) < cfg.beat() {
-		return false
-	}
-	set := claim.settlement(store.OpExtend, cfg.Retention)
-	set.Lease = cfg.Lease
-	sent := time.Now()
-	err := x.session.engine.settleOne(x.session.handlers, set)
-	var fenced *store.FencedError
-	if errors.As(err, &fenced) {
-		x.fenced(fenced)
-		return true
-	}
-	if err == nil {
-		claim.claimedAt = sent
-	}
-	if time.Since(claim.claimedAt) < cfg.Lease {
-		return false // the claim is held, or the heartbeat will find that it is not
-	}
-	x.out.Kind = StoreDown
-	if err != nil {
-		x.out.Err = fmt.Errorf("%w: the lease ended before the handler began, and could not be extended: %w",
-			ErrStoreUnavailable, err)
-		return true
-	}
-	x.out.Err = fmt.Errorf("%w: the lease was extended before the handler began, but the answer took %v, "+
-		"longer than the lease of %v", ErrStoreUnavailable, time.Since(sent).Round(time.Millisecond),
-		cfg.Lease)
-	x.refund(nil, 0)
-	return true
 }
 
 // attemptLimit is the limit of rule 8: the number of the last attempt. A task without a dead-letter sink has
@@ -157,42 +118,6 @@ func exhausted(claim *Claim, limit int) error {
 		"or the dead letter could not be sent; last recorded failure: %s", ErrAttemptsExhausted, limit, last)
 }
 
-// errNotBegun means that the lease of the task's range was lost before its handler began.
-var errNotBegun = errors.New("idem: not begun")
-
-// execute calls the handler. lost is the reason if the claim was lost meanwhile.
-func (x *execution) execute() (result []byte, effect store.Effect, lost, err error) {
-	began := x.session.began()
-	claim := x.claim
-	if claim.insert != nil {
-		return x.executeUnclaimed(began)
-	}
-	defer claim.beat.handler.end(nil)
-	result, effect, err = callSealed(&claim.beat.handler, claim.Task.Handler)
-	x.session.ended(observe.Handle, &claim.Task, claim.beat.handler.attempt, claim.key, began, err)
-	return result, effect, claim.beat.returned(), err
-}
-
-// executeUnclaimed calls the handler of a task whose key has no claim.
-func (x *execution) executeUnclaimed(began time.Time) (result []byte, effect store.Effect, lost, err error) {
-	claim, ctx := x.claim, new(handlerContext)
-	ctx.begin(x.session, claim)
-	defer ctx.end(nil)
-	r := claim.lease
-	if r != nil {
-		if lost = r.enter(ctx); lost != nil {
-			return nil, nil, lost, fmt.Errorf("%w: %w", errNotBegun, lost)
-		}
-		claim.ran = claim.res.Entry.Token
-	}
-	result, effect, err = callSealed(ctx, claim.Task.Handler)
-	if r != nil {
-		lost = r.returned(ctx)
-	}
-	x.session.ended(observe.Handle, &claim.Task, ctx.attempt, claim.key, began, err)
-	return result, effect, lost, err
-}
-
 // conclude settles the key by the handler's result. A completion is left for the caller to send.
 func (x *execution) conclude(result []byte, effect store.Effect, err error) (set store.Settlement,
 	left bool) {
@@ -211,7 +136,7 @@ func (x *execution) conclude(result []byte, effect store.Effect, err error) (set
 		outage.undecided(x.claim.key)
 		x.out.Kind = Retry
 		x.out.Err = fmt.Errorf("idem: the handler was cancelled, and its attempt is not counted: it returned: %w", err)
-		x.refund(nil, classOf(err).delay)
+		x.refund(x.claim.interruptedFailure(err), classOf(err).delay)
 		return set, false
 	}
 	if wait, down := x.duringOutage(err); down != nil {

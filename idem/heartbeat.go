@@ -43,7 +43,7 @@ type heartbeat struct {
 // first beat costs no request.
 func newHeartbeat(s *Session, claim *Claim) *heartbeat {
 	cfg := &s.engine.cfg
-	h := &heartbeat{session: s, task: &claim.Task, leaseEnd: claim.claimedAt.Add(cfg.Lease)}
+	h := &heartbeat{session: s, task: &claim.Task, leaseEnd: claim.hold.claimedAt.Add(cfg.Lease)}
 	h.extend = claim.settlement(store.OpExtend, cfg.Retention)
 	h.extend.Lease = cfg.Lease
 	return h
@@ -54,14 +54,6 @@ func (h *heartbeat) begin(claimedAt time.Time) {
 	h.mu.Lock() // the beat may run before the assignment
 	defer h.mu.Unlock()
 	h.timer = time.AfterFunc(time.Until(claimedAt.Add(h.session.engine.cfg.beat())), h.beat)
-}
-
-// startHeartbeat starts the heartbeat of a claim and the context of its handler. It lasts until
-// stopHeartbeat.
-func (claim *Claim) startHeartbeat(s *Session) {
-	claim.beat = newHeartbeat(s, claim)
-	claim.beat.handler.begin(s, claim)
-	claim.beat.begin(claim.claimedAt)
 }
 
 // end returns the end of the lease by the local clock, which is not later than that in the store.
@@ -80,14 +72,6 @@ func (h *heartbeat) over() error {
 			ErrLeaseLost, h.extend.Key, h.extend.Token)
 	}
 	return h.lost
-}
-
-// stopHeartbeat stops the heartbeat of a claim, if it has one.
-func (claim *Claim) stopHeartbeat() {
-	if claim.beat != nil {
-		claim.beat.stop()
-		claim.beat = nil
-	}
 }
 
 // returned ends the handler's context, waits for a beat in progress, and returns the reason if the claim was

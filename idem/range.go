@@ -141,16 +141,7 @@ func (r *Range) begin(s *Session) {
 	}
 	r.beat = newHeartbeat(s, &r.lease)
 	r.beat.handler.attempt, r.beat.handler.end = r.lease.attempt(), r.lose
-	r.beat.begin(r.lease.claimedAt)
-}
-
-// Enter puts the claim into the range. It has no result yet.
-func (claim *Claim) Enter(r *Range) {
-	claim.within, claim.byPartition, claim.res, claim.owner, claim.insert = r, false, store.ClaimResult{}, "",
-		nil
-	if claim.ran == 0 {
-		claim.lease = nil
-	}
+	r.beat.begin(r.lease.hold.claimedAt)
 }
 
 // read reads the keys of claims, except those that are claimed by key.
@@ -158,13 +149,13 @@ func (s *Session) read(all []*Claim, started time.Time) {
 	var reqs []store.ClaimRequest
 	var claims []*Claim
 	for _, claim := range all {
-		if claim.byPartition || claim.ByKey || claim.ran != 0 || claim.Task.RedriveToken != 0 {
+		if claim.member.answered || claim.ByKey || claim.member.token != 0 || claim.Task.RedriveToken != 0 {
 			continue
 		}
 		if req, ok := s.engine.request(claim, started); ok {
 			reqs, claims = append(reqs, req), append(claims, claim)
 		} else {
-			claim.byPartition = true // its key is invalid
+			claim.member.answered = true // its key is invalid
 		}
 	}
 	if len(reqs) == 0 {
@@ -176,7 +167,7 @@ func (s *Session) read(all []*Claim, started time.Time) {
 	for i, claim := range claims {
 		claim.took = took
 		claim.found(&results[i], &reqs[i])
-		if claim.byPartition {
+		if claim.member.answered {
 			s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State})
 		}
 	}
@@ -185,7 +176,7 @@ func (s *Session) read(all []*Claim, started time.Time) {
 // found decides whether the result of a look is that of the claim, whether the claim is held by the range's
 // lease, or whether its key must be claimed.
 func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
-	r := claim.within
+	r := claim.member.within
 	absent := res.State == store.ClaimUnknown && res.Err == nil && res.Entry.Status == ""
 	switch {
 	case res.Err != nil:
@@ -196,25 +187,13 @@ func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
 		claim.res = *res
 	case absent && claim.Position >= r.till:
 		// The token of the next lease is greater than the end of this one, and so than this token.
-		req.Owner, req.Token = r.lease.owner, max(r.token, min(res.Entry.Token, r.beat.end().UnixMilli()))
-		claim.owner, claim.claimedAt, claim.insert, claim.lease = req.Owner, r.lease.claimedAt, req, r
+		req.Owner, req.Token = r.lease.hold.owner, max(r.token, min(res.Entry.Token, r.beat.end().UnixMilli()))
+		claim.hold = hold{kind: holdPartition, owner: req.Owner, claimedAt: r.lease.hold.claimedAt, insert: req}
 		claim.res.State, claim.res.Entry = store.Claimed, store.Fresh(req, time.UnixMilli(req.Token))
 	default:
 		// a live claim, a release, an entry past its retention, or a record that a dead owner may have begun
-		claim.owner = ""
+		claim.hold.owner = ""
 		return
 	}
-	claim.byPartition = true
-}
-
-// leastToken returns the smallest token that an absent key may get by a claim of the owner of a range: that
-// of the lease, and a greater one than that with which its handler has run; 0 without a range.
-func (claim *Claim) leastToken() int64 {
-	switch {
-	case claim.within == nil:
-		return 0
-	case claim.ran != 0:
-		return max(claim.within.token, claim.ran+1)
-	}
-	return claim.within.token
+	claim.member.answered = true
 }

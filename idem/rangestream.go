@@ -38,15 +38,6 @@ func (s *Session) HoldRange(r *Range, position int64) {
 // Err returns why the lease is not held.
 func (r *Range) Err() error { return r.notHeldError() }
 
-// Refuse makes err the result of the claim, because the lease of its range is not held.
-func (claim *Claim) Refuse(err error) {
-	claim.Enter(nil)
-	claim.byPartition, claim.res.Err = true, err
-}
-
-// LeaseLost reports whether the lease of the claim's range is lost.
-func (claim *Claim) LeaseLost() bool { return claim.within != nil && claim.within.isLost() }
-
 func (r *Range) isLost() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,13 +51,13 @@ func (r *Range) isLost() bool {
 func (s *Session) LookUp(claims []*Claim) {
 	reserved := make(map[*Range]error)
 	for _, claim := range claims {
-		err, known := reserved[claim.within]
+		err, known := reserved[claim.member.within]
 		if !known {
-			err = claim.within.reserve(claims)
-			reserved[claim.within] = err
+			err = claim.member.within.reserve(claims)
+			reserved[claim.member.within] = err
 		}
 		if err != nil {
-			claim.byPartition, claim.res.Err = true, err
+			claim.member.answered, claim.res.Err = true, err
 		}
 	}
 	s.read(claims, time.Now())
@@ -79,7 +70,7 @@ func (r *Range) reserve(claims []*Claim) error {
 	defer func() { <-r.reserving }()
 	end := r.lease.span.End
 	for _, claim := range claims {
-		if claim.within == r {
+		if claim.member.within == r {
 			end = max(end, claim.Position+1)
 		}
 	}

@@ -31,7 +31,7 @@ func (s *Session) Run(claim *Claim) Outcome {
 // returned. It waits for a completion that commits an effect, because the next handler may have to see the
 // effect. On a store that is no Batcher RunAsync is Run.
 func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
-	if claim.res.State != store.Claimed || !s.commits.enter(s.handlers) {
+	if claim.hold.kind == holdNone || !s.commits.enter(s.handlers) {
 		done(s.Run(claim), false)
 		return
 	}

@@ -18,13 +18,6 @@ type settlementAnswer struct {
 	took time.Duration
 }
 
-func (claim *Claim) settlement(op store.SettleOp, retention time.Duration) store.Settlement {
-	return store.Settlement{
-		Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.owner, Retention: retention,
-		Claim: claim.insert,
-	}
-}
-
 // retry releases the key for another attempt after a delay, and keeps the one that was charged.
 func (x *execution) retry(err error, delay time.Duration) {
 	x.out.Kind, x.out.Err, x.out.RetryIn = Retry, err, delay
@@ -43,7 +36,7 @@ func (x *execution) release(f *store.Failure, delay time.Duration, refund bool) 
 	set := x.claim.settlement(store.OpRelease, x.cfg().Retention)
 	set.Failure, set.Delay, set.Refund = f, delay, refund
 	answer := x.received(&set, x.session.send(set))
-	x.claim.closed(answer.err)
+	x.claim.recordStored(answer.err)
 	var fenced *store.FencedError
 	switch before := x.out.Err; {
 	case errors.As(answer.err, &fenced):
@@ -62,14 +55,14 @@ func (x *execution) settled(set store.Settlement, answer settlementAnswer) {
 	if answer = x.received(&set, answer); answer.err != nil {
 		x.notSettled(&set, answer.err)
 	}
-	x.claim.closed(answer.err)
+	x.claim.recordStored(answer.err)
 	x.claim.reset()
 }
 
 // received tells the observer the answer to a settlement. The attempt is that of the outcome, because the
 // claim may have been reset.
 func (x *execution) received(set *store.Settlement, answer settlementAnswer) settlementAnswer {
-	answer.err = x.claim.fencedBy(answer.err, set.Token)
+	answer.err = fencedBy(set, answer.err)
 	x.out.SettleTook = answer.took
 	if observer := x.cfg().Observer; observer != nil {
 		observer.Observe(x.session.ctx, Event{

@@ -92,29 +92,15 @@ type Claim struct {
 	// to handle it alone: its effect may have taken place.
 	Again bool
 
-	res   store.ClaimResult
-	key   string // as stored
-	owner string
-	// local monotonic time before the request was sent: the lease ends no earlier than a lease after it
-	claimedAt time.Time
+	key       string // as stored
+	res       store.ClaimResult
 	took      time.Duration
 	waitUntil time.Time
 	waits     int
-	beat      *heartbeat // extends the claim from before its handler begins until it is settled
-	// the claim that the settlement makes (Config.ClaimByPartition), nil if the key is claimed
-	insert *store.ClaimRequest
-
-	span        *store.Range // of the lease of a range
-	within      *Range       // the held range of the task
-	lease       *Range       // the range whose lease holds the task, until its key has an entry
-	byPartition bool         // the range gave the claim its result
-	// the token with which its handler was called under the lease of a range, 0 if it was not: its key must
-	// be claimed from now on
-	ran int64
+	hold      hold
+	member    member
+	span      *store.Range // if the claim is the lease of a range
 }
-
-// ByPartition reports whether ClaimRanges gave the claim its result.
-func (claim *Claim) ByPartition() bool { return claim.byPartition }
 
 // State returns the result of the last claim.
 func (claim *Claim) State() store.ClaimState { return claim.res.State }
@@ -137,20 +123,24 @@ func (claim *Claim) givenBack(err error) *store.Failure {
 	return f
 }
 
+// interruptedFailure is the stored form of the error of an attempt that was cancelled: nil, so that the failure
+// before stands, unless the task is to be handled alone.
+func (claim *Claim) interruptedFailure(err error) *store.Failure {
+	if !claim.Again {
+		return nil
+	}
+	return claim.givenBack(err)
+}
+
 // Delayed reports whether the last claim was refused because of a delay (Config.RetryDelay, RetryAfter) that
 // has not passed yet. Another claim would be refused as well.
 func (claim *Claim) Delayed() bool {
 	return claim.res.State == store.ClaimInFlight && claim.res.Entry.Released() &&
-		time.Since(claim.claimedAt) < claim.res.ClaimableIn
+		time.Since(claim.hold.claimedAt) < claim.res.ClaimableIn
 }
 
 // Err returns the error of the last claim.
 func (claim *Claim) Err() error { return claim.res.Err }
-
-// reset makes a claim one that was not sent, after its run, so that the task can be claimed again.
-func (claim *Claim) reset() {
-	claim.res, claim.owner, claim.insert = store.ClaimResult{}, "", nil
-}
 
 func (claim *Claim) attempt() Attempt {
 	return Attempt{Key: claim.Task.Key, Token: claim.res.Entry.Token, Number: claim.res.Entry.Attempts,

@@ -164,6 +164,30 @@ func TestCallThatReachesItsDeadline(t *testing.T) {
 	}
 }
 
+// An item that is called alone after a failed call, and is cancelled then, is alone in its next delivery.
+func TestItemThatIsCancelledInItsOwnCallIsAloneAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		f.runBulk(ctx, f.items("a", "b"),
+			func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+				if len(items) > 1 {
+					return nil, errors.New("fails as a whole")
+				}
+				cancel() // the process ends
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+		entry, err := f.store.Get(t.Context(), "a")
+		if err != nil || entry.Attempts != 0 || entry.Failure == nil ||
+			entry.Failure.Code != store.CodeCallFailed {
+			t.Errorf("%+v, %v; want no attempt, and the code", entry, err)
+		}
+		f.bulk(f.items("a", "b", "c"), nil)
+		f.wantCalls([]string{"a"}, []string{"b"}, []string{"c"})
+	})
+}
+
 // An item that ends the process in its own call makes no other run again: those before it are completed by
 // then.
 func TestItemsBeforeAnotherCallAreCompleted(t *testing.T) {

@@ -3,6 +3,7 @@ package simulation_test
 const (
 	runFile        = "idem/run.go"
 	executionFile  = "idem/execution.go"
+	holdFile       = "idem/hold.go"
 	deadLetterFile = "idem/deadletter.go"
 	claimFile      = "idem/claim.go"
 	settleFile     = "idem/settle.go"
@@ -242,9 +243,9 @@ var defectsOfLeases = []defect{
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem TestOldClaimIsExtendedBeforeItsHandlerBegins",
 		changes: []replacement{{
-			executionFile,
-			"if time.Since(claim.claimedAt) < cfg.beat() {",
-			"if time.Since(claim.claimedAt) < cfg.beat()+MaxLease {",
+			holdFile,
+			"if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat() {",
+			"if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat()+MaxLease {",
 		}},
 	}, {
 		name:   "a handler begins after an extension that took longer than the lease",
@@ -252,9 +253,9 @@ var defectsOfLeases = []defect{
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem TestHandlerIsNotBegunAfterALateExtension",
 		changes: []replacement{{
-			executionFile,
-			"if time.Since(claim.claimedAt) < cfg.Lease {",
-			"if time.Since(claim.claimedAt) < cfg.Lease || err == nil {",
+			holdFile,
+			"if time.Since(claim.hold.claimedAt) < cfg.Lease {",
+			"if time.Since(claim.hold.claimedAt) < cfg.Lease || err == nil {",
 		}},
 	}, {
 		name:   "a handler begins before the effect of the one before is committed",

@@ -1,0 +1,129 @@
+package idem
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/observe"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// hold is what keeps a task's key from other owners, from the answer to its claim until its settlement is
+// answered.
+type hold struct {
+	kind holdKind
+	// The owner and the time of the last claim, also of one without an answer. The time is the local monotonic
+	// one before the claim was sent: the lease ends no earlier than a lease after it.
+	owner     string
+	claimedAt time.Time
+
+	beat   *heartbeat          // of holdKey: from before the handler begins until the key is settled
+	insert *store.ClaimRequest // of holdPartition: the claim that the settlement makes
+}
+
+// holdKind is what holds a task.
+type holdKind uint8
+
+const (
+	holdNone      holdKind = iota // nothing
+	holdKey                       // a claim of its key, which a heartbeat extends while the handler runs
+	holdPartition                 // the lease of its range; its key has no entry before the settlement
+)
+
+// reset makes a claim one that was not sent, so that the task can be claimed again.
+func (claim *Claim) reset() {
+	claim.res = store.ClaimResult{}
+	claim.hold.kind, claim.hold.owner, claim.hold.insert = holdNone, "", nil
+}
+
+// settlement returns a settlement of the claim's key.
+func (claim *Claim) settlement(op store.SettleOp, retention time.Duration) store.Settlement {
+	return store.Settlement{
+		Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.hold.owner, Retention: retention,
+		Claim: claim.hold.insert,
+	}
+}
+
+// startHeartbeat starts the heartbeat of a claimed key and the context of its handler. It lasts until
+// stopHeartbeat.
+func (claim *Claim) startHeartbeat(s *Session) {
+	if h := &claim.hold; h.kind == holdKey {
+		h.beat = newHeartbeat(s, claim)
+		h.beat.handler.begin(s, claim)
+		h.beat.begin(h.claimedAt)
+	}
+}
+
+// stopHeartbeat stops the heartbeat of a claim, if it has one.
+func (claim *Claim) stopHeartbeat() {
+	if h := &claim.hold; h.beat != nil {
+		h.beat.stop()
+		h.beat = nil
+	}
+}
+
+// renew extends a claim that is older than the interval of heartbeats before its handler begins: another
+// owner may have taken the key, and a running handler would learn it too late. It reports whether the claim
+// is lost.
+func (x *execution) renew() (lost bool) {
+	claim, cfg := x.claim, x.cfg()
+	if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat() {
+		return false
+	}
+	set := claim.settlement(store.OpExtend, cfg.Retention)
+	set.Lease = cfg.Lease
+	sent := time.Now()
+	err := x.session.engine.settleOne(x.session.handlers, set)
+	var fenced *store.FencedError
+	if errors.As(err, &fenced) {
+		x.fenced(fenced)
+		return true
+	}
+	if err == nil {
+		claim.hold.claimedAt = sent
+	}
+	if time.Since(claim.hold.claimedAt) < cfg.Lease {
+		return false // the claim is held, or the heartbeat will find that it is not
+	}
+	x.out.Kind = StoreDown
+	if err != nil {
+		x.out.Err = fmt.Errorf("%w: the lease ended before the handler began, and could not be extended: %w",
+			ErrStoreUnavailable, err)
+		return true
+	}
+	x.out.Err = fmt.Errorf("%w: the lease was extended before the handler began, but the answer took %v, "+
+		"longer than the lease of %v", ErrStoreUnavailable, time.Since(sent).Round(time.Millisecond),
+		cfg.Lease)
+	x.refund(nil, 0)
+	return true
+}
+
+// errNotBegun means that the lease of the task's range was lost before its handler began.
+var errNotBegun = errors.New("idem: not begun")
+
+// execute calls the handler, whose context ends if the task is not held any more. lost is the reason then.
+func (x *execution) execute() (result []byte, effect store.Effect, lost, err error) {
+	began, claim := x.session.began(), x.claim
+	var ctx *handlerContext
+	switch claim.hold.kind {
+	case holdKey:
+		ctx = &claim.hold.beat.handler
+	case holdPartition, holdNone:
+		ctx = new(handlerContext)
+		ctx.begin(x.session, claim)
+		if lost = claim.runUnder(ctx); lost != nil {
+			ctx.end(nil)
+			return nil, nil, lost, fmt.Errorf("%w: %w", errNotBegun, lost)
+		}
+	}
+	defer ctx.end(nil)
+	result, effect, err = callSealed(ctx, claim.Task.Handler)
+	if claim.hold.kind == holdKey {
+		lost = claim.hold.beat.returned()
+	} else {
+		lost = claim.member.under.returned(ctx)
+	}
+	x.session.ended(observe.Handle, &claim.Task, ctx.attempt, claim.key, began, err)
+	return result, effect, lost, err
+}
