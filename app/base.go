@@ -43,7 +43,7 @@ type Base struct {
 	passed *Store   // the configured store; nil if it is built in
 	topic  *DeadLetterTopic
 	bucket *DeadLetterBucket
-	around []func(kafka.Handler) kafka.Handler
+	around []func(kafka.HandlerFunc) kafka.HandlerFunc
 }
 
 // NewBase returns a Base with a configuration that was read from vars with these options. Logs go to stderr.
@@ -98,10 +98,11 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	if err != nil {
 		return Parts{}, fmt.Errorf("building the handler: %w", err)
 	}
-	if p.Handler != nil { // a Build may set Config.Records.BulkAttempts instead
+	if each, ok := p.Handler.(kafka.HandlerFunc); ok {
 		for _, around := range slices.Backward(b.around) {
-			p.Handler = around(p.Handler)
+			each = around(each)
 		}
+		p.Handler = each
 	}
 	if p.Store, err = b.OpenStore(ctx); err != nil {
 		return Parts{}, err

@@ -34,7 +34,7 @@ func defaults(v *Vars) Defaults {
 	return Defaults{Name: v.String(nameVariable, ""), NameVariable: nameVariable, Order: kafka.ByPartition}
 }
 
-func returning(result string, err error) kafka.Handler {
+func returning(result string, err error) kafka.HandlerFunc {
 	return func(context.Context, kafka.Record) ([]byte, error) { return []byte(result), err }
 }
 

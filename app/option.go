@@ -19,7 +19,7 @@ type options struct {
 	bucket *DeadLetterBucket
 
 	observers observers
-	around    []func(kafka.Handler) kafka.Handler
+	around    []func(kafka.HandlerFunc) kafka.HandlerFunc
 	batch     func(ctx context.Context, partitions [][]kafka.Record) (context.Context, func(*kafka.Batch))
 	poll      func(ctx context.Context, began time.Time, records []kafka.Record) kafka.Within
 	logAttrs  []func(ctx context.Context) []slog.Attr
@@ -31,8 +31,8 @@ func WithLogAttrs(of func(ctx context.Context) []slog.Attr) Option {
 	return func(all *options) { all.logAttrs = append(all.logAttrs, of) }
 }
 
-// WithHandler puts a handler around the program's handler. The first one is the outermost.
-func WithHandler(around func(kafka.Handler) kafka.Handler) Option {
+// WithHandler puts a handler around the program's handler, if that is a HandlerFunc. The first one is the outermost.
+func WithHandler(around func(kafka.HandlerFunc) kafka.HandlerFunc) Option {
 	return func(all *options) { all.around = append(all.around, around) }
 }
 

@@ -1,7 +1,6 @@
 package idem
 
 import (
-
 	"github.com/idemsk/idemsk/idem/store"
 )
 

@@ -10,10 +10,10 @@ import (
 )
 
 // BulkHandler performs the effects of many records, and returns one error for each, in their order: nil if
-// the effect took place. These errors are treated as those of a Handler. A call contains only records for
-// which a Handler would be called, at most idem.Config.CommitWindow of them. The records of a partition are
+// the effect took place. These errors are treated as those of a HandlerFunc. A call contains only records for
+// which a HandlerFunc would be called, at most idem.Config.CommitWindow of them. The records of a partition are
 // in the order of their offsets. In a consumer process, a call has the records that came while the call before
-// was in progress.
+// was in progress. Calls are made one at a time; Config.Order and Config.Concurrency do not apply.
 //
 // The second error means that the call failed as a whole, as do a panic and another number of errors: a
 // statement for all records was refused, say. That is no evidence against one of the records. The handler is
@@ -26,9 +26,22 @@ import (
 // the completions.
 type BulkHandler func(ctx context.Context, rs []Record) ([]error, error)
 
+func (BulkHandler) each() HandlerFunc { return nil }
+
+func (h BulkHandler) many() BulkAttempts {
+	if h == nil {
+		return nil
+	}
+	return h.attempts
+}
+
 // BulkAttempts is a BulkHandler that also gets the attempt of each record, and returns its result to be
 // stored. A nil Err of a result means that the effect took place.
 type BulkAttempts func(ctx context.Context, rs []RecordAttempt) ([]schedule.Result, error)
+
+func (BulkAttempts) each() HandlerFunc { return nil }
+
+func (h BulkAttempts) many() BulkAttempts { return h }
 
 // RecordAttempt is a record in a call of BulkAttempts.
 type RecordAttempt struct {
@@ -67,7 +80,7 @@ func (p *Processor) bulk(ctx context.Context, items []*schedule.Item) ([]schedul
 		attempt, _ := idem.AttemptFrom(it.Context())
 		records[i] = RecordAttempt{Record: messageOf(it).Record, Attempt: attempt, ctx: it.Context()}
 	}
-	results, err := p.cfg.BulkAttempts(ctx, records)
+	results, err := p.many(ctx, records)
 	switch {
 	case err != nil:
 		p.logFailedCall(ctx, len(records), err)

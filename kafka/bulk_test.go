@@ -38,7 +38,7 @@ func (l *letters) Send(_ context.Context, letter kafka.DeadLetter) error {
 	return nil
 }
 
-func newProcessor(t *testing.T, cfg kafka.Config) *kafka.Processor {
+func newBulkProcessor(t *testing.T, handler kafka.Handler, cfg kafka.Config) *kafka.Processor {
 	t.Helper()
 	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{MaxAttempts: 2})
 	if err != nil {
@@ -48,7 +48,7 @@ func newProcessor(t *testing.T, cfg kafka.Config) *kafka.Processor {
 	if cfg.Key == nil {
 		cfg.Key = kafka.RecordKey
 	}
-	p, err := kafka.NewProcessor(engine, nil, cfg)
+	p, err := kafka.NewProcessor(engine, handler, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestBulkHandler(t *testing.T) {
 		calls = append(calls, keys)
 		return errs, nil
 	}
-	p := newProcessor(t, kafka.Config{Bulk: bulk, DeadLetters: &dead})
+	p := newBulkProcessor(t, kafka.BulkHandler(bulk), kafka.Config{DeadLetters: &dead})
 	other := record(4, "a")
 	other.Value = []byte("another value")
 	undecodable := record(6, "x")
@@ -115,10 +115,8 @@ func TestBulkHandler(t *testing.T) {
 }
 
 func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
-	p := newProcessor(t, kafka.Config{Bulk: func(context.Context, []kafka.Record) ([]error,
-		error) {
-		return nil, nil
-	}})
+	bulk := func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }
+	p := newBulkProcessor(t, kafka.BulkHandler(bulk), kafka.Config{})
 	b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
 	for i := range b.Partitions[0] {
 		if m := &b.Partitions[0][i]; m.Outcome.Kind != idem.Retry ||
@@ -139,7 +137,7 @@ func TestLogLinesOfABulkHandler(t *testing.T) {
 		logger.InfoContext(ctx, "all")
 		return make([]schedule.Result, len(rs)), nil
 	}
-	newProcessor(t, kafka.Config{BulkAttempts: bulk}).Run(t.Context(), "",
+	newBulkProcessor(t, kafka.BulkAttempts(bulk), kafka.Config{}).Run(t.Context(), "",
 		[][]kafka.Record{{record(1, "a"), record(2, "b")}})
 	lines := strings.Split(out.String(), "\n")
 	for i, want := range []string{"source=payments-3@1 key=ledger#payments#a attempt=1 token=",
@@ -166,7 +164,7 @@ func TestBulkAttempts(t *testing.T) {
 		}
 		return results, nil
 	}
-	p := newProcessor(t, kafka.Config{BulkAttempts: bulk, DeadLetters: new(letters)})
+	p := newBulkProcessor(t, kafka.BulkAttempts(bulk), kafka.Config{DeadLetters: new(letters)})
 	records := [][]kafka.Record{{record(1, "a"), record(2, "bad")}}
 	p.Run(t.Context(), "", records)
 	b := p.Run(t.Context(), "", records)
@@ -191,8 +189,7 @@ func TestNewProcessorRefusesInvalidConfigurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }
-	bulk := func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }
+	handler := kafka.HandlerFunc(func(context.Context, kafka.Record) ([]byte, error) { return nil, nil })
 	for name, refused := range map[string]func() error{
 		"no engine": func() error {
 			_, err := kafka.NewProcessor(nil, handler,
@@ -204,17 +201,13 @@ func TestNewProcessorRefusesInvalidConfigurations(t *testing.T) {
 				kafka.Config{Namespace: "n"})
 			return err
 		},
-		"two": func() error {
-			_, err := kafka.NewProcessor(engine, handler, kafka.Config{Namespace: "n", Bulk: bulk})
-			return err
-		},
-		"two in bulk": func() error {
-			attempts := func(context.Context, []kafka.RecordAttempt) ([]schedule.Result, error) {
-				return nil,
-					nil
+		"nil functions": func() error {
+			for _, none := range []kafka.Handler{kafka.HandlerFunc(nil), kafka.BulkHandler(nil), kafka.BulkAttempts(nil)} {
+				if _, err := kafka.NewProcessor(engine, none, kafka.Config{Namespace: "n"}); err == nil {
+					return nil
+				}
 			}
-			_, err := kafka.NewProcessor(engine, nil,
-				kafka.Config{Namespace: "n", Bulk: bulk, BulkAttempts: attempts})
+			_, err := kafka.NewProcessor(engine, kafka.HandlerFunc(nil), kafka.Config{Namespace: "n"})
 			return err
 		},
 		"no namespace": func() error {
@@ -254,7 +247,7 @@ func TestBulkHandlerOfAStream(t *testing.T) {
 			}
 			return errs, nil
 		}
-		p, err := kafka.NewProcessor(engine, nil, kafka.Config{Namespace: "ledger", Key: kafka.ValueHashKey, Bulk: bulk,
+		p, err := kafka.NewProcessor(engine, kafka.BulkHandler(bulk), kafka.Config{Namespace: "ledger", Key: kafka.ValueHashKey,
 			DeadLetters: &dead, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)

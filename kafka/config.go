@@ -67,11 +67,6 @@ type Config struct {
 	// schedule.DefaultMaxBackoff).
 	Backoff    time.Duration
 	MaxBackoff time.Duration
-	// Bulk is called instead of the Handler, with many records per call, if not nil. Order and Concurrency
-	// are ignored then, and calls are made one at a time.
-	Bulk BulkHandler
-	// BulkAttempts is Bulk for a handler that needs the attempts of the records or returns results.
-	BulkAttempts BulkAttempts
 	// Batch is called with the records of each Processor.Run before they are handled, if not nil. The context
 	// that it returns is that of the batch, and of its handlers. end is called when the batch has ended. A
 	// Stream has no batches.
@@ -102,9 +97,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Order == DefaultOrder {
 		c.Order = ByPartition
-	}
-	if c.Bulk != nil {
-		c.BulkAttempts = c.Bulk.attempts
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -32,8 +32,8 @@ func ExampleBulkHandler() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	processor, err := kafka.NewProcessor(engine, nil, kafka.Config{
-		Namespace: "ledger", Key: kafka.RecordKey, Bulk: insert, Logger: slog.New(slog.DiscardHandler),
+	processor, err := kafka.NewProcessor(engine, kafka.BulkHandler(insert), kafka.Config{
+		Namespace: "ledger", Key: kafka.RecordKey, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		log.Fatal(err)

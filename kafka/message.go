@@ -98,7 +98,7 @@ func (t *task) Handle(ctx context.Context) ([]byte, error) {
 	if t.within != nil {
 		ctx = t.within(ctx)
 	}
-	return t.processor.handler(ctx, *t.Record)
+	return t.processor.each(ctx, *t.Record)
 }
 
 // Send implements idem.DeadLetterSink.

@@ -76,7 +76,7 @@ func TestBatchIsPreparedBeforeItsDeadline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		handler := func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }
+		handler := kafka.HandlerFunc(func(context.Context, kafka.Record) ([]byte, error) { return nil, nil })
 		p, err := kafka.NewProcessor(engine, handler,
 			kafka.Config{Namespace: "pay", Key: silentFor("silent")})
 		if err != nil {

@@ -13,30 +13,25 @@ import (
 // Processor processes records with an engine. It is safe for concurrent use. A process should have one.
 type Processor struct {
 	engine    *idem.Engine
-	handler   Handler
+	each      HandlerFunc  // nil if many is set
+	many      BulkAttempts // nil if each is set
 	cfg       Config
 	scheduler *schedule.Scheduler
 }
 
-// NewProcessor returns a processor. The handler must be nil if Config.Bulk or Config.BulkAttempts is set. It
-// returns idem.ErrInvalidConfig (wrapped), which names every invalid field.
+// NewProcessor returns a processor. It returns idem.ErrInvalidConfig (wrapped), which names every invalid
+// field.
 func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor, error) {
-	handlers := 0
-	for _, given := range []bool{handler != nil, cfg.Bulk != nil, cfg.BulkAttempts != nil} {
-		if given {
-			handlers++
-		}
-	}
-	if engine == nil || handlers != 1 {
-		return nil, fmt.Errorf("kafka: %w: want an engine, and one of a handler, Config.Bulk and Config.BulkAttempts", idem.ErrInvalidConfig)
+	if engine == nil || handler == nil || handler.each() == nil && handler.many() == nil {
+		return nil, fmt.Errorf("kafka: %w: the engine or the handler is nil", idem.ErrInvalidConfig)
 	}
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	p := &Processor{engine: engine, handler: handler, cfg: cfg}
+	p := &Processor{engine: engine, each: handler.each(), many: handler.many(), cfg: cfg}
 	rules := schedule.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff, MaxBackoff: cfg.MaxBackoff}
-	if cfg.BulkAttempts != nil {
+	if p.many != nil {
 		rules.Bulk = p.bulk
 	}
 	var err error

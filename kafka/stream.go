@@ -125,7 +125,7 @@ func messageOf(it *schedule.Item) *Message {
 func (s *Stream) lane(r *Record) string {
 	name := lanePrefix(r.Topic, r.Partition)
 	switch {
-	case s.processor.cfg.BulkAttempts != nil: // a call has records of all partitions
+	case s.processor.many != nil: // a call has records of all partitions
 	case s.processor.cfg.Order == ByPartition:
 		return name
 	case s.processor.cfg.Order == ByKey && r.Key != nil:

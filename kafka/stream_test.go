@@ -77,7 +77,7 @@ func newStreamingOf(t *testing.T, engineConfig idem.Config, cfg kafka.Config) *s
 		cfg.Key = kafka.ValueHashKey
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(s, nil))
-	p, err := kafka.NewProcessor(engine, s.handle, cfg)
+	p, err := kafka.NewProcessor(engine, kafka.HandlerFunc(s.handle), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func keyOf(r *kafka.Record) part   { return part{"key", r.Key, r.KeySchema} }
 
 // The errors that can't be about a schema.
 var (
-	errTombstone = errors.New("the record is a tombstone (its value is null): handle tombstones in a kafka.Handler that checks Record.Tombstone")
+	errTombstone = errors.New("the record is a tombstone (its value is null): handle tombstones in a kafka.HandlerFunc that checks Record.Tombstone")
 	errNoKey     = errors.New("the record has no key")
 )
 
@@ -239,10 +239,10 @@ func (d *Decoder) RecordKey(ctx context.Context, r *kafka.Record) (string, error
 	return string(text), nil
 }
 
-// Handler returns a kafka.Handler that calls f with the decoded value. A tombstone is a permanent failure.
+// Handler returns a kafka.HandlerFunc that calls f with the decoded value. A tombstone is a permanent failure.
 // The result of f is stored as JSON (see kafka.EncodeResult).
 func Handler[T, R any](d *Decoder, f func(ctx context.Context, value T, r kafka.Record) (R,
-	error)) kafka.Handler {
+	error)) kafka.HandlerFunc {
 	return func(ctx context.Context, r kafka.Record) ([]byte, error) {
 		var value T
 		if err := d.Decode(ctx, &r, &value); err != nil {

@@ -84,7 +84,7 @@ func (b *books) want(ids ...string) {
 }
 
 // handler returns the handler of a format.
-func (b *books) handler(d *schema.Decoder, format string) kafka.Handler {
+func (b *books) handler(d *schema.Decoder, format string) kafka.HandlerFunc {
 	if format == schema.Protobuf {
 		return schema.Handler(d, func(_ context.Context, m *paymentpb.Payment, _ kafka.Record) (string,
 			error) {

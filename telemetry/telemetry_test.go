@@ -73,13 +73,13 @@ func (f *fixture) engine() *idem.Engine {
 }
 
 // invoke handles records as a function does, with the options of a Telemetry.
-func (f *fixture) invoke(handler kafka.Handler, records ...kafka.Record) {
+func (f *fixture) invoke(handler kafka.HandlerFunc, records ...kafka.Record) {
 	f.Helper()
 	f.invokeOn(f.engine(), handler, records...)
 }
 
 // invokeOn is invoke with an engine.
-func (f *fixture) invokeOn(engine *idem.Engine, handler kafka.Handler, records ...kafka.Record) {
+func (f *fixture) invokeOn(engine *idem.Engine, handler kafka.HandlerFunc, records ...kafka.Record) {
 	f.Helper()
 	function, err := msk.New(engine, f.Handler(handler),
 		msk.Config{Failures: msk.FailPartial, Records: kafka.Config{
@@ -299,7 +299,7 @@ func (b both) Observe(ctx context.Context, e idem.Event) {
 }
 
 // consume runs a consumer process until one record is settled.
-func (f *fixture) consume(brokers []string, handler kafka.Handler) {
+func (f *fixture) consume(brokers []string, handler kafka.HandlerFunc) {
 	f.Helper()
 	ended := make(chan struct{})
 	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{Observer: both{f, ends(ended)}})

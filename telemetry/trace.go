@@ -19,7 +19,7 @@ import (
 
 // Handler puts the trace of each record, which its headers name, into the context of next, with a span for
 // the call if Config.RecordSpans is set. Events that next publishes through an outbox carry the trace on.
-func (t *Telemetry) Handler(next kafka.Handler) kafka.Handler {
+func (t *Telemetry) Handler(next kafka.HandlerFunc) kafka.HandlerFunc {
 	return func(ctx context.Context, r kafka.Record) ([]byte, error) {
 		batch := trace.SpanContextFromContext(ctx)
 		ctx = t.propagator.Extract(ctx, headers{r.Headers})
@@ -32,7 +32,7 @@ func (t *Telemetry) Handler(next kafka.Handler) kafka.Handler {
 }
 
 // traced calls a handler in a span.
-func (t *Telemetry) traced(ctx context.Context, next kafka.Handler, r kafka.Record,
+func (t *Telemetry) traced(ctx context.Context, next kafka.HandlerFunc, r kafka.Record,
 	batch trace.SpanContext) ([]byte, error) {
 	options := []trace.SpanStartOption{
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(t.process...), trace.WithAttributes(

@@ -38,7 +38,7 @@ type function struct {
 	stdout, stderr bytes.Buffer
 }
 
-func start(t testing.TB, env map[string]string, handler msk.Handler) (*function, error) {
+func start(t testing.TB, env map[string]string, handler msk.HandlerFunc) (*function, error) {
 	t.Helper()
 	var f function
 	fn, err := New(t.Context(), func(context.Context, *Base) (msk.Handler, error) { return handler, nil },
@@ -47,7 +47,7 @@ func start(t testing.TB, env map[string]string, handler msk.Handler) (*function,
 	return &f, err
 }
 
-func mustStart(t testing.TB, env map[string]string, handler msk.Handler) *function {
+func mustStart(t testing.TB, env map[string]string, handler msk.HandlerFunc) *function {
 	t.Helper()
 	f, err := start(t, env, handler)
 	if err != nil {
@@ -56,7 +56,7 @@ func mustStart(t testing.TB, env map[string]string, handler msk.Handler) *functi
 	return f
 }
 
-func returning(result string, err error) msk.Handler {
+func returning(result string, err error) msk.HandlerFunc {
 	return func(context.Context, msk.Record) ([]byte, error) { return []byte(result), err }
 }
 
@@ -103,10 +103,10 @@ func TestLinesOfAHandlerNameItsRecord(t *testing.T) {
 		var stderr bytes.Buffer
 		env := map[string]string{"IDEMSK_STORE": name, "AWS_LAMBDA_FUNCTION_NAME": "ledger"}
 		f, err := New(t.Context(), func(_ context.Context, base *Base) (msk.Handler, error) {
-			return func(ctx context.Context, _ msk.Record) ([]byte, error) {
+			return msk.HandlerFunc(func(ctx context.Context, _ msk.Record) ([]byte, error) {
 				base.Logger.InfoContext(ctx, "booking", "amount", 1250)
 				return nil, nil
-			}, nil
+			}), nil
 		}, vars(env), io.Discard, &stderr)
 		if err != nil {
 			t.Fatal(err)

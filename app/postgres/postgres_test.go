@@ -156,7 +156,7 @@ func TestHandlerInTransaction(t *testing.T) {
 	db.exec(`CREATE TABLE bookings (id serial)`)
 	boom := errors.New("boom")
 	fail := true
-	book := msk.Handler(func(ctx context.Context, _ msk.Record) ([]byte, error) {
+	book := msk.HandlerFunc(func(ctx context.Context, _ msk.Record) ([]byte, error) {
 		tx, err := pgstore.TxFrom(ctx)
 		if err != nil {
 			return nil, err
@@ -190,7 +190,7 @@ func TestHandlersInTransactionsRunConcurrently(t *testing.T) {
 	const atOnce = 8 // more than a pool has by default on a small host
 	var here atomic.Int64
 	all := make(chan struct{})
-	meet := msk.Handler(func(ctx context.Context, _ msk.Record) ([]byte, error) {
+	meet := msk.HandlerFunc(func(ctx context.Context, _ msk.Record) ([]byte, error) {
 		if _, err := pgstore.TxFrom(ctx); err != nil {
 			return nil, err
 		}

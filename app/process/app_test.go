@@ -36,7 +36,7 @@ func TestProcessWithAWrongTableDoesNotJoin(t *testing.T) {
 		"missing": {"missing", "does not exist", "IDEMSK_TABLE"},
 		"other":   {"other", "idempotencyKey", "IDEMSK_TABLE"},
 	} {
-		err := Run(t.Context(), app.Handler(handler), vars(map[string]string{
+		err := Run(t.Context(), app.Handler(kafka.HandlerFunc(handler)), vars(map[string]string{
 			"IDEMSK_KAFKA_BROKERS": brokers.Addr().String(), "IDEMSK_TABLE": table, "IDEMSK_HTTP_ADDR": "",
 		}), t.Output())
 		for _, text := range wants {

@@ -62,7 +62,7 @@ func failedRecords(t *testing.T, queues *sqs.Client, queue, endpoint, bucket str
 	refuse := func(context.Context, kafka.Record) ([]byte, error) {
 		return nil, idem.Permanent(errors.New("no such account"))
 	}
-	f, err := lambda.New(t.Context(), app.Handler(refuse), vars, t.Output(), t.Output(),
+	f, err := lambda.New(t.Context(), app.Handler(kafka.HandlerFunc(refuse)), vars, t.Output(), t.Output(),
 		s3.DeadLetterValues())
 	if err != nil {
 		t.Fatal(err)

@@ -29,13 +29,11 @@ type Runtime func(ctx context.Context, event []byte) (answer []byte, err error)
 
 // Build is the app.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event
 // in another context.
-func Build(_ context.Context, base *app.Base) (msk.Handler, error) {
-	base.Config.Records.BulkAttempts = func(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result,
-		error) {
+func Build(context.Context, *app.Base) (msk.Handler, error) {
+	return kafka.BulkAttempts(func(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)
 		return inv.call(ctx, rs)
-	}
-	return nil, nil //nolint:nilnil // the handler is in the configuration
+	}), nil
 }
 
 // NewContext returns the context in which the event of an invocation is handled. The error says why the event

@@ -20,7 +20,7 @@ func newConsumer(t *testing.T, cfg Config) (*Consumer, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(engine, func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }, cfg)
+	return New(engine, kafka.HandlerFunc(func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }), cfg)
 }
 
 func valid() Config {
@@ -63,9 +63,6 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Config){
 		"options": func(cfg *Config) { cfg.Options = []kgo.Opt{kgo.ShareGroup("ledger")} },
-		"two handlers": func(cfg *Config) {
-			cfg.Records.Bulk = func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }
-		},
 		"records": func(cfg *Config) { cfg.Records.Namespace = "a#b" },
 	} {
 		cfg := valid()

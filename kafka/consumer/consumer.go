@@ -24,9 +24,8 @@ type Consumer struct {
 	ended     atomic.Bool
 }
 
-// New returns a consumer. It does not connect; see Run. The handler is nil if Config.Records has a bulk handler.
-// New returns idem.ErrInvalidConfig (wrapped), which
-// names every invalid field.
+// New returns a consumer. It does not connect; see Run. It returns idem.ErrInvalidConfig (wrapped), which names
+// every invalid field.
 func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

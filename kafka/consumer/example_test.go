@@ -16,10 +16,10 @@ import (
 // A process consumes a topic until it gets SIGTERM. It then drains and ends. A program that is configured by
 // environment variables uses package app/process instead.
 func Example() {
-	book := func(_ context.Context, r kafka.Record) ([]byte, error) {
+	book := kafka.HandlerFunc(func(_ context.Context, r kafka.Record) ([]byte, error) {
 		fmt.Println("booking", string(r.Value))
 		return nil, nil
-	}
+	})
 	// in production a store that processes share
 	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
 	if err != nil {

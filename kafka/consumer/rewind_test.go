@@ -36,12 +36,12 @@ func TestWindowBeginsAnewWhenTheBrokersLostRecords(t *testing.T) {
 		release := make(chan struct{})
 		cfg := Config{Group: "ledger", Records: kafka.Config{Key: kafka.RecordKey},
 			Logger: slog.New(slog.DiscardHandler)}.withDefaults()
-		processor, err := kafka.NewProcessor(engine, func(_ context.Context, r kafka.Record) ([]byte, error) {
+		processor, err := kafka.NewProcessor(engine, kafka.HandlerFunc(func(_ context.Context, r kafka.Record) ([]byte, error) {
 			if r.Offset == 5 {
 				<-release
 			}
 			return nil, nil
-		}, cfg.Records)
+		}), cfg.Records)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -145,7 +145,7 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := newLedger().handle
+	handler := msk.HandlerFunc(newLedger().handle)
 	_, err = msk.New(engine, handler, msk.Config{
 		Records:  kafka.Config{Namespace: "a#b", KeyScope: 9, MissingKey: 9, Order: 9, Concurrency: -1},
 		Failures: 9,

@@ -18,8 +18,7 @@ type Consumer struct {
 	report    func(ctx context.Context, r kafka.Report)
 }
 
-// New returns a consumer. The handler must be nil if cfg.Records.Bulk or cfg.Records.BulkAttempts is set. It
-// returns idem.ErrInvalidConfig (wrapped), which names every invalid field.
+// New returns a consumer. It returns idem.ErrInvalidConfig (wrapped), which names every invalid field.
 func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, error) {
 	processor, err := kafka.NewProcessor(engine, handler, cfg.Records)
 	if err = errors.Join(err, cfg.validate()); err != nil {

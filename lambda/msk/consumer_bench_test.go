@@ -84,7 +84,7 @@ func benchConsumer(b *testing.B) *msk.Consumer {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := msk.New(engine, func(context.Context, msk.Record) ([]byte, error) { return nil, nil },
+	c, err := msk.New(engine, msk.HandlerFunc(func(context.Context, msk.Record) ([]byte, error) { return nil, nil }),
 		msk.Config{
 			Records: kafka.Config{Namespace: "bench", Logger: slog.New(slog.DiscardHandler)},
 			Report: func(_ context.Context, r kafka.Report) {

@@ -69,7 +69,7 @@ func paymentAt(offset int) string {
 
 // Errors say what is to become of a record. Any other error may pass, and the record is tried again.
 func ExampleHandler() {
-	var handle msk.Handler = func(_ context.Context, r msk.Record) ([]byte, error) {
+	var handle msk.HandlerFunc = func(_ context.Context, r msk.Record) ([]byte, error) {
 		switch {
 		case r.Tombstone():
 			return nil, nil // nothing to do

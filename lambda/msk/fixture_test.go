@@ -69,7 +69,7 @@ func (s *fixture) start() *msk.Consumer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.consumer, err = msk.New(engine, s.ledger.handle, s.cfg)
+	s.consumer, err = msk.New(engine, msk.HandlerFunc(s.ledger.handle), s.cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -155,8 +155,8 @@ func (s *fixture) placeKey(place string) string {
 // ledger is a handler whose behaviour for a record depends on the idempotency key. It books one effect for
 // each call that succeeds.
 type ledger struct {
-	book   msk.Handler // does the same for every record, if not nil
-	atomic bool        // effects commit with their completions
+	book   msk.HandlerFunc // does the same for every record, if not nil
+	atomic bool            // effects commit with their completions
 
 	mu      sync.Mutex
 	on      map[string]func(ctx context.Context, r msk.Record) error

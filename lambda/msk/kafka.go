@@ -12,7 +12,10 @@ type Record = kafka.Record
 // Handler is kafka.Handler.
 type Handler = kafka.Handler
 
-// JSON returns a Handler that decodes JSON values; see kafka.JSON.
-func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) Handler {
+// HandlerFunc is kafka.HandlerFunc.
+type HandlerFunc = kafka.HandlerFunc
+
+// JSON returns a handler that decodes JSON values; see kafka.JSON.
+func JSON[T, R any](f func(ctx context.Context, value T, r Record) (R, error)) HandlerFunc {
 	return kafka.JSON(f)
 }

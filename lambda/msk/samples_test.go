@@ -210,7 +210,7 @@ type payment struct {
 }
 
 // payments does what the example handler does with IDEMSK_SIMULATE=on.
-func payments(s *fixture) msk.Handler {
+func payments(s *fixture) msk.HandlerFunc {
 	return msk.JSON(func(ctx context.Context, p payment, _ msk.Record) (string, error) {
 		kind, arg, _ := strings.Cut(p.Simulate, ":")
 		switch kind {

@@ -120,7 +120,7 @@ func (o *Outbox) Do(ctx context.Context, f func(ctx context.Context) error) erro
 	return fmt.Errorf("%w (besides, the handler returned: %s)", lost, err.Error())
 }
 
-// Handler returns a handler that calls h in Do. It fits msk.Handler, with msk.Record as R, and handlers of
+// Handler returns a handler that calls h in Do. It fits msk.HandlerFunc, with msk.Record as R, and handlers of
 // the same form.
 func Handler[R any](o *Outbox, h func(ctx context.Context, r R) ([]byte, error)) func(ctx context.Context,
 	r R) ([]byte, error) {

@@ -42,7 +42,7 @@ func ExampleHandler() {
 		return struct{}{}, outbox.Publish(ctx,
 			outbox.Event{Topic: "credited", Key: []byte(p.Account), Value: value})
 	})
-	var handler msk.Handler = dynamooutbox.Handler(box, credit)
+	var handler msk.HandlerFunc = dynamooutbox.Handler(box, credit)
 	_ = handler // for app.Start, or msk.New
 	// Output:
 }

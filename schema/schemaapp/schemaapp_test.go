@@ -63,7 +63,8 @@ func TestVariablesApplyToDecodedValues(t *testing.T) {
 			fingerprint != tc.wantFingerprint {
 			t.Errorf("%s: key %s, fingerprint %v, %v", tc.key, key, fingerprint, err)
 		}
-		if _, err := parts.Handler(t.Context(), *record); err != nil || handled != "p-1" {
+		handler, _ := parts.Handler.(kafka.HandlerFunc)
+		if _, err := handler(t.Context(), *record); err != nil || handled != "p-1" {
 			t.Errorf("handled %q, %v", handled, err)
 		}
 		base.Close()

@@ -51,7 +51,7 @@ func wantLetter(t *testing.T, brokers []string, of string) {
 func TestFunctionSendsItsLettersToATopic(t *testing.T) {
 	brokers := newCluster(t).ListenAddrs()
 	vars := environment(brokers, map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "pay"})
-	f, err := function.New(t.Context(), app.Handler(refuse), vars, t.Output(), t.Output(),
+	f, err := function.New(t.Context(), app.Handler(kafka.HandlerFunc(refuse)), vars, t.Output(), t.Output(),
 		topic.DeadLetters())
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestProcessSendsItsLettersToATopic(t *testing.T) {
 	done := make(chan error)
 	vars := environment(brokers, map[string]string{"IDEMSK_KAFKA_TOPICS": "payments",
 		"IDEMSK_KAFKA_GROUP": "ledger"})
-	go func() { done <- process.Run(ctx, app.Handler(refuse), vars, t.Output()) }()
+	go func() { done <- process.Run(ctx, app.Handler(kafka.HandlerFunc(refuse)), vars, t.Output()) }()
 	wantLetter(t, brokers, "ledger")
 	stop()
 	if err := <-done; err != nil {
@@ -92,7 +92,7 @@ func TestProcessSendsItsLettersToATopic(t *testing.T) {
 func TestProcessReportsAnErrorOnce(t *testing.T) {
 	vars := environment(nil, map[string]string{"IDEMSK_KAFKA_TOPICS": "payments",
 		"IDEMSK_KAFKA_GROUP": "ledger"})
-	err := process.Run(t.Context(), app.Handler(refuse), vars, t.Output())
+	err := process.Run(t.Context(), app.Handler(kafka.HandlerFunc(refuse)), vars, t.Output())
 	if err == nil || strings.Count(err.Error(), "IDEMSK_KAFKA_BROKERS is") != 1 {
 		t.Errorf("error %v; want one of IDEMSK_KAFKA_BROKERS", err)
 	}

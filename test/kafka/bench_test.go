@@ -137,12 +137,12 @@ func consume(b *testing.B, cluster *kfake.Cluster, records int) {
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
 	var n atomic.Int64
-	c, err := consumer.New(engine, func(context.Context, kafka.Record) ([]byte, error) {
+	c, err := consumer.New(engine, kafka.HandlerFunc(func(context.Context, kafka.Record) ([]byte, error) {
 		if n.Add(1) == int64(records) {
 			stop()
 		}
 		return nil, nil
-	}, consumer.Config{Brokers: cluster.ListenAddrs(), Topics: []string{topic},
+	}), consumer.Config{Brokers: cluster.ListenAddrs(), Topics: []string{topic},
 		Group: "bench-" + rand.Text()})
 	if err != nil {
 		b.Fatal(err)

@@ -106,11 +106,11 @@ func TestMemoryIsBoundedAtALag(t *testing.T) {
 	}
 	before := heap()
 	handling := make(chan struct{}, 100)
-	c, err := consumer.New(engine, func(ctx context.Context, _ kafka.Record) ([]byte, error) {
+	c, err := consumer.New(engine, kafka.HandlerFunc(func(ctx context.Context, _ kafka.Record) ([]byte, error) {
 		handling <- struct{}{}
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}, consumer.Config{
+	}), consumer.Config{
 		Brokers: cluster.ListenAddrs(), Topics: []string{topic}, Group: group, MaxBytes: windows,
 		MaxRecords: lagRecords, PartitionRecords: lagRecords,
 		DrainTimeout: time.Second, Records: kafka.Config{Key: kafka.OffsetKey},

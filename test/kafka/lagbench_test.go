@@ -23,13 +23,13 @@ import (
 const quietProcess = "quiet"
 
 func quietly() {
-	appprocess.Start(func(ctx context.Context, _ kafka.Record) ([]byte, error) {
+	appprocess.Start(kafka.HandlerFunc(func(ctx context.Context, _ kafka.Record) ([]byte, error) {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
 		}
 		return nil, ctx.Err()
-	})
+	}))
 }
 
 // BenchmarkMemoryAtALag measures the resident memory of a process on a DynamoDB that answers after 5 ms,

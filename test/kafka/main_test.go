@@ -53,7 +53,7 @@ type fixture struct {
 	brokers     []string
 	options     []kgo.Opt // of clients of the cluster
 	store       store.Store
-	handler     kafka.Handler // of the consumers; counts the call before
+	handler     kafka.HandlerFunc // of the consumers; counts the call before
 	letters     *letters
 	byPartition bool                 // claims by partition
 	stops       []context.CancelFunc // of the consumers
@@ -185,7 +185,7 @@ func (f *fixture) start(change ...func(*consumer.Config)) *running {
 	for _, c := range change {
 		c(&cfg)
 	}
-	c, err := consumer.New(engine, f.handle, cfg)
+	c, err := consumer.New(engine, kafka.HandlerFunc(f.handle), cfg)
 	if err != nil {
 		f.Fatal(err)
 	}

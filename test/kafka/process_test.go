@@ -32,7 +32,7 @@ func process() {
 	if os.Getenv(processVariable) == quietProcess {
 		quietly()
 	}
-	appprocess.Start(func(ctx context.Context, r kafka.Record) ([]byte, error) {
+	appprocess.Start(kafka.HandlerFunc(func(ctx context.Context, r kafka.Record) ([]byte, error) {
 		fmt.Println("handling", string(r.Key))
 		slog.InfoContext(ctx, "booking")
 		switch string(r.Key) {
@@ -42,7 +42,7 @@ func process() {
 			select {}
 		}
 		return nil, ctx.Err()
-	})
+	}))
 }
 
 // consumerProcess is the test binary as a consumer.

@@ -80,7 +80,7 @@ func paymentKey(t *testing.T) kafka.KeyFunc {
 
 // function returns the second consumer as Lambda runs it, without any variable set: the outbox's events must
 // fit its defaults.
-func function(t *testing.T, handler msk.Handler) *lambda.Function {
+func function(t *testing.T, handler msk.HandlerFunc) *lambda.Function {
 	t.Helper()
 	build := func(context.Context, *lambda.Base) (msk.Handler, error) { return handler, nil }
 	fn, err := lambda.New(t.Context(), build, app.NewVars(asLambda), io.Discard, io.Discard)

@@ -203,7 +203,7 @@ func eventID(key string, token int64) string {
 }
 
 // newHandler returns the handler of a process, in the outbox if there is one.
-func (p *process) newHandler() kafka.Handler {
+func (p *process) newHandler() kafka.HandlerFunc {
 	if !p.is("effects", "outbox") {
 		return p.handle
 	}

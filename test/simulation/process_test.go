@@ -35,7 +35,7 @@ type process struct {
 	aws        aws.Config
 	link       *link
 	client     *dynamodb.Client // of the handler
-	handler    kafka.Handler
+	handler    kafka.HandlerFunc
 	health     health
 	lastOpened time.Time       // when its handler was last called without a claim
 	alive      context.Context // done when the process has ended
@@ -120,8 +120,7 @@ func (p *process) build(_ context.Context, base *app.Base) (kafka.Handler, error
 	if p.is("handler", "record") {
 		return p.handler, nil
 	}
-	base.Config.Records.BulkAttempts = p.handleAll
-	return nil, nil // there is a bulk handler instead
+	return kafka.BulkAttempts(p.handleAll), nil
 }
 
 // buildLayer is the app.Build of the layer.

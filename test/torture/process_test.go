@@ -56,7 +56,7 @@ func build(ctx context.Context, base *app.Base) (kafka.Handler, error) {
 		}
 		book = (&dynamo{dynamodb.NewFromConfig(cfg)}).book
 	}
-	return func(ctx context.Context, r kafka.Record) ([]byte, error) {
+	return kafka.HandlerFunc(func(ctx context.Context, r kafka.Record) ([]byte, error) {
 		var b booking
 		if err := json.Unmarshal(r.Value, &b); err != nil {
 			return nil, idem.Permanent(err)
@@ -70,7 +70,7 @@ func build(ctx context.Context, base *app.Base) (kafka.Handler, error) {
 			ctx = context.WithoutCancel(ctx)
 		}
 		return nil, book(ctx, &r, &b)
-	}, nil
+	}), nil
 }
 
 // oneIn chooses one in n records, always the same ones.

@@ -22,7 +22,7 @@ type Function struct {
 }
 
 // Start starts a function with the name ledger, unless the variables contain another.
-func Start(t testing.TB, env map[string]string, handler msk.Handler, options ...app.Option) (*Function,
+func Start(t testing.TB, env map[string]string, handler msk.HandlerFunc, options ...app.Option) (*Function,
 	error) {
 	t.Helper()
 	var f Function
@@ -33,7 +33,7 @@ func Start(t testing.TB, env map[string]string, handler msk.Handler, options ...
 }
 
 // MustStart is Start for a function that must start.
-func MustStart(t testing.TB, env map[string]string, handler msk.Handler, options ...app.Option) *Function {
+func MustStart(t testing.TB, env map[string]string, handler msk.HandlerFunc, options ...app.Option) *Function {
 	t.Helper()
 	f, err := Start(t, env, handler, options...)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *Function) Settle(t testing.TB) {
 }
 
 // Returning returns a handler that only returns.
-func Returning(result string, err error) msk.Handler {
+func Returning(result string, err error) msk.HandlerFunc {
 	return func(context.Context, msk.Record) ([]byte, error) { return []byte(result), err }
 }
 

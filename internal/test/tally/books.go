@@ -41,7 +41,7 @@ const manyAttempts = 1000
 
 // NewConsumer returns a consumer whose handler may fail often.
 func NewConsumer(t testing.TB, st store.Store, cfg idem.Config, key kafka.KeyFunc,
-	handler msk.Handler) *msk.Consumer {
+	handler msk.HandlerFunc) *msk.Consumer {
 	t.Helper()
 	cfg.MaxAttempts = manyAttempts
 	engine, err := idem.New(st, cfg)
@@ -58,7 +58,7 @@ func NewConsumer(t testing.TB, st store.Store, cfg idem.Config, key kafka.KeyFun
 }
 
 // Handler returns the handler that keeps the books.
-func (b *Books) Handler(faults *Faults) msk.Handler {
+func (b *Books) Handler(faults *Faults) msk.HandlerFunc {
 	return msk.JSON(func(_ context.Context, c Credit, r msk.Record) (struct{}, error) {
 		if string(r.Key) != c.Account {
 			return struct{}{}, idem.Permanent(

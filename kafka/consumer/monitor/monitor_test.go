@@ -57,7 +57,8 @@ func TestBeforeRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := consumer.New(engine, func(context.Context, kafka.Record) ([]byte, error) { return nil, nil },
+	c, err := consumer.New(engine,
+		kafka.HandlerFunc(func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }),
 		consumer.Config{Brokers: []string{"127.0.0.1:1"}, Topics: []string{"payments"}, Group: "ledger"})
 	if err != nil {
 		t.Fatal(err)

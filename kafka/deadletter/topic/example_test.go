@@ -27,9 +27,9 @@ func ExampleNew() {
 	if err != nil {
 		panic(err)
 	}
-	book := func(context.Context, kafka.Record) ([]byte, error) {
+	book := kafka.HandlerFunc(func(context.Context, kafka.Record) ([]byte, error) {
 		return nil, idem.Permanent(errors.New("no such account"))
-	}
+	})
 	_, err = kafka.NewProcessor(engine, book, kafka.Config{Namespace: "ledger", DeadLetters: letters})
 	fmt.Println(err)
 	// Output: <nil>

@@ -28,7 +28,7 @@ type Failure struct {
 	records     []mskevent.Record
 	key         kafka.KeyFunc         // default: by the header
 	fingerprint kafka.FingerprintFunc // default: of the value
-	handler     kafka.Handler         // default: succeeds
+	handler     kafka.HandlerFunc     // default: succeeds
 	fault       fault
 }
 
@@ -53,7 +53,7 @@ func Failures() []Failure {
 
 // ofHandlers returns failures of the handler and of what is around it.
 func ofHandlers() []Failure {
-	fails := func(err error) kafka.Handler {
+	fails := func(err error) kafka.HandlerFunc {
 		return func(context.Context, kafka.Record) ([]byte, error) { return nil, err }
 	}
 	return []Failure{

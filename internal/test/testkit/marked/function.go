@@ -25,7 +25,7 @@ type Function struct {
 	// see kafka.Config
 	Batch func(context.Context, [][]kafka.Record) (context.Context, func(*kafka.Batch))
 	// returns the handler to call; nil: that of the failure
-	Within func(kafka.Handler) kafka.Handler
+	Within func(kafka.HandlerFunc) kafka.HandlerFunc
 }
 
 // Outputs is what a function has written.

@@ -13,7 +13,7 @@ import (
 // Books is a ledger with the wrapper that its handler needs.
 type Books struct {
 	Ledger Ledger
-	Within func(msk.Handler) msk.Handler // wraps the handler; may be nil
+	Within func(msk.HandlerFunc) msk.HandlerFunc // wraps the handler; may be nil
 }
 
 // Open opens the books on the server of a store.

@@ -69,7 +69,7 @@ func (p Publishing) publish(ctx context.Context, paid *Payment) error {
 
 // inDynamoDB returns a wrapper that makes a handler publish its events in its DynamoDB transactions, nil if
 // no events are published.
-func (p Publishing) inDynamoDB(base *app.Base) (func(msk.Handler) msk.Handler, error) {
+func (p Publishing) inDynamoDB(base *app.Base) (func(msk.HandlerFunc) msk.HandlerFunc, error) {
 	if p == "" {
 		return nil, nil //nolint:nilnil // see above
 	}
@@ -78,5 +78,5 @@ func (p Publishing) inDynamoDB(base *app.Base) (func(msk.Handler) msk.Handler, e
 	if err != nil {
 		return nil, fmt.Errorf("the outbox: %w", err)
 	}
-	return func(h msk.Handler) msk.Handler { return dynamooutbox.Handler(box, h) }, nil
+	return func(h msk.HandlerFunc) msk.HandlerFunc { return dynamooutbox.Handler(box, h) }, nil
 }

@@ -30,12 +30,13 @@ func TestMain(m *testing.M) {
 // descriptor.
 func leaking(ctx context.Context, base *app.Base) (msk.Handler, error) {
 	h, err := ledger.Build(nil)(ctx, base)
+	each, _ := h.(msk.HandlerFunc)
 	var mu sync.Mutex
 	var kept [][]byte
 	var files []*os.File
-	return func(ctx context.Context, r msk.Record) ([]byte, error) {
+	return msk.HandlerFunc(func(ctx context.Context, r msk.Record) ([]byte, error) {
 		if r.Offset%20 != 0 { // new records have even offsets
-			return h(ctx, r)
+			return each(ctx, r)
 		}
 		file, err := os.Open(os.DevNull)
 		if err != nil {
@@ -45,6 +46,6 @@ func leaking(ctx context.Context, base *app.Base) (msk.Handler, error) {
 		kept, files = append(kept, make([]byte, 256<<10)), append(files, file)
 		mu.Unlock()
 		go func() { select {} }()
-		return h(ctx, r)
-	}, err
+		return each(ctx, r)
+	}), err
 }

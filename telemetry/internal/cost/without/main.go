@@ -9,5 +9,5 @@ import (
 )
 
 func main() {
-	lambda.Start(func(context.Context, msk.Record) ([]byte, error) { return nil, nil })
+	lambda.Start(msk.HandlerFunc(func(context.Context, msk.Record) ([]byte, error) { return nil, nil }))
 }

@@ -62,7 +62,7 @@ func newConsumer(t *testing.T, name string, m mode, client *awssqs.Client, queue
 	}
 	c := &consumer{fails: idem.Permanent(errors.New("not fixed yet"))}
 	handler := func(context.Context, msk.Record) ([]byte, error) { c.calls++; return nil, c.fails }
-	c.Consumer, err = msk.New(engine, handler, msk.Config{
+	c.Consumer, err = msk.New(engine, msk.HandlerFunc(handler), msk.Config{
 		Records: kafka.Config{
 			Namespace: name, Unprotected: m == unprotected, DeadLetters: letters, Function: name,
 			Logger: slog.New(slog.DiscardHandler),

@@ -26,7 +26,7 @@ type postgresLedger struct{ table pgledger.Ledger }
 
 // inTransactions returns a wrapper that makes a handler publish its events in its PostgreSQL transactions,
 // nil if no events are published.
-func inTransactions(base *app.Base, events ledger.Publishing) (func(msk.Handler) msk.Handler, error) {
+func inTransactions(base *app.Base, events ledger.Publishing) (func(msk.HandlerFunc) msk.HandlerFunc, error) {
 	if events == "" {
 		return nil, nil //nolint:nilnil // see above
 	}
@@ -37,7 +37,7 @@ func inTransactions(base *app.Base, events ledger.Publishing) (func(msk.Handler)
 		base.Vars.Fail(name, table, "for PostgreSQL a table's name of up to 48 characters, or its schema and name")
 		return nil, err
 	}
-	return func(h msk.Handler) msk.Handler {
+	return func(h msk.HandlerFunc) msk.HandlerFunc {
 		return func(ctx context.Context, r msk.Record) ([]byte, error) {
 			tx, err := pgstore.TxFrom(ctx)
 			if err != nil {
