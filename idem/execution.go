@@ -136,12 +136,12 @@ func (x *execution) conclude(result []byte, effect store.Effect, err error) (set
 		outage.undecided(x.claim.key)
 		x.out.Kind = Retry
 		x.out.Err = fmt.Errorf("idem: the handler was cancelled, and its attempt is not counted: it returned: %w", err)
-		x.refund(x.claim.interruptedFailure(err), classOf(err).delay)
+		x.refund(x.claim.interrupted(err), classOf(err).delay)
 		return set, false
 	}
 	if wait, down := x.duringOutage(err); down != nil {
 		x.out.Kind, x.out.Err, x.out.RetryIn = DependencyDown, down, wait
-		x.refund(x.claim.givenBack(err), classOf(err).delay)
+		x.refund(x.claim.failure(Unavailable(err)), classOf(err).delay)
 		return set, false
 	}
 	x.failed(err)
@@ -190,10 +190,10 @@ func (x *execution) failed(err error) {
 	switch c := classOf(err); {
 	case c.class == unavailable:
 		x.out.Kind, x.out.Err = DependencyDown, err
-		x.refund(x.claim.givenBack(err), c.delay)
+		x.refund(x.claim.failure(err), c.delay)
 	case c.class == callFailed:
 		x.out.Kind, x.out.Err = Retry, err
-		x.refund(failureOf(err), c.delay)
+		x.refund(x.claim.failure(err), c.delay)
 	case c.class == permanent && x.claim.Task.DeadLetters != nil:
 		x.deadLetter(err)
 	case attempts >= x.session.engine.attemptLimit(&x.claim.Task):

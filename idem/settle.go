@@ -21,7 +21,7 @@ type settlementAnswer struct {
 // retry releases the key for another attempt after a delay, and keeps the one that was charged.
 func (x *execution) retry(err error, delay time.Duration) {
 	x.out.Kind, x.out.Err, x.out.RetryIn = Retry, err, delay
-	x.release(failureOf(err), delay, false)
+	x.release(x.claim.failure(err), delay, false)
 }
 
 // refund releases the key and does not count the attempt. The key can't be claimed again before delay has

@@ -113,23 +113,22 @@ func (claim *Claim) FailedBefore() bool {
 	return f != nil && f.Code != store.CodeUnavailable
 }
 
-// givenBack is the stored form of the error of an attempt that is not counted. A task that is to be handled
-// alone stays one.
-func (claim *Claim) givenBack(err error) *store.Failure {
-	f := failureOf(Unavailable(err))
-	if claim.Again || claim.FailedBefore() {
+// failure is the stored form of the error of an attempt. A task that is to be handled alone stays one.
+func (claim *Claim) failure(err error) *store.Failure {
+	f := failureOf(err)
+	if f.Code == store.CodeUnavailable && (claim.Again || claim.FailedBefore()) {
 		f.Code = store.CodeCallFailed
 	}
 	return f
 }
 
-// interruptedFailure is the stored form of the error of an attempt that was cancelled: nil, so that the failure
-// before stands, unless the task is to be handled alone.
-func (claim *Claim) interruptedFailure(err error) *store.Failure {
+// interrupted is the stored form of the error of an attempt that was cancelled: nil, so that the failure before
+// stands, unless the task is to be handled alone.
+func (claim *Claim) interrupted(err error) *store.Failure {
 	if !claim.Again {
 		return nil
 	}
-	return claim.givenBack(err)
+	return claim.failure(Unavailable(err))
 }
 
 // Delayed reports whether the last claim was refused because of a delay (Config.RetryDelay, RetryAfter) that

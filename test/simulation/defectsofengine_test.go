@@ -285,7 +285,7 @@ var defectsOfOutages = []defect{
 		shows:  "a payment that does not fail has a dead letter",
 		test:   "idem TestLastAttemptIsGivenBackDuringAnOutage",
 		changes: []replacement{{
-			executionFile, "x.refund(x.claim.givenBack(err), classOf(err).delay)",
+			executionFile, "x.refund(x.claim.failure(Unavailable(err)), classOf(err).delay)",
 			"x.release(failureOf(err), classOf(err).delay, false)",
 		}},
 	}, {
@@ -377,7 +377,7 @@ var defectsOfOutages = []defect{
 		test:   "idem/schedule TestOutagesMakeNoDeadLetters|TestBadItemsOfCallsCostThemselvesOnly",
 		changes: []replacement{{
 			taskFile,
-			"if claim.Again || claim.FailedBefore() {",
+			"if f.Code == store.CodeUnavailable && (claim.Again || claim.FailedBefore()) {",
 			"if claim.Again && claim.FailedBefore() && f.Code == \"\" {",
 		}},
 	}, {
