@@ -140,7 +140,7 @@ const (
 const tolerance = 4 * time.Second
 
 // harness returns a harness with a store on a new table.
-func harness(tb testing.TB, pool *pgxpool.Pool, clock int) storetest.Harness {
+func harness(tb testing.TB, pool *pgxpool.Pool, clock int, enlist bool) storetest.Harness {
 	tb.Helper()
 	st := newStore(tb, pool, pgstore.Config{})
 	h := storetest.Harness{
@@ -162,18 +162,24 @@ func harness(tb testing.TB, pool *pgxpool.Pool, clock int) storetest.Harness {
 	st.SetClock(expression)
 	again := &storetest.Resender{Store: st, Admin: st}
 	h.Store, h.LoseReply = again, again.Arm
-	h.Effects = counters(tb, pool, st)
+	h.Effects = counters(tb, pool, st, enlist)
 	return h
 }
 
-// counters returns effects that insert rows into a table in transactions of the store.
-func counters(tb testing.TB, pool *pgxpool.Pool, st *pgstore.Store) *storetest.Effects {
+// counters returns effects that insert rows into a table in transactions of the store, or enlist the insertion.
+func counters(tb testing.TB, pool *pgxpool.Pool, st *pgstore.Store, enlist bool) *storetest.Effects {
 	tb.Helper()
 	table := st.Table() + "_counters"
 	execute(tb, pool, `CREATE TABLE `+table+` (name text, once text UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
 	in := func(tb testing.TB, e store.Effect, sql string, args ...any) {
 		tb.Helper()
 		ctx := context.WithValue(tb.Context(), store.EffectKey{}, func() store.Effect { return e })
+		if enlist {
+			if err := pgstore.Enlist(ctx, sql, args...); err != nil {
+				tb.Fatal(err)
+			}
+			return
+		}
 		tx, err := pgstore.TxFrom(ctx)
 		if err == nil {
 			_, err = tx.Exec(ctx, sql, args...)

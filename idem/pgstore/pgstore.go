@@ -3,7 +3,8 @@
 // many round trips as a single key.
 //
 // A handler that calls [TxFrom] writes in the transaction that completes its key, so that effect and
-// completion are committed together or not at all. This costs one more round trip.
+// completion are committed together or not at all. This costs one more round trip. A handler that needs no
+// answers of the server passes its statements to [Enlist]: they cost no round trip of their own.
 //
 // All times are those of the server's clock. [Migrate] creates the table; no other function does.
 // [Store.Check] reports whether the table is up to date.
@@ -238,13 +239,13 @@ func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.Claim
 }
 
 // Settle implements store.Store. Up to 100 settlements, with up to 1 MiB of results in all or one larger
-// result, are one round trip and one transaction. If some are refused, one more read finds out why. A
-// completion that has a handler's transaction or its own claim is a round trip and a transaction of its own.
-// Those of one call are made concurrently.
+// result, are one round trip and one transaction. If some are refused, one more read finds out why. So are up to
+// 100 completions with enlisted statements. A completion that has a handler's transaction is a round trip and a
+// transaction of its own. Those of one call are made concurrently.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	failed := false
-	wait := s.settleTransactions(ctx, ss, errs)
+	wait := s.settleEffects(ctx, ss, errs)
 	order := slices.DeleteFunc(byKey(len(ss), func(i int) string { return ss[i].Key }),
 		func(i int) bool { return ss[i].Effect != nil })
 	for from, to := range chunks.Of(len(order), maxBatchSize,

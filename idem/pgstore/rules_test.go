@@ -5,39 +5,38 @@ package pgstore_test
 import (
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// everyWay runs a test with each configuration of the suite.
-func everyWay(t *testing.T, test func(t *testing.T, pool *pgxpool.Pool, clock int)) {
-	t.Helper()
+func TestRules(t *testing.T) {
+	const unprepared = "&default_query_exec_mode=exec"
 	for _, way := range []struct {
 		name   string
 		clock  int
 		params string
+		enlist bool
 	}{
-		{"a clock that stands still", stands, ""},
-		{"the server's clock", ticks, ""},
-		{"without prepared statements, as through a pooler", stands, "&default_query_exec_mode=exec"},
+		{"a clock that stands still", stands, "", false},
+		{"the server's clock, effects enlisted", ticks, "", true},
+		{"without prepared statements, as through a pooler", stands, unprepared, false},
+		{"without prepared statements, effects enlisted", stands, unprepared, true},
 	} {
-		t.Run(way.name, func(t *testing.T) { test(t, newPool(t, server.URL()+way.params), way.clock) })
+		t.Run(way.name, func(t *testing.T) {
+			pool := newPool(t, server.URL()+way.params)
+			storetest.Run(t, func(t *testing.T) storetest.Harness {
+				return harness(t, pool, way.clock, way.enlist)
+			})
+		})
 	}
-}
-
-func TestRules(t *testing.T) {
-	everyWay(t, func(t *testing.T, pool *pgxpool.Pool, clock int) {
-		storetest.Run(t, func(t *testing.T) storetest.Harness { return harness(t, pool, clock) })
-	})
 }
 
 func TestAgreesWithMemory(t *testing.T) {
 	pool := newPool(t, server.URL())
 	storetest.AgreesWith(t, func(*rapid.T) (under, oracle storetest.Harness) {
-		under = harness(t, pool, stands)
+		under = harness(t, pool, stands, false)
 		return under, memory(under)
 	})
 }

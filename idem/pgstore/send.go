@@ -21,6 +21,7 @@ import (
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const (
 	stateDivisionByZero       = "22012" // the refusal of statements.completeTx
+	stateInvalidText          = "22P02" // what statement.queue makes of a wrong number of rows
 	stateInvalidPassword      = "28P01"
 	stateInvalidAuthorization = "28000"
 	stateNoSuchDatabase       = "3D000"

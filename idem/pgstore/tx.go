@@ -58,7 +58,7 @@ func TxFrom(ctx context.Context) (pgx.Tx, error) {
 	return own.begin(ctx)
 }
 
-// effect is the transaction of a handler.
+// effect is the transaction of a handler: one that has begun, or what is sent with the completion.
 type effect struct {
 	store *Store
 
@@ -66,6 +66,10 @@ type effect struct {
 	over bool          // the handler has returned
 	conn *pgxpool.Conn // nil before the transaction has begun, and after it has ended
 	tx   pgx.Tx
+
+	begun    bool // by TxFrom
+	enlisted []statement
+	invalid  error // the errors of Enlist
 }
 
 // NewEffect implements store.Transactor.
@@ -115,7 +119,7 @@ func (e *effect) tryBegin(ctx context.Context) error {
 		conn.Release() // closes a connection that is in a transaction
 		return err
 	}
-	e.conn, e.tx = conn, tx
+	e.conn, e.tx, e.begun = conn, tx, true
 	return nil
 }
 
@@ -124,8 +128,8 @@ func (e *effect) Seal() (enlisted bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.over = true
-	if e.conn == nil {
-		return false, nil
+	if e.invalid != nil || e.conn == nil {
+		return len(e.enlisted) > 0, e.invalid
 	}
 	if err := usable(e.conn.Conn()); errors.Is(err, errEnded) {
 		return true, idem.Permanent(err) // another attempt could repeat the effect

@@ -11,60 +11,63 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
-// settleTransactions starts the settlements of ss that commit an effect. wait returns when all of them are
-// settled.
-func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement, errs []error) (wait func()) {
+// settleEffects starts the settlements of ss that commit an effect. wait returns when all of them are settled.
+func (s *Store) settleEffects(ctx context.Context, ss []store.Settlement, errs []error) (wait func()) {
 	var all sync.WaitGroup
+	var enlisted []int
 	for i := range ss {
-		if ss[i].Effect != nil {
-			all.Go(func() { errs[i] = s.settleTransaction(ctx, &ss[i]) })
+		switch e, ok := ss[i].Effect.(*effect); {
+		case ss[i].Effect == nil:
+		case !ok || e.store != s:
+			errs[i] = &store.RejectedError{Err: fmt.Errorf("pgstore: the effect is a %T: want the store's own",
+				ss[i].Effect)}
+		case e.begun:
+			all.Go(func() { errs[i] = s.settleTransaction(ctx, &ss[i], e) })
+		default:
+			enlisted = append(enlisted, i)
 		}
+	}
+	if len(enlisted) > 0 {
+		all.Go(func() { s.settleGroups(ctx, ss, enlisted, errs) })
 	}
 	return all.Wait
 }
 
-func (s *Store) settleTransaction(ctx context.Context, set *store.Settlement) error {
-	e, ok := set.Effect.(*effect)
-	if !ok || e.store != s {
-		return &store.RejectedError{Err: fmt.Errorf("pgstore: the effect is a %T: want the store's own",
-			set.Effect)}
-	}
+func (s *Store) settleTransaction(ctx context.Context, set *store.Settlement, e *effect) error {
 	conn := e.take()
 	if conn == nil {
 		return s.settleAgain(ctx, set)
 	}
-	err := s.commit(ctx, set, conn)
+	err := s.commit(ctx, set, e.enlisted, conn)
 	e.end(conn) // first, because the pool may have no other connection
 	if !errors.Is(err, errNotHeld) {
 		return err
 	}
-	seen, err := s.lookAt(ctx, []string{set.Key})
-	if err != nil {
-		return s.explain("complete", set.Key, err)
-	}
-	found, there := seen[set.Key]
-	return refusal(set, &found.entry, there)
+	return s.refusedCompletion(ctx, set)
 }
 
 // errNotHeld means that the owner no longer holds the key. The handler's writes are undone.
 var errNotHeld = errors.New("pgstore: the completion was refused")
 
-// commit completes the key and commits, in one round trip. The caller must end the connection. A refused
-// completion is an error of the server, so that the COMMIT after it is not executed.
-func (s *Store) commit(ctx context.Context, set *store.Settlement, conn *pgxpool.Conn) error {
+// commit executes what is enlisted, completes the key and commits, in one round trip. The caller must end the
+// connection. A refused completion is an error of the server, so that the COMMIT after it is not executed.
+func (s *Store) commit(ctx context.Context, set *store.Settlement, enlisted []statement,
+	conn *pgxpool.Conn) error {
 	if err := ctx.Err(); err != nil {
 		return s.explain("complete", set.Key, err)
 	}
 	if err := usable(conn.Conn()); err != nil {
 		return &store.RejectedError{Err: err}
 	}
-	completed := false
+	n, completed := 0, false
 	var batch pgx.Batch
+	for i := range enlisted {
+		enlisted[i].queue(&batch, func() { n++ })
+	}
 	batch.Queue(s.sql.completeTx, settleArgs(set)...).Exec(func(pgconn.CommandTag) error {
 		completed = true
 		return nil
@@ -87,16 +90,17 @@ func (s *Store) commit(ctx context.Context, set *store.Settlement, conn *pgxpool
 	case !errors.As(err, &said) || said.SeverityUnlocalized != "ERROR":
 		// the connection broke: whether the COMMIT was executed is unknown
 		return s.explain("complete", set.Key, err)
+	case n < len(enlisted):
+		return &store.RejectedError{Err: outOfResources(enlisted[n].failed(err), err)}
 	case !completed && said.Code == stateDivisionByZero:
 		return errNotHeld
 	case !completed && !strings.HasPrefix(said.Code, "40"):
 		// an error of the completion itself, not a conflict of the handler's writes
 		return s.explain("complete", set.Key, err)
-	case strings.HasPrefix(said.Code, "53"): // the server lacks disk or memory
-		err = idem.Unavailable(err)
 	}
 	return &store.RejectedError{Err: fmt.Errorf(
-		"pgstore: the transaction was not committed, and the handler's writes were rolled back: %w", err)}
+		"pgstore: the transaction was not committed, and the handler's writes were rolled back: %w",
+		outOfResources(err, err))}
 }
 
 // settleAgain retries a completion whose transaction has ended, after its reply was lost. The completion was

@@ -1,0 +1,140 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// ErrRows means that an enlisted statement did not change the number of rows that it had to. Nothing was
+// committed.
+var ErrRows = errors.New("pgstore: the statement did not change the rows that it had to")
+
+// ErrInvalidStatement means that a statement can't be enlisted.
+var ErrInvalidStatement = errors.New("pgstore: the statement can't be enlisted")
+
+// Enlist adds a statement to the transaction that completes the key of the handler whose context ctx is. It
+// sends no request: the statement is sent when the handler has returned, together with the completion, and
+// with the statements and completions of other handlers that have returned by then. All of these are one round
+// trip and one transaction. A handler that enlists its writes holds no connection.
+//
+// A statement that fails, or a completion that is refused, is taken out: nothing of that handler is
+// committed, and the others are. The error of the statement is treated as the handler's.
+//
+// The statement is an INSERT, UPDATE, DELETE, MERGE, SELECT, or one of them with WITH. Its rows are not
+// returned. Enlisted statements are executed in the order of Enlist, after those of TxFrom. The arguments must
+// not change any more. Enlist returns ErrInvalidStatement (wrapped) for another statement. This error also
+// becomes the handler's error, even if the handler ignores it. If there is no transaction (see TxFrom), the
+// error is marked idem.Unavailable.
+func Enlist(ctx context.Context, sql string, args ...any) error {
+	return enlist(ctx, statement{sql: sql, args: args, rows: anyRows})
+}
+
+// EnlistRows is Enlist of a statement that must change a number of rows, or of a SELECT that must return it,
+// for example of the account that is to be open. Otherwise nothing is committed, and orElse is the handler's
+// error; with nil it is ErrRows, and the task is retried. An orElse that is marked by idem.Permanent sends the
+// task to the dead letters at once. A statement that begins with WITH, or a MERGE, needs a RETURNING clause.
+func EnlistRows(ctx context.Context, rows int64, orElse error, sql string, args ...any) error {
+	return enlist(ctx, statement{sql: sql, args: args, rows: rows, orElse: orElse})
+}
+
+func enlist(ctx context.Context, st statement) error {
+	e, _ := store.EffectFrom(ctx)
+	own, ok := e.(*effect)
+	if !ok {
+		return idem.Unavailable(errNoTx)
+	}
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	if own.over {
+		return errOver
+	}
+	if err := st.check(); err != nil {
+		own.invalid = errors.Join(own.invalid, err)
+		return err
+	}
+	own.enlisted = append(own.enlisted, st)
+	return nil
+}
+
+// anyRows is the number of rows of a statement that may change any.
+const anyRows = -1
+
+// statement is an enlisted statement.
+type statement struct {
+	sql    string
+	args   []any
+	rows   int64 // that it must change, or anyRows
+	orElse error
+}
+
+var (
+	firstWord = regexp.MustCompile(`^[\s(]*([A-Za-z]+)`)
+	returning = regexp.MustCompile(`(?i)\breturning\b`)
+)
+
+// verb returns the first word of the statement, in upper case.
+func (st *statement) verb() string {
+	word := firstWord.FindStringSubmatch(st.sql)
+	if word == nil {
+		return ""
+	}
+	return strings.ToUpper(word[1])
+}
+
+// check refuses what would end the transaction of the other handlers, such as COMMIT.
+func (st *statement) check() error {
+	verbs := []string{"INSERT", "UPDATE", "DELETE", "MERGE", "SELECT", "WITH"}
+	if verb := st.verb(); !slices.Contains(verbs, verb) {
+		return fmt.Errorf("%w: it begins with %q: want one of %s", ErrInvalidStatement, verb,
+			strings.Join(verbs, ", "))
+	}
+	return nil
+}
+
+// wrongRows begins the text of which the server says that it is no integer.
+const wrongRows = "idemsk: rows "
+
+// queue adds the statement to a batch. done is called if it succeeds. A statement that does not change the rows
+// that it must is an error of the server, so that the transaction fails.
+func (st *statement) queue(batch *pgx.Batch, done func()) {
+	sql := st.sql
+	if st.rows != anyRows {
+		sql = strings.TrimRight(sql, "; \t\n")
+		if verb := st.verb(); verb != "SELECT" && verb != "WITH" && !returning.MatchString(sql) {
+			sql += " RETURNING 1"
+		}
+		sql = `WITH enlisted AS (` + sql + `) SELECT CASE count(*) WHEN ` + strconv.FormatInt(st.rows, 10) +
+			` THEN 1 ELSE ('` + wrongRows + `' || count(*))::integer END FROM enlisted`
+	}
+	batch.Queue(sql, st.args...).Exec(func(pgconn.CommandTag) error {
+		done()
+		return nil
+	})
+}
+
+// failed returns the handler's error for an error of the server.
+func (st *statement) failed(err error) error {
+	var said *pgconn.PgError
+	errors.As(err, &said)
+	if st.rows != anyRows && said.Code == stateInvalidText && strings.Contains(said.Message, wrongRows) {
+		_, count, _ := strings.Cut(said.Message, wrongRows)
+		err = fmt.Errorf("%w: %d, but it changed %s: %s", ErrRows, st.rows, strings.Trim(count, `"`), st.sql)
+		if st.orElse != nil {
+			err = fmt.Errorf("%w (%w)", st.orElse, err)
+		}
+		return err
+	}
+	return fmt.Errorf("pgstore: an enlisted statement failed, and nothing of its handler was committed: %w: %s",
+		err, st.sql)
+}
