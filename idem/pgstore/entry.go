@@ -83,21 +83,19 @@ func valueOf[T any](p *T) (v T) {
 	return v
 }
 
-// took is the result of an attempt to take a key.
-type took struct {
-	taken  bool
-	stolen bool // the previous owner had not released it
-}
-
-// readTook reads the result of statements.take, and closes it. There is no row if the key was not taken.
-func readTook(rows pgx.Rows) (t took, err error) {
+// readTaken reads the rows of statements.take, and closes them: the keys that were taken, and whether the previous
+// owner had not released them.
+func readTaken(rows pgx.Rows, w *silence.Watch) (map[string]bool, error) {
+	taken := make(map[string]bool)
 	defer rows.Close()
-	if rows.Next() {
-		t.taken = true
-		err = rows.Scan(&t.stolen)
+	for rows.Next() {
+		w.Heard()
+		var key string
+		var stolen bool
+		if err := rows.Scan(&key, &stolen); err != nil {
+			return nil, err
+		}
+		taken[unescape(key)] = stolen
 	}
-	if err == nil {
-		err = rows.Err()
-	}
-	return t, err
+	return taken, rows.Err()
 }

@@ -2,12 +2,26 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 )
+
+// The statement is sent with the completion, in one transaction with those of other records. The payment fails for
+// good if there is no such account.
+func ExampleEnlistRows() {
+	errNoAccount := errors.New("no such account")
+	handler := idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+		return []byte(`{"paid":10}`), pgstore.EnlistRows(ctx, 1, idem.Permanent(errNoAccount),
+			`UPDATE accounts SET balance = balance - $2 WHERE id = $1`, "alice", 10)
+	})
+	_, err := handler.Handle(context.Background()) // without an engine
+	fmt.Println(idem.IsUnavailable(err))
+	// Output: true
+}
 
 // The payment commits together with its completion, so redeliveries and crashes do not repeat it.
 func ExampleTxFrom() {

@@ -167,7 +167,7 @@ func byKey(n int, key func(i int) string) []int {
 // keys that became claimable or were deleted between the attempt and the read.
 func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk []int,
 	results []store.ClaimResult) (again []int) {
-	var taken map[int]took
+	var taken map[string]bool
 	var seen map[string]sighting
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) (err error) {
 		taken, seen, err = s.tryClaim(w, conn, reqs, chunk)
@@ -180,13 +180,14 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 			continue
 		}
 		found, there := seen[req.Key]
+		stolen, mine := taken[req.Key]
 		switch {
 		case !there:
 			again = append(again, i)
 		case found.foreign != nil:
 			results[i].Err = s.explain("claim", req.Key, found.foreign)
-		case taken[i].taken:
-			results[i] = store.ClaimResult{State: store.Claimed, Entry: found.entry, Stolen: taken[i].stolen}
+		case mine:
+			results[i] = store.ClaimResult{State: store.Claimed, Entry: found.entry, Stolen: stolen}
 		default:
 			var final bool
 			if results[i], final = s.judge(req, &found); !final {
@@ -210,20 +211,17 @@ func (s *Store) unclaimed(req *store.ClaimRequest, err error) store.ClaimResult 
 
 // tryClaim makes one round trip, which is one transaction.
 func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimRequest,
-	chunk []int) (map[int]took, map[string]sighting, error) {
-	taken, seen := make(map[int]took, len(chunk)), make(map[string]sighting, len(chunk))
-	keys := make([]string, len(chunk))
+	chunk []int) (taken map[string]bool, seen map[string]sighting, err error) {
+	seen = make(map[string]sighting, len(chunk))
+	args := takeArgs(reqs, chunk, s.skew)
 	var batch pgx.Batch
-	for n, i := range chunk {
-		keys[n] = escape(reqs[i].Key)
-		batch.Queue(s.sql.take, takeArgs(&reqs[i], s.skew)...).Query(func(rows pgx.Rows) (err error) {
-			w.Heard()
-			taken[i], err = readTook(rows)
-			return err
-		})
-	}
-	batch.Queue(s.sql.look, keys).Query(func(rows pgx.Rows) error { return readSightings(rows, w, seen) })
-	err := conn.SendBatch(w.Context(), &batch).Close()
+	batch.Queue(s.sql.take, args...).Query(func(rows pgx.Rows) (err error) {
+		w.Heard()
+		taken, err = readTaken(rows, w)
+		return err
+	})
+	batch.Queue(s.sql.look, args[0]).Query(func(rows pgx.Rows) error { return readSightings(rows, w, seen) })
+	err = conn.SendBatch(w.Context(), &batch).Close()
 	return taken, seen, err
 }
 
@@ -267,12 +265,25 @@ func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
 		refused = refused[:0]
 		var batch pgx.Batch
+		var completions []int
 		for _, i := range chunk {
+			if ss[i].Op == store.OpComplete {
+				completions = append(completions, i)
+				continue
+			}
 			s.sql.queue(&batch, &ss[i], func(done bool) {
 				w.Heard()
 				if !done {
 					refused = append(refused, i)
 				}
+			})
+		}
+		if len(completions) > 0 {
+			batch.Queue(s.sql.complete, completeArgs(ss, completions)...).Query(func(rows pgx.Rows) error {
+				w.Heard()
+				left, err := notCompleted(rows, w, ss, completions)
+				refused = append(refused, left...)
+				return err
 			})
 		}
 		return conn.SendBatch(w.Context(), &batch).Close()
@@ -286,6 +297,25 @@ func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []
 	if len(refused) > 0 {
 		s.whyRefused(ctx, ss, refused, errs)
 	}
+}
+
+// notCompleted reads the rows of statements.complete, closes them, and returns the completions that were refused.
+func notCompleted(rows pgx.Rows, w *silence.Watch, ss []store.Settlement, completions []int) (refused []int,
+	err error) {
+	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key string, err error) {
+		w.Heard()
+		err = row.Scan(&key)
+		return unescape(key), err
+	})
+	if err != nil || len(keys) == len(completions) {
+		return nil, err
+	}
+	for _, i := range completions {
+		if !slices.Contains(keys, ss[i].Key) {
+			refused = append(refused, i)
+		}
+	}
+	return refused, nil
 }
 
 // whyRefused distinguishes settlements that were applied before from those whose owner no longer holds the

@@ -20,7 +20,7 @@ import (
 // SQLSTATEs that the store interprets.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const (
-	stateDivisionByZero       = "22012" // the refusal of statements.completeTx
+	stateDivisionByZero       = "22012" // the refusal of statements.completeAll
 	stateInvalidText          = "22P02" // what statement.queue makes of a wrong number of rows
 	stateInvalidPassword      = "28P01"
 	stateInvalidAuthorization = "28000"

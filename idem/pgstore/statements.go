@@ -18,42 +18,54 @@ const serverClock = `clock_timestamp()`
 // single statements, each of which reads and writes in one step. A key that is not taken is judged by package
 // store.
 type statements struct {
-	// args: takeArgs. A row if the key was taken: whether the previous owner had not released it
-	take   string
-	look   string // args: keys. Rows: columns, and the server's time
-	settle map[store.SettleOp]string
-	// completeTx is complete, but a refusal is an error (stateDivisionByZero), so that the following COMMIT
-	// is not executed.
-	completeTx string
-	list       string
-	remove     string
-	prune      string
+	// args: takeArgs. A row for each key that was taken: the key, and whether the previous owner had not
+	// released it
+	take     string
+	look     string // args: keys. Rows: columns, and the server's time
+	complete string // args: completeArgs. A row for each key that was completed: the key
+	// completeAll is complete, but a refusal is an error (stateDivisionByZero), so that its transaction is not
+	// committed.
+	completeAll string
+	settle      map[store.SettleOp]string // the other settlements, one at a time
+	list        string
+	remove      string
+	prune       string
 }
 
 // newStatements returns the statements for a table. clock is an SQL expression for the time.
 func newStatements(t pgmigrate.Table, clock string) *statements {
 	fill := strings.NewReplacer("{table}", t.SQL(""), "{columns}", columns,
 		"{now}", "date_trunc('milliseconds', "+clock+")",
-		"{lease}", lease, "{expiry}", ceilSecond("now", "$4"), "{extendedExpiry}", ceilSecond(lease, "$4"),
+		"{lease}", lease, "{few}", few, "{expiry}", ceilSecond("now", "$4"), "{extendedExpiry}", ceilSecond(lease, "$4"),
+		"{completedExpiry}", ceilSecond("now", "retention_ms"),
 		"{releasedExpiry}", ceilSecond("now + $7::bigint * interval '1 millisecond'", "$4"),
 	).Replace
 	s := &statements{
-		take: fill(clockCTE + takeCTE()), look: fill(look),
-		list: fill(list), remove: fill(remove), prune: fill(prune),
+		take: fill(clockCTE + takeMany()), look: fill(look),
+		complete:    fill(clockCTE + completeMany + ` SELECT idempotency_key FROM done`),
+		completeAll: fill(clockCTE + completeMany + ` SELECT 1 / (count(*) = cardinality($1))::integer FROM done`),
+		list:        fill(list), remove: fill(remove), prune: fill(prune),
 		settle: make(map[store.SettleOp]string),
 	}
-	for op, set := range map[store.SettleOp]string{store.OpComplete: complete, store.OpFail: fail,
-		store.OpRelease: release, store.OpExtend: extend} {
+	for op, set := range map[store.SettleOp]string{store.OpFail: fail, store.OpRelease: release, store.OpExtend: extend} {
 		s.settle[op] = fill(clockCTE + set)
 	}
-	s.completeTx = fill(clockCTE + orError(complete))
 	return s
 }
 
-// orError turns a write that changes no row into an error of the server.
-func orError(write string) string {
-	return `, done AS (` + write + ` RETURNING 1) SELECT 1 / count(*) FROM done`
-}
+// completeMany is completions. The arguments are arrays with an element for each: 1 keys, 2 tokens, 3 owners, 4
+// retentions in ms, 5 results, 6 sizes of omitted results. The condition is store.Holds.
+const completeMany = `, req AS MATERIALIZED (
+		SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bytea[], $6::bigint[])
+			AS r (key, token, claimed_by, retention_ms, result, omitted) WHERE {few} ORDER BY key
+	), done AS (
+		UPDATE {table} SET status = 'COMPLETED', response_payload = result, result_omitted = omitted,
+			failure_code = NULL, failure_message = NULL, failure_at = NULL, updated_at = now,
+			expiry_timestamp = {completedExpiry}
+		FROM clock, req WHERE idempotency_key = key AND version = token AND owner = claimed_by AND status = 'STARTED'
+			AND retry_at IS NULL
+		RETURNING idempotency_key
+	)`
 
 // clockCTE gives a statement one time. If a statement waits for another transaction, its time is that before
 // the wait. Its conditions then favour the present owner, and a lease that it writes ends no earlier than its
@@ -63,34 +75,41 @@ const clockCTE = `WITH clock AS MATERIALIZED (SELECT {now} AS now)`
 // lease is the end of a lease. Argument 5 is its length in ms.
 const lease = `now + $5::bigint * interval '1 millisecond'`
 
-// takeCTE is a claim. Arguments: 1 key, 2 owner, 3 fingerprint, 4 source, 5 lease in ms, 6 retention in ms, 7
-// redrive, 8 whether to take over, 9 skew in ms.
+// takeMany is claims. The arguments are arrays with an element for each: 1 keys, 2 owners, 3 fingerprints, 4
+// sources, 5 leases in ms, 6 retentions in ms, 7 redrives, 8 whether to take over; and 9, the skew in ms.
 //
 // Its conditions are those of store.Judge, in the same order. Its values are those of store.Fresh and
-// store.Take. An existing row is locked only if it can be taken, so a duplicate writes nothing.
-func takeCTE() string {
-	const take = `, fresh AS (
+// store.Take. An existing row is locked only if it can be taken, so a duplicate writes nothing. Rows are
+// inserted, and then locked, in the order of their keys.
+func takeMany() string {
+	const take = `, req AS MATERIALIZED (
+		SELECT *, now + lease_ms * interval '1 millisecond' AS new_lease
+		FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::boolean[])
+			AS r (key, new_owner, fingerprint, new_source, lease_ms, retention_ms, redrive, take_over), clock
+		WHERE {few} ORDER BY key
+	), fresh AS (
 		INSERT INTO {table} ({columns})
-		SELECT $1, 'STARTED', (extract(epoch FROM now) * 1000)::bigint, $2, {lease}, NULL, 1, $3::bytea,
-			NULL, 0, NULL, NULL, NULL, $4, now, now, {freshExpiry}
-		FROM clock ON CONFLICT (idempotency_key) DO NOTHING RETURNING false AS stolen
+		SELECT key, 'STARTED', (extract(epoch FROM now) * 1000)::bigint, new_owner, new_lease, NULL, 1, fingerprint,
+			NULL, 0, NULL, NULL, NULL, new_source, now, now, {freshExpiry}
+		FROM req ORDER BY key ON CONFLICT (idempotency_key) DO NOTHING RETURNING idempotency_key, false AS stolen
 	), seen AS (
-		SELECT t.*, clock.now FROM {table} t, clock
-		WHERE idempotency_key = $1 AND NOT (status = 'STARTED' AND owner = $2 AND $2 <> '' AND retry_at IS NULL)
+		SELECT t.*, req.*
+		FROM req JOIN {table} t ON t.idempotency_key = req.key
+		WHERE NOT (status = 'STARTED' AND owner = new_owner AND new_owner <> '' AND retry_at IS NULL)
 			AND coalesce(octet_length(request_fingerprint), 32) = 32 AND CASE -- a foreign row is not taken
 			WHEN status <> 'STARTED' AND expiry_timestamp + {skew} <= now THEN true
-			WHEN request_fingerprint <> $3::bytea THEN false
-			WHEN status = 'FAILED' THEN version = $7
+			WHEN request_fingerprint <> fingerprint THEN false
+			WHEN status = 'FAILED' THEN version = redrive
 			WHEN status = 'COMPLETED' THEN false
 			WHEN retry_at IS NOT NULL THEN retry_at <= now
-			ELSE $8::boolean AND (lease_until + {skew} <= now)
+			ELSE take_over AND (lease_until + {skew} <= now)
 		END
-		FOR UPDATE OF t
+		ORDER BY key FOR UPDATE OF t
 	), taken AS (
-		UPDATE {table} t SET status = 'STARTED', version = seen.version + 1, owner = $2,
-			lease_until = seen.{lease}, retry_at = NULL, source = $4, updated_at = seen.now, expiry_timestamp = {seenExpiry},
+		UPDATE {table} t SET status = 'STARTED', version = seen.version + 1, owner = new_owner,
+			lease_until = new_lease, retry_at = NULL, source = new_source, updated_at = seen.now, expiry_timestamp = {freshExpiry},
 			attempts            = CASE seen.status WHEN 'STARTED' THEN seen.attempts + 1 ELSE 1 END,
-			request_fingerprint = CASE seen.status WHEN 'STARTED' THEN coalesce($3, seen.request_fingerprint) ELSE $3 END,
+			request_fingerprint = CASE seen.status WHEN 'STARTED' THEN coalesce(fingerprint, seen.request_fingerprint) ELSE fingerprint END,
 			created_at          = CASE seen.status WHEN 'STARTED' THEN seen.created_at ELSE seen.now END,
 			response_payload    = CASE seen.status WHEN 'STARTED' THEN seen.response_payload END,
 			result_omitted      = CASE seen.status WHEN 'STARTED' THEN seen.result_omitted ELSE 0 END,
@@ -98,12 +117,10 @@ func takeCTE() string {
 			failure_message     = CASE seen.status WHEN 'STARTED' THEN seen.failure_message END,
 			failure_at          = CASE seen.status WHEN 'STARTED' THEN seen.failure_at END
 		FROM seen WHERE t.idempotency_key = seen.idempotency_key
-		RETURNING seen.status = 'STARTED' AND seen.retry_at IS NULL AS stolen
-	) SELECT stolen FROM fresh UNION ALL SELECT stolen FROM taken`
-	return strings.NewReplacer(
-		"{skew}", "$9::bigint * interval '1 millisecond'",
-		"{freshExpiry}", ceilSecond("{lease}", "$6"), "{seenExpiry}", ceilSecond("seen.{lease}", "$6"),
-	).Replace(take)
+		RETURNING t.idempotency_key, seen.status = 'STARTED' AND seen.retry_at IS NULL AS stolen
+	) SELECT idempotency_key, stolen FROM fresh UNION ALL SELECT idempotency_key, stolen FROM taken`
+	return strings.NewReplacer("{skew}", "$9::bigint * interval '1 millisecond'",
+		"{freshExpiry}", ceilSecond("new_lease", "retention_ms")).Replace(take)
 }
 
 // ceilSecond implements rule 9: the sum of a time and a retention in ms, rounded up to whole seconds.
@@ -112,16 +129,16 @@ func ceilSecond(moment, ms string) string {
 		`::bigint * interval '1 millisecond' + interval '999 milliseconds')`
 }
 
-const look = `SELECT {columns}, {now} FROM {table} WHERE idempotency_key = ANY($1)`
+const look = `SELECT {columns}, {now} FROM unnest($1::text[]) AS r (key) JOIN {table} ON idempotency_key = key WHERE {few}`
+
+// few is true. The planner expects that it is true of one row in 200, and so looks each key up by the index, also
+// in a plan that was cached when the table was small. Without it, it may read the whole table.
+const few = `key = key || ''`
 
 // The settlements. Arguments: 1 key, 2 token, 3 owner, 4 retention in ms, and further ones of each. Their
 // condition is store.Holds. Their values are those of store.Settled.
 const (
 	held = ` FROM clock WHERE idempotency_key = $1 AND version = $2 AND owner = $3 AND status = 'STARTED' AND retry_at IS NULL`
-
-	complete = ` UPDATE {table} SET status = 'COMPLETED', response_payload = $5, result_omitted = $6,
-		failure_code = NULL, failure_message = NULL, failure_at = NULL, updated_at = now,
-		expiry_timestamp = {expiry}` + held
 
 	failure = `failure_code = coalesce($5, failure_code), failure_message = CASE WHEN $5::text IS NULL THEN failure_message ELSE $6 END,
 		failure_at = CASE WHEN $5::text IS NULL THEN failure_at ELSE now END, updated_at = now, `
@@ -138,7 +155,7 @@ const (
 		` AND lease_until <= {lease}`
 )
 
-// queue adds a settlement to a batch. done is called with whether the settlement was applied.
+// queue adds a settlement that is no completion to a batch. done is called with whether it was applied.
 func (s *statements) queue(batch *pgx.Batch, set *store.Settlement, done func(bool)) {
 	batch.Queue(s.settle[set.Op], settleArgs(set)...).Exec(func(tag pgconn.CommandTag) error {
 		done(tag.RowsAffected() > 0)
@@ -146,19 +163,38 @@ func (s *statements) queue(batch *pgx.Batch, set *store.Settlement, done func(bo
 	})
 }
 
-func takeArgs(req *store.ClaimRequest, skew time.Duration) []any {
-	return []any{
-		escape(req.Key), escape(req.Owner), bytesOf(req.Fingerprint), escape(req.Source),
-		req.Lease.Milliseconds(), ceilMS(req.Retention),
-		req.RedriveToken, req.TakeOver, ceilMS(skew),
+// takeArgs returns the arguments of statements.take for the requests with these indices.
+func takeArgs(reqs []store.ClaimRequest, chunk []int, skew time.Duration) []any {
+	n := len(chunk)
+	keys, owners, sources := make([]string, n), make([]string, n), make([]string, n)
+	fingerprints, takeOver := make([][]byte, n), make([]bool, n)
+	leases, retentions, redrives := make([]int64, n), make([]int64, n), make([]int64, n)
+	for at, i := range chunk {
+		req := &reqs[i]
+		keys[at], owners[at], sources[at] = escape(req.Key), escape(req.Owner), escape(req.Source)
+		fingerprints[at], takeOver[at] = bytesOf(req.Fingerprint), req.TakeOver
+		leases[at], retentions[at], redrives[at] = req.Lease.Milliseconds(), ceilMS(req.Retention), req.RedriveToken
 	}
+	return []any{keys, owners, fingerprints, sources, leases, retentions, redrives, takeOver, ceilMS(skew)}
 }
 
+// completeArgs returns the arguments of statements.complete for the settlements with these indices.
+func completeArgs(ss []store.Settlement, chunk []int) []any {
+	n := len(chunk)
+	keys, owners, results := make([]string, n), make([]string, n), make([][]byte, n)
+	tokens, retentions, omitted := make([]int64, n), make([]int64, n), make([]int64, n)
+	for at, i := range chunk {
+		set := &ss[i]
+		keys[at], owners[at], results[at] = escape(set.Key), escape(set.Owner), nilIfEmpty(set.Result)
+		tokens[at], retentions[at], omitted[at] = set.Token, ceilMS(set.Retention), int64(set.ResultOmitted)
+	}
+	return []any{keys, tokens, owners, retentions, results, omitted}
+}
+
+// settleArgs returns the arguments of a settlement that is no completion.
 func settleArgs(set *store.Settlement) []any {
 	args := []any{escape(set.Key), set.Token, escape(set.Owner), ceilMS(set.Retention)}
 	switch set.Op {
-	case store.OpComplete:
-		return append(args, nilIfEmpty(set.Result), int64(set.ResultOmitted))
 	case store.OpFail:
 		return appendFailure(args, set.Failure)
 	case store.OpRelease:
@@ -169,6 +205,7 @@ func settleArgs(set *store.Settlement) []any {
 		return append(appendFailure(args, set.Failure), set.Delay.Milliseconds(), refund)
 	case store.OpExtend:
 		return append(args, set.Lease.Milliseconds())
+	case store.OpComplete:
 	}
 	return args
 }

@@ -1,9 +1,11 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -29,32 +31,60 @@ func (s *Store) settleGroups(ctx context.Context, ss []store.Settlement, enliste
 	}
 }
 
-// settleGroup settles a group. A completion at which the server reported an error is settled alone, and the
+// settleGroup settles a group. A completion that is refused, or whose statement failed, is settled alone, and the
 // others are sent again without it.
 func (s *Store) settleGroup(ctx context.Context, ss []store.Settlement, group []int, errs []error) {
-	left := append([]int(nil), group...)
+	left := slices.Clone(group)
 	for len(left) > 1 {
-		at, _, err := s.tryGroup(ctx, ss, left)
+		n, err := s.tryGroup(ctx, ss, left)
+		at, _ := place(ss, left, n)
 		switch {
 		case err == nil:
 			return
-		case !reported(err):
+		case !reported(err), at == completions && stateOf(err) != stateDivisionByZero && !conflicting(err):
 			for _, i := range left {
 				errs[i] = s.explain("complete", ss[i].Key, err)
 			}
 			return
-		case conflicting(err), at == len(left): // by other transactions, or at the end of the transaction
-			for _, i := range left {
-				errs[i] = s.settleEnlisted(ctx, ss, i)
+		case at >= 0 && !conflicting(err):
+			errs[left[at]] = s.settleEnlisted(ctx, ss, left[at])
+			left = slices.Delete(left, at, at+1)
+			continue
+		case at == completions && !conflicting(err):
+			if held := s.heldOf(ctx, ss, left, errs); len(held) < len(left) {
+				left = held
+				continue
 			}
-			return
 		}
-		errs[left[at]] = s.settleEnlisted(ctx, ss, left[at])
-		left = append(left[:at], left[at+1:]...)
+		for _, i := range left { // the error names none of them
+			errs[i] = s.settleEnlisted(ctx, ss, i)
+		}
+		return
 	}
-	if len(left) == 1 {
-		errs[left[0]] = s.settleEnlisted(ctx, ss, left[0])
+	for _, i := range left {
+		errs[i] = s.settleEnlisted(ctx, ss, i)
 	}
+}
+
+// heldOf returns the completions of a group whose owners hold their keys, and sets the errors of the others.
+func (s *Store) heldOf(ctx context.Context, ss []store.Settlement, group []int, errs []error) (held []int) {
+	keys := make([]string, len(group))
+	for n, i := range group {
+		keys[n] = ss[i].Key
+	}
+	seen, err := s.lookAt(ctx, keys)
+	for _, i := range group {
+		found, there := seen[ss[i].Key]
+		switch err := cmp.Or(err, found.foreign); {
+		case err != nil:
+			errs[i] = s.explain("complete", ss[i].Key, err)
+		case there && store.Holds(&ss[i], &found.entry):
+			held = append(held, i)
+		default:
+			errs[i] = refusal(&ss[i], &found.entry, there)
+		}
+	}
+	return held
 }
 
 // reported reports whether err is an error that the server reported of a statement, and not one that ended the
@@ -64,26 +94,48 @@ func reported(err error) bool {
 	return errors.As(err, &said) && said.SeverityUnlocalized == "ERROR"
 }
 
-// tryGroup sends a group. If it fails, at is the place in the group of the completion, and statement the number
-// of its statement, at which the server reported the error: the number of its statements for the completion
-// itself. at is the size of the group if the server reported the error at the end.
-func (s *Store) tryGroup(ctx context.Context, ss []store.Settlement, group []int) (at, statement int, err error) {
+// tryGroup sends a group. n is how many statements the server has executed, the completions being the last one.
+func (s *Store) tryGroup(ctx context.Context, ss []store.Settlement, group []int) (n int, err error) {
 	err = s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
-		at, statement = 0, 0
+		n = 0
+		done := func() { w.Heard(); n++ }
 		var batch pgx.Batch
 		for _, i := range group {
-			for n := range enlistedBy(&ss[i]) {
-				ss[i].Effect.(*effect).enlisted[n].queue(&batch, func() { w.Heard(); statement++ })
+			enlisted := enlistedBy(&ss[i])
+			for k := range enlisted {
+				enlisted[k].queue(&batch, done)
 			}
-			batch.Queue(s.sql.completeTx, settleArgs(&ss[i])...).Exec(func(pgconn.CommandTag) error {
-				w.Heard()
-				at, statement = at+1, 0
-				return nil
-			})
 		}
+		batch.Queue(s.sql.completeAll, completeArgs(ss, group)...).Exec(func(pgconn.CommandTag) error {
+			done()
+			return nil
+		})
 		return conn.SendBatch(w.Context(), &batch).Close()
 	})
-	return at, statement, err
+	return n, err
+}
+
+// The places of an error that is none of an enlisted statement.
+const (
+	completions = -1 // the completions
+	theEnd      = -2 // the end of the transaction
+)
+
+// place returns where the server reported an error after n statements: the place in the group and the number of
+// the enlisted statement, or completions or theEnd. If at and k are 0, it may be an error of preparing any
+// statement.
+func place(ss []store.Settlement, group []int, n int) (at, k int) {
+	for at, i := range group {
+		if enlisted := len(enlistedBy(&ss[i])); n < enlisted {
+			return at, n
+		} else {
+			n -= enlisted
+		}
+	}
+	if n == 0 {
+		return completions, 0
+	}
+	return theEnd, 0
 }
 
 // enlistedBy returns what a handler has enlisted.
@@ -94,22 +146,20 @@ func enlistedBy(set *store.Settlement) []statement {
 
 // settleEnlisted settles one completion in a transaction of its own.
 func (s *Store) settleEnlisted(ctx context.Context, ss []store.Settlement, i int) error {
-	set := &ss[i]
-	at, n, err := s.tryGroup(ctx, ss, []int{i})
-	statements := enlistedBy(set)
+	set, group := &ss[i], []int{i}
+	n, err := s.tryGroup(ctx, ss, group)
+	at, k := place(ss, group, n)
 	switch {
 	case err == nil:
 		return nil
 	case !reported(err):
 		return s.explain("complete", set.Key, err)
-	case at == 0 && n == len(statements) && stateOf(err) == stateDivisionByZero:
+	case at == completions && stateOf(err) == stateDivisionByZero:
 		return s.refusedCompletion(ctx, set)
-	case at == 0 && n == len(statements) && !strings.HasPrefix(stateOf(err), "40"):
+	case at == completions && !strings.HasPrefix(stateOf(err), "40"), at == 0 && k == 0 && s.unreadable(ctx, set.Key):
 		return s.explain("complete", set.Key, err)
-	case at == 0 && n == 0 && s.unreadable(ctx, set.Key) != nil: // it may be an error of preparing any of them
-		return s.explain("complete", set.Key, err)
-	case at == 0 && n < len(statements):
-		return &store.RejectedError{Err: outOfResources(statements[n].failed(err), err)}
+	case at == 0:
+		return &store.RejectedError{Err: outOfResources(enlistedBy(set)[k].failed(err), err)}
 	}
 	return &store.RejectedError{Err: fmt.Errorf("pgstore: nothing was committed: %w", outOfResources(err, err))}
 }
@@ -122,10 +172,10 @@ func outOfResources(err, said error) error {
 	return err
 }
 
-// unreadable returns an error if the table can't be read.
-func (s *Store) unreadable(ctx context.Context, key string) error {
+// unreadable reports whether the store's table can't be read.
+func (s *Store) unreadable(ctx context.Context, key string) bool {
 	_, _, err := s.lookAtOne(ctx, key)
-	return err
+	return err != nil
 }
 
 // refusedCompletion returns why a completion was refused, nil if it was applied before.

@@ -68,7 +68,7 @@ func (s *Store) commit(ctx context.Context, set *store.Settlement, enlisted []st
 	for i := range enlisted {
 		enlisted[i].queue(&batch, func() { n++ })
 	}
-	batch.Queue(s.sql.completeTx, settleArgs(set)...).Exec(func(pgconn.CommandTag) error {
+	batch.Queue(s.sql.completeAll, completeArgs([]store.Settlement{*set}, []int{0})...).Exec(func(pgconn.CommandTag) error {
 		completed = true
 		return nil
 	})

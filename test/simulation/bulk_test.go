@@ -13,10 +13,11 @@ import (
 func (p *process) handleAll(ctx context.Context, rs []kafka.RecordAttempt) (results []schedule.Result,
 	err error) {
 	records, attempts := make([]*record, len(rs)), make([]idem.Attempt, len(rs))
+	contexts := make([]context.Context, len(rs))
 	for i := range rs {
-		records[i], attempts[i] = p.recordAt(
-			placeOf(rs[i].Record.Partition, rs[i].Record.Offset, rs[i].Record.Timestamp.UnixMilli())),
-			rs[i].Attempt
+		records[i] = p.recordAt(
+			placeOf(rs[i].Record.Partition, rs[i].Record.Offset, rs[i].Record.Timestamp.UnixMilli()))
+		attempts[i], contexts[i] = rs[i].Attempt, rs[i].Context()
 	}
 	if !p.ended() {
 		p.checkCall(records, attempts)
@@ -24,7 +25,7 @@ func (p *process) handleAll(ctx context.Context, rs []kafka.RecordAttempt) (resu
 	results = make([]schedule.Result, len(rs))
 	returned := false
 	// also after a panic
-	defer func() { p.called(ctx, records, attempts, !returned && !idem.IsUnavailable(err)) }()
+	defer func() { p.called(contexts, records, attempts, !returned && !idem.IsUnavailable(err)) }()
 	for i := range rs {
 		result, failure := p.handler(rs[i].Context(), *rs[i].Record)
 		if results[i] = (schedule.Result{Value: result, Err: failure}); failure != nil &&
@@ -72,8 +73,10 @@ func (h *history) failedBefore() bool {
 }
 
 // called records that a call has ended. After one for several records that failed as a whole, the handler is
-// called again with the same attempts, unless what it needs is unavailable.
-func (p *process) called(ctx context.Context, records []*record, attempts []idem.Attempt, thrown bool) {
+// called again with the same attempts, unless what it needs is unavailable. contexts are those of the records,
+// nil if the handler has none.
+func (p *process) called(contexts []context.Context, records []*record, attempts []idem.Attempt,
+	thrown bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var calls []*execution
@@ -87,8 +90,9 @@ func (p *process) called(ctx context.Context, records []*record, attempts []idem
 		if e := p.lastCall(r.key, attempts[i].Token); e != nil {
 			calls = append(calls, e)
 			e.beside = len(records) > 1
-			if ctx.Err() != nil && !e.cancelled { // its error may be the result of that
-				e.cancelled, e.cause = true, context.Cause(ctx)
+			if contexts != nil && contexts[i].Err() != nil && !e.cancelled {
+				// its error may be the result of that, or its claim was lost while the others were handled
+				e.cancelled, e.cause = true, context.Cause(contexts[i])
 			}
 			e.thrown = thrown && e.beside
 			e.first = e.first && !e.thrown

@@ -39,7 +39,7 @@ func (p *process) runtime(ctx context.Context, event []byte) ([]byte, error) {
 			<-p.stopping.Done() // it does not answer
 			return nil, errEnded
 		case errors.Is(err, errPanic):
-			p.called(context.Background(), records, attempts, true)
+			p.called(nil, records, attempts, true)
 			return nil, layercall.FunctionError(
 				[]byte(`{"errorType":"RuntimeError","errorMessage":"a panic"}`))
 		case err == nil:
@@ -52,7 +52,7 @@ func (p *process) runtime(ctx context.Context, event []byte) ([]byte, error) {
 			})
 		}
 	}
-	p.called(context.Background(), records, attempts, false)
+	p.called(nil, records, attempts, false)
 	return json.Marshal(item{"batchItemFailures": failures, "idemskResults": results})
 }
 

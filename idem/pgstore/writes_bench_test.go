@@ -1,0 +1,138 @@
+//go:build servers
+
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/schedule"
+)
+
+const (
+	polled       = 500 // records of a poll
+	books        = 1000
+	insertKey    = `INSERT INTO processed VALUES ($1) ON CONFLICT DO NOTHING RETURNING true`
+	book         = `UPDATE accounts SET balance = balance + 1 WHERE id = $1`
+	bookIfNew    = `WITH new AS (` + insertKey + `) UPDATE accounts SET balance = balance + 1 FROM new WHERE id = $2`
+	inProgress   = 4 * polled // records of a stream that are in progress
+	concurrently = 256        // handlers
+)
+
+// BenchmarkWrites measures records whose effect is one UPDATE of one of 1,000 accounts, with fsync on. One
+// operation is one record. The loops are what a team writes by hand: INSERT … ON CONFLICT DO NOTHING and the
+// booking, of each record or of a poll of 500 in one transaction.
+func BenchmarkWrites(b *testing.B) {
+	for _, way := range []struct {
+		name string
+		run  func(b *testing.B, pool *pgxpool.Pool)
+	}{
+		{"loop, a transaction for each poll", func(b *testing.B, pool *pgxpool.Pool) { loop(b, pool, polled) }},
+		{"loop, a transaction for each record", func(b *testing.B, pool *pgxpool.Pool) { loop(b, pool, 1) }},
+		{"TxFrom", func(b *testing.B, pool *pgxpool.Pool) {
+			stream(b, pool, func(ctx context.Context, account string) error {
+				tx, err := pgstore.TxFrom(ctx)
+				if err == nil {
+					_, err = tx.Exec(ctx, book, account)
+				}
+				return err
+			})
+		}},
+		{"Enlist", func(b *testing.B, pool *pgxpool.Pool) {
+			stream(b, pool, func(ctx context.Context, account string) error {
+				return pgstore.EnlistRows(ctx, 1, nil, book, account)
+			})
+		}},
+		{"no effect", func(b *testing.B, pool *pgxpool.Pool) {
+			stream(b, pool, func(context.Context, string) error { return nil })
+		}},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			server := ownServer(b, map[string]string{"fsync": "on", "shared_buffers": "256MB"})
+			pool := newPool(b, server.URL())
+			execute(b, pool, `CREATE TABLE processed (key text PRIMARY KEY)`)
+			execute(b, pool, `CREATE TABLE accounts AS SELECT n::text AS id, 0::bigint AS balance
+				FROM generate_series(0, $1::int - 1) n`, books)
+			execute(b, pool, `ALTER TABLE accounts ADD PRIMARY KEY (id)`)
+			before := cpu(b)
+			way.run(b, pool)
+			b.StopTimer()
+			b.ReportMetric(float64(cpu(b)-before)/float64(b.N)/1e3, "cpu-us/op")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			if n := ask[int](b, pool, `SELECT sum(balance) FROM accounts`); n != b.N && way.name != "no effect" {
+				b.Errorf("%d bookings of %d records", n, b.N)
+			}
+		})
+	}
+}
+
+// loop books in transactions of a number of records.
+func loop(b *testing.B, pool *pgxpool.Pool, size int) {
+	b.ResetTimer()
+	for n := 0; n < b.N; n += size {
+		var batch pgx.Batch
+		for i := n; i < min(n+size, b.N); i++ {
+			batch.Queue(bookIfNew, "key "+strconv.Itoa(i), strconv.Itoa(i%books))
+		}
+		if err := pool.SendBatch(b.Context(), &batch).Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// stream books with a scheduler, in a lane for each account.
+func stream(b *testing.B, pool *pgxpool.Pool, handle func(ctx context.Context, account string) error) {
+	st := newStore(b, pool, pgstore.Config{})
+	engine, err := idem.New(st, idem.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	scheduler, err := schedule.New(engine, schedule.Config{Concurrency: concurrently})
+	if err != nil {
+		b.Fatal(err)
+	}
+	room := make(chan struct{}, inProgress)
+	var left sync.WaitGroup
+	s := scheduler.Stream(b.Context(), func(it *schedule.Item) {
+		if it.Outcome.Kind != idem.Executed {
+			b.Errorf("%v: %v", it.Outcome.Kind, it.Outcome.Err)
+		}
+		<-room
+		left.Done()
+	}, nil)
+	b.ResetTimer()
+	for n := 0; n < b.N; n += polled {
+		var items []*schedule.Item
+		for i := n; i < min(n+polled, b.N); i++ {
+			account := strconv.Itoa(i % accounts)
+			items = append(items, &schedule.Item{Lane: account, Task: idem.Task{Key: fmt.Sprint("key ", i),
+				Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return nil, handle(ctx, account) })}})
+			room <- struct{}{}
+		}
+		left.Add(len(items))
+		s.Add(items...)
+	}
+	left.Wait()
+	b.StopTimer()
+	s.Close(b.Context())
+}
+
+// cpu returns the processor time of this process.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
