@@ -206,9 +206,7 @@ func readEngine(v *Vars) idem.Config {
 	if cfg.MaxResult == 0 {
 		cfg.MaxResult = -1
 	}
-	if v.OneOf("IDEMSK_STORE_DOWN", "closed", "open") == "open" {
-		cfg.StoreDown = idem.FailOpen
-	}
+	cfg.FailOpen = v.OneOf("IDEMSK_STORE_DOWN", "closed", "open") == "open"
 	return cfg
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -104,9 +104,9 @@ func variables() []variable {
 		{
 			"IDEMSK_FINGERPRINT", fingerprintOf,
 			map[string]any{
-				"": idem.FingerprintOf(aRecord().Value), "value": idem.FingerprintOf(aRecord().Value),
-				"none":           idem.Fingerprint{},
-				"json:$.b.c,$.a": idem.FingerprintOf([]byte(`[7,"x"]`)),
+				"": store.FingerprintOf(aRecord().Value), "value": store.FingerprintOf(aRecord().Value),
+				"none":           store.Fingerprint{},
+				"json:$.b.c,$.a": store.FingerprintOf([]byte(`[7,"x"]`)),
 			},
 			[]string{"json:", "json:b", "hash", "None"},
 		},
@@ -198,8 +198,8 @@ func variables() []variable {
 			[]string{"20479", "1048577", "256KiB"},
 		},
 		{
-			"IDEMSK_STORE_DOWN", func(c Config) any { return c.Engine.StoreDown },
-			map[string]any{"": idem.FailClosed, "closed": idem.FailClosed, "open": idem.FailOpen},
+			"IDEMSK_STORE_DOWN", func(c Config) any { return c.Engine.FailOpen },
+			map[string]any{"": false, "closed": false, "open": true},
 			[]string{"fail"},
 		},
 		{
@@ -330,8 +330,8 @@ func TestClaimsThatAStoreDoesNotHaveAreRefused(t *testing.T) {
 // A key that is the hash of parts leaves the other parts of the value out, and so does its fingerprint by
 // default.
 func TestFingerprintOfHashedPartsIsNoneByDefault(t *testing.T) {
-	value := idem.FingerprintOf(aRecord().Value)
-	for key, want := range map[string]idem.Fingerprint{"hash:json": {}, "hash:$.a": {}, "hash": value,
+	value := store.FingerprintOf(aRecord().Value)
+	for key, want := range map[string]store.Fingerprint{"hash:json": {}, "hash:$.a": {}, "hash": value,
 		"json:$.a": value} {
 		equal(t, "fingerprint with "+key,
 			fingerprintOf(readConfig(vars(map[string]string{"IDEMSK_KEY": key}))), any(want))

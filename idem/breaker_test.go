@@ -42,7 +42,7 @@ func TestFailOpenCallsHandlersWithoutProtection(t *testing.T) {
 				_, protected = idem.AttemptFrom(ctx)
 				return []byte("receipt"), tc.err
 			}}
-			out := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen}).Do(t.Context(),
+			out := newEngine(t, st, idem.Config{FailOpen: true}).Do(t.Context(),
 				taskWithDeadLetters(letters, h))
 			wantKind(t, out, tc.kind)
 			if tc.err == nil {
@@ -67,11 +67,11 @@ func TestFailOpenAppliesOnlyToAnUnavailableStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newSpy()
 		holder(t, st, time.Hour)
-		e := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen, Wait: -1})
+		e := newEngine(t, st, idem.Config{FailOpen: true, Wait: -1})
 		h := returning("receipt", nil)
 		wantKind(t, e.Do(t.Context(), taskOf(h)), idem.InFlight)
 		other := taskOf(h)
-		other.Fingerprint = idem.FingerprintOf([]byte("another value"))
+		other.Fingerprint = store.FingerprintOf([]byte("another value"))
 		wantKind(t, e.Do(t.Context(), other), idem.Mismatched)
 		wantKind(t, e.Do(t.Context(), idem.Task{Handler: h}), idem.InvalidKey)
 		equal(t, "calls of the handler", h.calls, 0)
@@ -87,7 +87,7 @@ func TestFailOpenStartsNothingNearTheDeadline(t *testing.T) {
 			return down(errNetwork)(t.Context(), reqs, nil)
 		}
 		h := returning("receipt", nil)
-		out := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen}).Do(until(t, time.Second), taskOf(h))
+		out := newEngine(t, st, idem.Config{FailOpen: true}).Do(until(t, time.Second), taskOf(h))
 		wantKind(t, out, idem.NotStarted)
 		wantErr(t, out.Err, idem.ErrDeadlineNear)
 		equal(t, "calls of the handler", h.calls, 0)
@@ -236,7 +236,7 @@ func TestDefiniteAnswersDoNotOpenTheBreaker(t *testing.T) {
 	e := newEngine(t, st, idem.Config{BreakerFailures: 1})
 	e.Do(t.Context(), taskOf(returning("receipt", nil)))
 	other := taskOf(nil)
-	other.Fingerprint = idem.FingerprintOf([]byte("another value"))
+	other.Fingerprint = store.FingerprintOf([]byte("another value"))
 	for range 3 {
 		out := e.Do(t.Context(), other)
 		wantKind(t, out, idem.Mismatched)

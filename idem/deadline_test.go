@@ -49,7 +49,7 @@ func TestCancelledClaimIsNotAStoreFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	h := returning("receipt", nil)
-	out := newEngine(t, newSpy(), idem.Config{StoreDown: idem.FailOpen}).Do(ctx, taskOf(h))
+	out := newEngine(t, newSpy(), idem.Config{FailOpen: true}).Do(ctx, taskOf(h))
 	wantKind(t, out, idem.NotStarted)
 	wantErr(t, out.Err, context.Canceled)
 	equal(t, "calls of the handler", h.calls, 0)

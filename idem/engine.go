@@ -42,15 +42,6 @@ const (
 	MaxCommitWindow = 10_000
 )
 
-// StoreDownPolicy decides what happens to a task while the store is unavailable.
-type StoreDownPolicy uint8
-
-// The policies for an unavailable store.
-const (
-	FailClosed StoreDownPolicy = iota // the handler is not called
-	FailOpen                          // the handler is called without protection: it may run twice
-)
-
 // Config configures an Engine. Every field's zero value stands for its default.
 type Config struct {
 	// Lease is how long a claim holds a key (default 30 s, from 100 ms to 1 h). A heartbeat extends it at
@@ -93,8 +84,9 @@ type Config struct {
 	Unbatched bool
 	// HashKeys stores only the SHA-256 of keys, for keys that are personal data.
 	HashKeys bool
-	// StoreDown decides what happens while the store is unavailable (default: FailClosed).
-	StoreDown StoreDownPolicy
+	// FailOpen calls handlers without protection while the store is unavailable: they may run twice. Otherwise
+	// they are not called.
+	FailOpen bool
 	// BreakerFailures is the number of consecutive failed claims after which the circuit breaker opens
 	// (default 5; -1: never). After BreakerCooldown (default 5 s) one claim is sent to try the store.
 	BreakerFailures int
@@ -145,7 +137,6 @@ func (c Config) validate() error {
 	bad(c.Wait >= -1, "Wait is %v: want 0 or more, or -1 not to wait", c.Wait)
 	bad(c.CommitWindow >= 1 && c.CommitWindow <= MaxCommitWindow, "CommitWindow is %d: want 1 to %d",
 		c.CommitWindow, MaxCommitWindow)
-	bad(c.StoreDown <= FailOpen, "StoreDown is %d: want FailClosed or FailOpen", c.StoreDown)
 	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker",
 		c.BreakerFailures)
 	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)

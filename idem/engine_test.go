@@ -83,7 +83,7 @@ func TestAnotherFingerprintIsMismatched(t *testing.T) {
 	before := get(t, st, testKey)
 	h := returning("other", nil)
 	task := taskOf(h)
-	task.Fingerprint = idem.FingerprintOf([]byte("another value"))
+	task.Fingerprint = store.FingerprintOf([]byte("another value"))
 	out := e.Do(t.Context(), task)
 	wantKind(t, out, idem.Mismatched)
 	wantErr(t, out.Err, store.ErrFingerprintMismatch)
@@ -209,7 +209,7 @@ func TestNewNamesEveryInvalidField(t *testing.T) {
 		Lease: time.Millisecond, Retention: time.Microsecond, MaxAttempts: -2,
 		RetryDelay: idem.MaxRetryDelay + 1, MaxResult: idem.MaxResultLimit + 1, DeadlineMargin: -1,
 		Wait:         -2,
-		CommitWindow: -1, StoreDown: 7, BreakerFailures: -2, BreakerCooldown: -1,
+		CommitWindow: -1, BreakerFailures: -2, BreakerCooldown: -1,
 		OutageFailures: -2, OutageLimit: -1,
 	})
 	wantErr(t, err, idem.ErrInvalidConfig)
@@ -242,7 +242,7 @@ func TestConfigBounds(t *testing.T) {
 		{"RetryDelay below its -1", idem.Config{RetryDelay: -2}, false},
 		{"the largest result", idem.Config{MaxResult: idem.MaxResultLimit}, true},
 		{"MaxResult below its -1", idem.Config{MaxResult: -2}, false},
-		{"fail open", idem.Config{StoreDown: idem.FailOpen}, true},
+		{"fail open", idem.Config{FailOpen: true}, true},
 	} {
 		if _, err := idem.New(newSpy(), tc.cfg); (err == nil) != tc.ok {
 			t.Errorf("%s: %v", tc.name, err)

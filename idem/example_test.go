@@ -21,7 +21,7 @@ func ExampleEngine_Do() {
 	balance := 0
 	payment := idem.Task{
 		Key:         "payments#p-17",
-		Fingerprint: idem.FingerprintOf([]byte(`{"amount":1250}`)),
+		Fingerprint: store.FingerprintOf([]byte(`{"amount":1250}`)),
 		Source:      "payments-0@4711",
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			balance += 1250
@@ -33,7 +33,7 @@ func ExampleEngine_Do() {
 		fmt.Printf("%v: %s\n", out.Kind, out.Result)
 	}
 
-	payment.Fingerprint = idem.FingerprintOf([]byte(`{"amount":9999}`))
+	payment.Fingerprint = store.FingerprintOf([]byte(`{"amount":9999}`))
 	out := engine.Do(context.Background(), payment)
 	fmt.Println(out.Kind, errors.Is(out.Err, store.ErrFingerprintMismatch))
 	// Output:

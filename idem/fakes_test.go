@@ -170,7 +170,7 @@ func taking(d time.Duration, result string, err error) *handler {
 }
 
 func taskOf(h idem.Handler) idem.Task {
-	return idem.Task{Key: testKey, Fingerprint: idem.FingerprintOf([]byte("value")), Source: testSource,
+	return idem.Task{Key: testKey, Fingerprint: store.FingerprintOf([]byte("value")), Source: testSource,
 		Handler: h}
 }
 

@@ -15,8 +15,8 @@ var errForeign = fmt.Errorf("claim %q: %w", testKey, store.ErrForeignEntry)
 
 // A foreign entry of one key does not mean that the store is unavailable. Other keys are not affected.
 func TestForeignEntryDoesNotOpenTheBreaker(t *testing.T) {
-	for name, policy := range map[string]idem.StoreDownPolicy{"fails closed": idem.FailClosed,
-		"fails open": idem.FailOpen} {
+	for name, open := range map[string]bool{"fails closed": false,
+		"fails open": true} {
 		t.Run(name, func(t *testing.T) {
 			st := newSpy()
 			st.onClaim = func(_ context.Context, reqs []store.ClaimRequest,
@@ -28,7 +28,7 @@ func TestForeignEntryDoesNotOpenTheBreaker(t *testing.T) {
 			}
 			letters := &deadLetters{}
 			h := returning("receipt", nil)
-			e := newEngine(t, st, idem.Config{StoreDown: policy, BreakerFailures: 2})
+			e := newEngine(t, st, idem.Config{FailOpen: open, BreakerFailures: 2})
 			for range 5 {
 				out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 				wantKind(t, out, idem.Retry)

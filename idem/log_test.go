@@ -72,7 +72,7 @@ func TestLinesWithoutAClaim(t *testing.T) {
 	l := slog.New(observe.LogHandler(without(&out)))
 	st := newSpy()
 	st.onClaim = down(errNetwork)
-	e := newEngine(t, st, idem.Config{StoreDown: idem.FailOpen})
+	e := newEngine(t, st, idem.Config{FailOpen: true})
 	wantKind(t, e.Do(t.Context(), taskOf(idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 		l.InfoContext(ctx, "inside")
 		return nil, nil

@@ -153,7 +153,7 @@ func TestOutcomeOfATaskWhoseKeyWasTaken(t *testing.T) {
 					t.Fatal(err)
 				}
 				task := taskOf(returning("another's", nil))
-				task.Fingerprint = idem.FingerprintOf([]byte("another value"))
+				task.Fingerprint = store.FingerprintOf([]byte("another value"))
 				newEngine(t, st, idem.Config{}).Do(context.Background(), task)
 			}, idem.Fenced, "", []string{"COMPLETED with token", testSource},
 		},

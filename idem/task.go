@@ -9,17 +9,11 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Fingerprint is the SHA-256 of a request; see store.Fingerprint.
-type Fingerprint = store.Fingerprint
-
-// FingerprintOf returns the SHA-256 of value; see store.FingerprintOf.
-func FingerprintOf(value []byte) Fingerprint { return store.FingerprintOf(value) }
-
 // Task is a message to be handled once.
 type Task struct {
 	Key         string
-	Fingerprint Fingerprint
-	Source      string // the place of the message: topic-partition@offset
+	Fingerprint store.Fingerprint // of the request; see store.FingerprintOf
+	Source      string            // the place of the message: topic-partition@offset
 	// RedriveToken is the token in the header of a redriven dead letter, or 0. It opens the key if the key
 	// FAILED with exactly this token (rule 10). If it FAILED with a smaller one (AlreadyFailedError), the
 	// token was not issued for this key, or the store has lost data.

@@ -13,7 +13,7 @@ import (
 // store does not answer, and the engine fails open. A store with a wrong configuration does not count,
 // because it would never protect a task. The keys of a range whose lease can't be claimed are claimed first.
 func (e *Engine) FailsOpen(err error) bool {
-	return e.cfg.StoreDown == FailOpen && errors.Is(err, ErrStoreUnavailable) &&
+	return e.cfg.FailOpen && errors.Is(err, ErrStoreUnavailable) &&
 		!errors.Is(err, store.ErrMisconfigured)
 }
 

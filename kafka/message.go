@@ -86,7 +86,7 @@ func (m *Message) reject(err error) idem.Task {
 		m.rejected = idem.Permanent(err)
 	}
 	t := m.Task
-	t.Key, t.Fingerprint, t.Rejected = m.processor.storedPlace(m.Record), idem.Fingerprint{}, true
+	t.Key, t.Fingerprint, t.Rejected = m.processor.storedPlace(m.Record), store.Fingerprint{}, true
 	return t
 }
 

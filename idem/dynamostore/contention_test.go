@@ -40,7 +40,7 @@ const noEnd = 1 << 40
 // open.
 func strict(t *testing.T, s store.Store, wait time.Duration) *idem.Engine {
 	t.Helper()
-	e, err := idem.New(s, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1,
+	e, err := idem.New(s, idem.Config{FailOpen: true, BreakerFailures: 1,
 		BreakerCooldown: time.Hour, Wait: wait})
 	if err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func TestWrongTableDoesNotFailOpen(t *testing.T) {
 			}
 			return dynamofake.Fault{}
 		}).URL()), dynamostore.Config{})
-		engine, err := idem.New(s, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1})
+		engine, err := idem.New(s, idem.Config{FailOpen: true, BreakerFailures: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

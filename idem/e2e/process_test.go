@@ -136,7 +136,7 @@ func (w *worker) run(text string) (err error) {
 }
 
 func (w *worker) task(key string) idem.Task {
-	return idem.Task{Key: key, Fingerprint: idem.FingerprintOf([]byte(key)),
+	return idem.Task{Key: key, Fingerprint: store.FingerprintOf([]byte(key)),
 		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 			at := time.Now()
 			// a busy machine can lose the lease

@@ -194,7 +194,7 @@ func TestLastingConflictOfASettlementIsErrContended(t *testing.T) {
 // protection.
 func TestConflictsAreNoOutage(t *testing.T) {
 	eachConflict(t, func(t *testing.T, st *pgstore.Store, met *conflicts) {
-		e, err := idem.New(st, idem.Config{StoreDown: idem.FailOpen, BreakerFailures: 1,
+		e, err := idem.New(st, idem.Config{FailOpen: true, BreakerFailures: 1,
 			BreakerCooldown: time.Hour})
 		if err != nil {
 			t.Fatal(err)

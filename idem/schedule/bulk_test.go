@@ -24,7 +24,7 @@ func TestBulkHandlerGetsOnlyItemsToExecute(t *testing.T) {
 		f := newFixture(t, idem.Config{})
 		first := f.items("a", "b", "a", "c")
 		other := f.item("b")
-		other.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
+		other.Task.Fingerprint = store.FingerprintOf([]byte("another request"))
 		first = append(first, other)
 		f.bulk(first, func(_ context.Context, it *schedule.Item) error {
 			if it.Task.Key == "c" {
@@ -277,7 +277,7 @@ func TestBulkTakesTheKeyOfASubstituteOver(t *testing.T) {
 		var items []*schedule.Item
 		for _, place := range []string{"place of dead", "place of held"} {
 			other := f.item("a")
-			other.Task.Fingerprint = idem.FingerprintOf([]byte("another request " + place))
+			other.Task.Fingerprint = store.FingerprintOf([]byte("another request " + place))
 			other.Substitute = substitute{f.item(place).Task}
 			items = append(items, other)
 		}
@@ -292,12 +292,11 @@ func TestBulkTakesTheKeyOfASubstituteOver(t *testing.T) {
 
 // An engine that fails open passes the items to the handler, without protection.
 func TestBulkFailsOpen(t *testing.T) {
-	for policy, kind := range map[idem.StoreDownPolicy]idem.Kind{idem.FailOpen: idem.FailedOpen,
-		idem.FailClosed: idem.StoreDown} {
+	for open, kind := range map[bool]idem.Kind{true: idem.FailedOpen, false: idem.StoreDown} {
 		f := newFixture(t, idem.Config{})
 		down := &counted{Store: f.store}
 		down.cutOff.Store(true)
-		engine, err := idem.New(down, idem.Config{StoreDown: policy})
+		engine, err := idem.New(down, idem.Config{FailOpen: open})
 		if err == nil {
 			f.bulks, err = schedule.New(engine, schedule.Config{Bulk: f.handleBulk})
 		}
@@ -311,7 +310,7 @@ func TestBulkFailsOpen(t *testing.T) {
 			}
 			return nil
 		})
-		if policy == idem.FailOpen {
+		if open {
 			f.wantCalls([]string{"a", "b"})
 		} else {
 			f.wantCalls()

@@ -10,6 +10,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // message is a message of any queue.
@@ -31,7 +32,7 @@ func Example() {
 	lanes := map[string][]*schedule.Item{}
 	for _, m := range messages {
 		lanes[m.Account] = append(lanes[m.Account], &schedule.Item{Task: idem.Task{
-			Key: m.ID, Fingerprint: idem.FingerprintOf([]byte(m.Text)), Source: "queue/" + m.ID,
+			Key: m.ID, Fingerprint: store.FingerprintOf([]byte(m.Text)), Source: "queue/" + m.ID,
 			Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 				fmt.Println(m.Account+":", m.Text)
 				return nil, nil
@@ -124,7 +125,7 @@ func ExampleScheduler_Stream() {
 	for _, m := range []message{{"m1", "a", "credit 5"}, {"m2", "b", "credit 7"}, {"m3", "a", "debit 9"}} {
 		inProgress <- struct{}{}
 		stream.Add(&schedule.Item{Lane: m.Account, Task: idem.Task{
-			Key: m.ID, Fingerprint: idem.FingerprintOf([]byte(m.Text)), Source: "queue/" + m.ID,
+			Key: m.ID, Fingerprint: store.FingerprintOf([]byte(m.Text)), Source: "queue/" + m.ID,
 			Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 				if m.ID == "m1" && failures > 0 {
 					failures--

@@ -1,6 +1,9 @@
 package schedule
 
-import "github.com/idemsk/idemsk/idem"
+import (
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
+)
 
 // This file is about items that share a key. One of them uses the key: from when its claim is sent until it
 // has ended or its claim was released. An item with the same key and the same request takes its outcome, and
@@ -13,7 +16,7 @@ import "github.com/idemsk/idemsk/idem"
 // request is compared to decide whether two items with one key share an outcome. A redriven message does not
 // share the outcome of the delivery that failed.
 type request struct {
-	fingerprint idem.Fingerprint
+	fingerprint store.Fingerprint
 	redrive     int64
 }
 

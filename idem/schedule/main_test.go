@@ -52,7 +52,7 @@ func newFixture(t *testing.T, cfg idem.Config) *fixture {
 // item returns an item whose handler records its call.
 func (f *fixture) item(key string) *schedule.Item {
 	return &schedule.Item{Task: idem.Task{Key: key, Source: "source of " + key,
-		Fingerprint: idem.FingerprintOf([]byte(key)),
+		Fingerprint: store.FingerprintOf([]byte(key)),
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -107,7 +107,7 @@ func (f *fixture) runBulk(ctx context.Context, items []*schedule.Item, handle sc
 func (f *fixture) hold(key string, lease time.Duration) store.Entry {
 	f.Helper()
 	res := f.store.Claim(context.Background(), []store.ClaimRequest{{
-		Key: key, Owner: "another", Fingerprint: idem.FingerprintOf([]byte(key)), Lease: lease,
+		Key: key, Owner: "another", Fingerprint: store.FingerprintOf([]byte(key)), Lease: lease,
 		Retention: time.Hour,
 	}})[0]
 	if res.State != store.Claimed {

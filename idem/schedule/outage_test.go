@@ -12,6 +12,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // outage is a run of items whose handler needs something that is down for a time.
@@ -172,7 +173,7 @@ func (o *outage) items(n int) []*schedule.Item {
 }
 
 func (o *outage) item(key string) *schedule.Item {
-	it := &schedule.Item{Task: idem.Task{Key: key, Source: key, Fingerprint: idem.FingerprintOf([]byte(key))}}
+	it := &schedule.Item{Task: idem.Task{Key: key, Source: key, Fingerprint: store.FingerprintOf([]byte(key))}}
 	it.Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, o.handle(key) })
 	it.Task.DeadLetters = idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error {
 		o.mu.Lock()

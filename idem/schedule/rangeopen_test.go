@@ -33,7 +33,7 @@ func TestStreamThatFailsOpenStopsWhenTheStoreAnswers(t *testing.T) {
 		pass(time.Second)
 		a.revoke(ended(), 0)
 
-		b := m.start(idem.Config{ClaimByPartition: true, StoreDown: idem.FailOpen})
+		b := m.start(idem.Config{ClaimByPartition: true, FailOpen: true})
 		b.requests.cutOff.Store(true)
 		b.add(0, 1, 2)
 		pass(time.Minute)
@@ -59,7 +59,7 @@ func TestRangeThatFailsOpenClaimsKeys(t *testing.T) {
 		m := newMembers(t, []string{"a", "b", "c", "d"})
 		lost := leaseless{m.store}
 		open := func() *schedule.Scheduler {
-			e, err := idem.New(lost, idem.Config{ClaimByPartition: true, StoreDown: idem.FailOpen,
+			e, err := idem.New(lost, idem.Config{ClaimByPartition: true, FailOpen: true,
 				Lease: rangeLease, BreakerFailures: -1})
 			if err != nil {
 				t.Fatal(err)
@@ -103,7 +103,7 @@ func TestStreamWhoseLeaseIsFoundElsewhereWhileItClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMembers(t, []string{"a", "b", "c"})
 		store := &slowAnswers{Store: m.store, lease: make(chan struct{}), keys: make(chan struct{})}
-		e, err := idem.New(store, idem.Config{ClaimByPartition: true, StoreDown: idem.FailOpen,
+		e, err := idem.New(store, idem.Config{ClaimByPartition: true, FailOpen: true,
 			Lease: rangeLease, BreakerFailures: -1})
 		if err != nil {
 			t.Fatal(err)

@@ -136,7 +136,7 @@ func (s *streaming) note(to *[]string) func(*schedule.Item) {
 // item returns an item that makes the request of its key. Its handler takes 1 ms and then calls handle, if it
 // is not nil.
 func (s *streaming) item(source, key string, handle func(ctx context.Context) error) *schedule.Item {
-	return &schedule.Item{Task: idem.Task{Key: key, Source: source, Fingerprint: idem.FingerprintOf([]byte(key)),
+	return &schedule.Item{Task: idem.Task{Key: key, Source: source, Fingerprint: store.FingerprintOf([]byte(key)),
 		Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 			s.mu.Lock()
 			s.calls = append(s.calls, key)

@@ -65,7 +65,7 @@ func TestStreamSharesTheOutcomeOfDuplicates(t *testing.T) {
 		pass(100 * time.Millisecond)
 		s.stream.Add(in("b", s.item("b1", "k", nil), s.item("b2", "b2", nil))...)
 		other := s.item("c1", "k", nil)
-		other.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
+		other.Task.Fingerprint = store.FingerprintOf([]byte("another request"))
 		s.stream.Add(in("c", other)...)
 		pass(10 * time.Second)
 		synctest.Wait()
@@ -113,7 +113,7 @@ func TestStreamRunsTheSubstituteOfAnItemWhoseKeyIsRefused(t *testing.T) {
 		s.add("a", "k")
 		pass(time.Second)
 		it := s.item("a2", "k", nil)
-		it.Task.Fingerprint = idem.FingerprintOf([]byte("another request"))
+		it.Task.Fingerprint = store.FingerprintOf([]byte("another request"))
 		it.Substitute = substituteTask{s.item("a2", "instead", nil).Task}
 		s.stream.Add(in("a", it)...)
 		s.add("a", "a3")
@@ -129,7 +129,7 @@ func TestStreamRunsTheSubstituteOfAnItemWhoseKeyIsRefused(t *testing.T) {
 func (s *streaming) hold(key string, lease time.Duration) store.Entry {
 	s.Helper()
 	res := s.store.Store.Claim(context.Background(), []store.ClaimRequest{{
-		Key: key, Owner: "another", Fingerprint: idem.FingerprintOf([]byte(key)), Lease: lease,
+		Key: key, Owner: "another", Fingerprint: store.FingerprintOf([]byte(key)), Lease: lease,
 		Retention: time.Hour,
 	}})[0]
 	if res.State != store.Claimed {

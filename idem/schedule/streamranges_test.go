@@ -380,15 +380,15 @@ func TestStreamThatLosesItsLease(t *testing.T) {
 
 // While the store can't be reached, nothing begins, or all of it without protection. Then it goes on.
 func TestStreamWithoutALease(t *testing.T) {
-	for _, policy := range []idem.StoreDownPolicy{idem.FailClosed, idem.FailOpen} {
-		t.Run(fmt.Sprint(policy), func(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		t.Run(fmt.Sprint(open), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMembers(t, []string{"a", "b", "c"})
-				s := m.start(idem.Config{ClaimByPartition: true, StoreDown: policy})
+				s := m.start(idem.Config{ClaimByPartition: true, FailOpen: open})
 				s.requests.cutOff.Store(true)
 				s.add(0, 0, 2)
 				pass(time.Minute)
-				if policy == idem.FailOpen {
+				if open {
 					s.wantEnd("a FailedOpen", "b FailedOpen")
 				} else {
 					s.wantEnd()

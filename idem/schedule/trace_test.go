@@ -137,7 +137,7 @@ func (r *laneRecorder) deliver(scheduler *schedule.Scheduler, inv string) {
 
 func (r *laneRecorder) item(inv, key string) *schedule.Item {
 	return &schedule.Item{Lane: inv, Task: idem.Task{Key: key, Source: inv,
-		Fingerprint: idem.FingerprintOf([]byte(key)),
+		Fingerprint: store.FingerprintOf([]byte(key)),
 		DeadLetters: idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { return nil }),
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			pass(r.between(8, 40)) //nolint:mnd // longer than a request, so that the completions are stored in the order of the lane

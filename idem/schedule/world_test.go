@@ -203,7 +203,7 @@ func (p *proc) addAgain(prefix string) {
 }
 
 func newItem(msg message) *Item {
-	it := &Item{Lane: msg.lane, Task: idem.Task{Key: msg.key, Fingerprint: idem.FingerprintOf([]byte{msg.value})}}
+	it := &Item{Lane: msg.lane, Task: idem.Task{Key: msg.key, Fingerprint: store.FingerprintOf([]byte{msg.value})}}
 	it.claim.Task = it.Task
 	return it
 }

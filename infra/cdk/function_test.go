@@ -118,7 +118,7 @@ func TestFunctionSettings(t *testing.T) {
 		Lease: 90 * time.Second, Retention: 336 * time.Hour, MaxAttempts: 3, RetryDelay: -1,
 		OutageFailures: -1, OutageLimit: 12 * time.Hour,
 		MaxResult: -1, DeadlineMargin: time.Second, Wait: -1,
-		HashKeys: true, StoreDown: idem.FailOpen, CommitWindow: 16, Unbatched: true,
+		HashKeys: true, FailOpen: true, CommitWindow: 16, Unbatched: true,
 	})
 }
 

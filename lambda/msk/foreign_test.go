@@ -16,7 +16,7 @@ func TestForeignEntryIsReportedWithAnAlarm(t *testing.T) {
 	for name, size := range map[string]int{"one claim a request": 1, "many claims a request": 25} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
-			s.engine.StoreDown = idem.FailOpen
+			s.engine.FailOpen = true
 			s.store.Store = memstore.New(memstore.Config{BatchSize: size})
 			s.store.onClaim = func(_ context.Context, req *store.ClaimRequest,
 				land func() store.ClaimResult) store.ClaimResult {

@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -14,7 +13,7 @@ import (
 // elsewhere is a claim of another process on the key of a record.
 func elsewhere(key string, lease time.Duration) store.ClaimRequest {
 	return store.ClaimRequest{
-		Key: "ledger#payments#" + key, Fingerprint: idem.FingerprintOf([]byte("value of " + key)),
+		Key: "ledger#payments#" + key, Fingerprint: store.FingerprintOf([]byte("value of " + key)),
 		Source: "payments-9@9",
 		Lease:  lease, Retention: time.Hour,
 	}

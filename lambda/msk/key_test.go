@@ -208,7 +208,7 @@ func TestFingerprints(t *testing.T) {
 			equal(t, "they match", a.Matches(b), tc.same)
 		})
 	}
-	if f, err := part("$.a")(t.Context(), one(t, tombstone)); err != nil || f != idem.FingerprintOf(nil) {
+	if f, err := part("$.a")(t.Context(), one(t, tombstone)); err != nil || f != store.FingerprintOf(nil) {
 		t.Errorf("the fingerprint of a tombstone is %v, %v; want that of no value at all", f, err)
 	}
 	for _, value := range []string{"{\"a\":\"\xff\"}", `{"a":["\ud800"]}`, `{"a":{"\ufffd":1}}`} {

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
@@ -122,7 +121,7 @@ func TestWaitingLaneHoldsNoClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
 		held := s.store.hold(elsewhere("k1", time.Minute)).Entry
-		held.Fingerprint = idem.FingerprintOf([]byte("value of k1"))
+		held.Fingerprint = store.FingerprintOf([]byte("value of k1"))
 		free := false
 		go func() {
 			pass(10 * time.Second)

@@ -91,7 +91,7 @@ func TestInProgressAgeIsThatOfTheOldestKey(t *testing.T) {
 				s := newFixture(t)
 				s.engine.Wait = -1
 				s.store.hold(store.ClaimRequest{Key: keyA,
-					Fingerprint: idem.FingerprintOf([]byte("value of a")), Lease: tc.lease,
+					Fingerprint: store.FingerprintOf([]byte("value of a")), Lease: tc.lease,
 					Retention: time.Hour})
 				pass(10 * time.Minute)
 				s.deliver(recordAt("payments-0@1", "b"))

@@ -32,7 +32,7 @@ func TestNoHandlerIsCalledWhileTheStoreIsDown(t *testing.T) {
 
 func TestFailOpenCallsHandlersWithoutProtection(t *testing.T) {
 	s := newFixture(t)
-	s.engine.StoreDown = idem.FailOpen
+	s.engine.FailOpen = true
 	s.store.down(errNetwork)
 	protected := true
 	s.ledger.on["a"] = func(ctx context.Context, _ msk.Record) error {

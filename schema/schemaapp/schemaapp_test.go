@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/idemsk/idemsk/app"
-	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/schema"
 	"github.com/idemsk/idemsk/schema/avro"
@@ -28,13 +28,13 @@ func TestVariablesApplyToDecodedValues(t *testing.T) {
 		Value: []byte("\x00\x00\x00\x00\x07\x06p-1")}
 	for _, tc := range []struct {
 		key, fingerprint, wantKey string
-		wantFingerprint           idem.Fingerprint
+		wantFingerprint           store.Fingerprint
 	}{
-		{"json:$.id", "json:$.id", "p-1", idem.FingerprintOf([]byte(`["p-1"]`))},
-		{"key", "value", "abc", idem.FingerprintOf(record.Value)},
-		{"offset", "", "t-0@0", idem.FingerprintOf(record.Value)},
+		{"json:$.id", "json:$.id", "p-1", store.FingerprintOf([]byte(`["p-1"]`))},
+		{"key", "value", "abc", store.FingerprintOf(record.Value)},
+		{"offset", "", "t-0@0", store.FingerprintOf(record.Value)},
 		{"hash:$.id", "", "8b54475402832ed678027ac0d12c6ef67b3fb83224d4f6d68dc0315337a52773",
-			idem.Fingerprint{}},
+			store.Fingerprint{}},
 	} {
 		env := map[string]string{"IDEMSK_STORE": "memory", "IDEMSK_NAMESPACE": "n", "IDEMSK_KEY": tc.key,
 			"IDEMSK_FINGERPRINT": tc.fingerprint}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
@@ -104,7 +105,7 @@ func engineLoop(b *testing.B, cluster *kfake.Cluster, records int) {
 		claims := make([]*idem.Claim, len(polled))
 		for i, r := range polled {
 			claims[i] = &idem.Claim{Task: idem.Task{Key: string(r.Headers[0].Value),
-				Fingerprint: idem.FingerprintOf(r.Value), Handler: handler}}
+				Fingerprint: store.FingerprintOf(r.Value), Handler: handler}}
 		}
 		session.Claim(claims)
 		for _, claim := range claims {

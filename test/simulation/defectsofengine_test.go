@@ -156,7 +156,7 @@ var defectsOfAttempts = []defect{
 		undoes: "docs/configuration.md, IDEMSK_STORE_DOWN",
 		shows:  "a payment is handled without a claim",
 		test:   "idem TestNoHandlerIsCalledWhileTheStoreIsDown",
-		changes: []replacement{{openFile, "return e.cfg.StoreDown == FailOpen && errors.Is",
+		changes: []replacement{{openFile, "return e.cfg.FailOpen && errors.Is",
 			"return errors.Is"}},
 	}, {
 		name:    "a key in flight is handled without protection",

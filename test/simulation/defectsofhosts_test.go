@@ -228,8 +228,8 @@ var defectsOfRecords = []defect{
 		test:   "lambda/msk TestMismatchIsDeadLetteredAndLeavesTheKeyUnchanged",
 		changes: []replacement{{
 			messageFile,
-			"t.Key, t.Fingerprint, t.Rejected = m.processor.storedPlace(m.Record), idem.Fingerprint{}, true",
-			"t.Fingerprint, t.Rejected = idem.Fingerprint{}, true",
+			"t.Key, t.Fingerprint, t.Rejected = m.processor.storedPlace(m.Record), store.Fingerprint{}, true",
+			"t.Fingerprint, t.Rejected = store.Fingerprint{}, true",
 		}},
 	}, {
 		name:   "records with an empty key are not in order",

@@ -76,7 +76,7 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 			}
 			claims = append(claims, store.ClaimRequest{
 				Key: "bench#" + record.Topic + "#" + key, Owner: "function/0123456789abcdef",
-				Fingerprint: idem.FingerprintOf(record.Value),
+				Fingerprint: store.FingerprintOf(record.Value),
 				Source:      record.Source(), Lease: idem.Defaults().Lease,
 				Retention: idem.Defaults().Retention,
 			})
