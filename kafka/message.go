@@ -24,17 +24,17 @@ type Message struct {
 	rejected error
 }
 
-// task is a Message as the engine and the scheduler use it. It implements the handler, the dead-letter sink
-// and the substitute of its task.
-type task Message
+// task is a Message as the engine and the scheduler use it: the handler, the dead-letter sink and the substitute
+// of its task.
+type task struct{ *Message }
 
 // prepare sets the record's redrive token, key and fingerprint.
 func (m *Message) prepare(ctx context.Context, p *Processor, r *Record, cluster string) {
-	m.processor, m.Record, m.cluster, m.Substitute = p, r, cluster, (*task)(m)
+	m.processor, m.Record, m.cluster, m.Substitute = p, r, cluster, task{m}
 	m.Unprotected = p.cfg.Unprotected
-	m.Task = idem.Task{Source: r.Source(), Handler: (*task)(m)}
+	m.Task = idem.Task{Source: r.Source(), Handler: task{m}}
 	if p.cfg.DeadLetters != nil {
-		m.Task.DeadLetters = (*task)(m)
+		m.Task.DeadLetters = task{m}
 	}
 	token, badHeader := redriveToken(r)
 	m.Task.RedriveToken = token
@@ -91,7 +91,7 @@ func (m *Message) reject(err error) idem.Task {
 }
 
 // Handle implements idem.Handler.
-func (t *task) Handle(ctx context.Context) ([]byte, error) {
+func (t task) Handle(ctx context.Context) ([]byte, error) {
 	if t.rejected != nil {
 		return nil, t.rejected
 	}
@@ -102,18 +102,18 @@ func (t *task) Handle(ctx context.Context) ([]byte, error) {
 }
 
 // Send implements idem.DeadLetterSink.
-func (t *task) Send(ctx context.Context, b idem.DeadLetter) error {
+func (t task) Send(ctx context.Context, b idem.DeadLetter) error {
 	return t.processor.cfg.DeadLetters.Send(ctx,
 		newDeadLetter(t.Record, b, t.processor.cfg.Function, t.cluster))
 }
 
 // SubstituteFor implements schedule.Substitute.
-func (t *task) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
+func (t task) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
 	err := unfit(out, t.Task.RedriveToken)
 	if err == nil || t.rejected != nil {
 		return idem.Task{}, false
 	}
-	return (*Message)(t).reject(err), true
+	return t.reject(err), true
 }
 
 // explain adds an error to an outcome for the log: that a record has no attempts left but is retried because

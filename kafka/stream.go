@@ -116,8 +116,8 @@ func messages(items []*schedule.Item) []*Message {
 
 // messageOf returns the message of an item.
 func messageOf(it *schedule.Item) *Message {
-	t, _ := it.Substitute.(*task)
-	return (*Message)(t)
+	t, _ := it.Substitute.(task)
+	return t.Message
 }
 
 // lane returns the name of a record's lane: the partition's prefix, and a key or an offset. With a bulk
