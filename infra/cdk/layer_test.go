@@ -2,10 +2,11 @@ package main
 
 import (
 	"archive/zip"
-	"encoding/json"
+	"bytes"
+	"errors"
 	"go/ast"
 	"go/parser"
-	"maps"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,23 +21,16 @@ import (
 func layerZip(t *testing.T, more string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "layer.zip")
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	layer := zip.NewWriter(file)
+	var file bytes.Buffer
+	layer := zip.NewWriter(&file)
 	program, err := layer.Create("bin/idemsk-layer")
+	if err == nil {
+		_, err = io.WriteString(program, "\x7fELF\x02\x01\x01"+strings.Repeat("\x00", 9)+"\x02\x00\xb7\x00"+more)
+	}
+	if err = errors.Join(err, layer.Close()); err == nil {
+		err = os.WriteFile(path, file.Bytes(), 0o600)
+	}
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := program.Write(append([]byte(
-		"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"), more...)); err != nil {
-		t.Fatal(err)
-	}
-	if err := layer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -50,36 +44,6 @@ func wrapped(t *testing.T, runtime, handler string) values {
 		t.Fatal(err)
 	}
 	return values{"runtime": runtime, "handler": handler, "codeDir": code, "layerZip": layerZip(t, "")}
-}
-
-// changed returns the resources of a template that another one does not have in the same way, by name.
-func changed(t *testing.T, tpl, from template) map[string]any {
-	t.Helper()
-	named := func(tpl template) map[string]any {
-		all := make(map[string]any)
-		for id, resource := range tpl["Resources"].(values) {
-			all[string(scrub([]byte(id)))] = resource
-		}
-		return all
-	}
-	text := func(v any) string {
-		out, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(scrub(out))
-	}
-	before, after := named(from), named(tpl)
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if after[name] == nil {
-			t.Errorf("the resource %s is missing", name)
-		}
-	}
-	maps.DeleteFunc(after, func(name string,
-		resource any) bool {
-		return text(resource) == text(before[name])
-	})
-	return after
 }
 
 // A function in another language has another function, and the layer. Everything else, the role with its

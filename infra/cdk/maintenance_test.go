@@ -65,6 +65,8 @@ func TestMaintenance(t *testing.T) {
 				values{"StringEquals": values{"s3:prefix": "bookings/"}})
 		}
 	}
+	without := build(t, plain(t, withMaintenance(t, values{"exportBucketArn": nil, "exportField": nil})))
+	equal(t, "an alarm without an export", without.consumer.Alarms[consumer.AlarmExportDifferences], nil)
 	equal(t, "without it", len(synthesise(t, plain(t)).of("AWS::Events::Rule")), 0)
 }
 
@@ -96,28 +98,6 @@ func TestMaintenanceOfPostgreSQL(t *testing.T) {
 		equal(t, want, strings.Contains(permissions, want), true)
 	}
 	equal(t, "permissions for DynamoDB", strings.Contains(permissions, "dynamodb:"), false)
-}
-
-// A run makes one datapoint: the alarms keep their state until the next one.
-func TestAlarmsOfTheMaintenance(t *testing.T) {
-	tpl := synthesise(t, plain(t, withMaintenance(t, values{"maxInProgress": "30m"})))
-	for name, want := range map[string][]any{
-		"Maintenance":       {"AWS/Lambda", "Errors", "Sum", 1},
-		"KeysInProgress":    {"idemsk", "KeysInProgressAge", "Maximum", 1_800_000},
-		"ExportDifferences": {"idemsk", "ExportDifferences", "Sum", 1},
-	} {
-		a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
-		equal(t, name, []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"]}, want)
-		equal(t, name+": datapoints", []any{a["DatapointsToAlarm"], a["EvaluationPeriods"],
-			a["TreatMissingData"]}, []any{1, 1, "ignore"})
-		equal(t, name+": of the function", at(t, a, "Dimensions", 0, "Value"),
-			tpl.ref(t, "ConsumerMaintenance"))
-		equal(t, name+": where to read on",
-			strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+"."), true)
-	}
-	c := build(t, plain(t, withMaintenance(t, values{"exportBucketArn": nil, "exportField": nil}))).consumer
-	equal(t, "without an export", c.Alarms[consumer.AlarmExportDifferences] == nil &&
-		c.Alarms[consumer.AlarmKeysInProgress] != nil, true)
 }
 
 // The function writes the metrics of the alarms and of the dashboard.

@@ -213,28 +213,8 @@ func mayDo(t *testing.T, tpl template, policy string) []string {
 	return slices.Sorted(maps.Keys(may))
 }
 
-func TestAlarmsOfTheOutbox(t *testing.T) {
-	st := build(t, plain(t, withOutbox(t, values{"outboxMaxAge": "10m"})))
-	tpl := templateOf(t, st.Stack)
-	plainly := build(t, plain(t))
-	equal(t, "alarms more", len(st.consumer.Alarms), len(plainly.consumer.Alarms)+2)
-	type one struct {
-		namespace, metric, statistic string
-		threshold, of, in            float64
-	}
-	for name, want := range map[string]one{
-		"OutboxAge":    {"AWS/Lambda", "IteratorAge", "Maximum", 600_000, 3, 9},
-		"OutboxParked": {"idemsk", "OutboxParked", "Sum", 1, 1, 1},
-	} {
-		a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
-		equal(t, name, one{a["Namespace"].(string), a["MetricName"].(string), a["Statistic"].(string),
-			a["Threshold"].(float64),
-			a["DatapointsToAlarm"].(float64), a["EvaluationPeriods"].(float64)} == want, true)
-		equal(t, name+": of", at(t, a, "Dimensions", 0),
-			values{"Name": "FunctionName", "Value": tpl.ref(t, "ConsumerRelay")})
-		equal(t, name+": where to read on",
-			strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+"."), true)
-	}
+func TestMetricsOfTheRelay(t *testing.T) {
+	tpl := synthesise(t, plain(t, withOutbox(t)))
 	written, err := os.ReadFile(filepath.Join("..", "..", "lambda", "relay", "metrics.go"))
 	if err != nil {
 		t.Fatal(err)

@@ -137,7 +137,8 @@ func parseStartingPosition(s *settings, field reflect.Value, value string) error
 	case err == nil:
 		s.Source.StartingTimestamp = at
 		value = string(awslambda.StartingPosition_AT_TIMESTAMP)
-	case value != string(awslambda.StartingPosition_TRIM_HORIZON) && value != string(awslambda.StartingPosition_LATEST):
+	case value != string(awslambda.StartingPosition_TRIM_HORIZON) &&
+		value != string(awslambda.StartingPosition_LATEST):
 		return errors.New("TRIM_HORIZON, LATEST, or a time like 2026-11-21T06:00:00Z")
 	}
 	return parseValue(field, value)
@@ -183,5 +184,18 @@ func parseRemovalPolicy(s *settings, _ reflect.Value, value string) error {
 		return errors.New("retain or destroy")
 	}
 	s.RemovalPolicy = awscdk.RemovalPolicy(strings.ToUpper(value))
+	return nil
+}
+
+// parseBatching parses true or false.
+func parseBatching(_ *settings, field reflect.Value, value string) error {
+	switch value {
+	case "true":
+		field.SetString("on")
+	case "false":
+		field.SetString("off")
+	default:
+		return errors.New("true or false")
+	}
 	return nil
 }

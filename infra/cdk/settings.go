@@ -134,8 +134,10 @@ func (s *settings) check() error {
 	require(s.WithOutbox || s.Outbox == nil, "outbox", false, "true with a setting of the outbox or its relay")
 	require(s.WithMaintenance || s.Maintenance == nil, "maintenance", false, "true with a setting of it")
 	dynamo := s.Store.Type == "" || s.Store.Type == consumer.StoreDynamoDB
-	require(!dynamo || s.StoreTable == "", "storeTable", s.StoreTable, "none with store dynamodb: its table is tableName")
-	require(dynamo || s.TableName == "", "tableName", s.TableName, "none with store "+string(s.Store.Type)+", which has storeTable")
+	require(!dynamo || s.StoreTable == "", "storeTable", s.StoreTable,
+		"none with store dynamodb: its table is tableName")
+	require(dynamo || s.TableName == "", "tableName", s.TableName,
+		"none with store "+string(s.Store.Type)+", which has storeTable")
 	if s.Store.Table = s.StoreTable; dynamo {
 		s.Store.Table = s.TableName
 	}

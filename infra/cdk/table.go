@@ -55,7 +55,7 @@ var allSettings = []setting{
 	{"storeDown", "Idempotency.StoreDown", nil},
 	{"hashKeys", "Idempotency.HashKeys", nil},
 	{"concurrency", "Idempotency.Concurrency", nil},
-	{"batching", "Idempotency.Batching", nil},
+	{"batching", "Idempotency.Batching", parseBatching},
 	{"claim", "Idempotency.Claim", nil},
 	{"commitWindow", "Idempotency.CommitWindow", nil},
 	{"lease", "Idempotency.Lease", nil},

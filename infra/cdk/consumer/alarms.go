@@ -19,17 +19,16 @@ import (
 
 // Alarms has the settings of the alarms.
 type Alarms struct {
-	Email string        // receives all alarms, after it has confirmed the subscription
+	Email string        `form:"email"` // receives all alarms, after it has confirmed the subscription
 	Topic awssns.ITopic // receives all alarms
-	// MaxLag is the threshold for the lag in records, breached for 15 minutes. Default: 100,000.
-	MaxLag int
+	// MaxLag is the threshold for the lag in records, breached for 15 minutes.
+	MaxLag int `default:"100000" range:"1 to 1000000000"`
 	// MaxAge is the threshold for RecordAge, the time between production and handling, breached three times
-	// within 15 minutes, or within four times Function.Timeout plus a minute if that is longer. Default: 15
-	// minutes.
-	MaxAge time.Duration
+	// within 15 minutes, or within four times Function.Timeout plus a minute if that is longer.
+	MaxAge time.Duration `default:"15m" range:"1s to 87600h"`
 	// MaxInProgress is the threshold for InProgressAge, the time since the first claim of an unsettled key.
-	// It is evaluated as MaxAge is. Default: 15 minutes.
-	MaxInProgress time.Duration
+	// It is evaluated as MaxAge is.
+	MaxInProgress time.Duration `default:"15m" range:"1s to 87600h"`
 }
 
 // The names of the alarms. docs/operations.md has a procedure for each.

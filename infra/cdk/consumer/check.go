@@ -67,14 +67,16 @@ func (c *checker) fail(property string, value any, want string, args ...any) {
 
 // settings checks each setting by itself.
 func (c *checker) settings() {
+	needs := c.needs()
 	for _, s := range c.Props.settings() {
-		switch unmet := s.unmet(); {
-		case unmet == nil:
-			if want := s.want(); want != "" {
-				c.fail(s.property, s.text(), "%s", want)
-			}
-		case s.isSet():
-			c.fail(s.property, s.text(), "%s", unmet.want)
+		want := s.unmet(needs)
+		if want == "" {
+			want = s.want()
+		} else if !s.isSet() {
+			continue
+		}
+		if want != "" {
+			c.fail(s.property, s.text(), "%s", want)
 		}
 	}
 }
@@ -84,8 +86,8 @@ func (c *checker) variables() {
 	rows := make(map[string]setting)
 	var names []string // longest first, because one may be the beginning of another
 	for _, s := range c.Props.settings() {
-		if s.readers&handlers != 0 {
-			rows[s.variable], names = s, append(names, s.variable)
+		if name := s.tag.Get("env"); s.readBy("function") {
+			rows[name], names = s, append(names, name)
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
@@ -93,7 +95,7 @@ func (c *checker) variables() {
 	for _, name := range names {
 		properties = append(properties, name, rows[name].property)
 	}
-	env := c.Props.variables(handlers)
+	env := c.Props.variables("function")
 	vars := app.NewVars(func(name string) (string, bool) {
 		if text, ok := env[name]; ok && !isToken(text) && c.sound(rows[name].property) {
 			return text, true

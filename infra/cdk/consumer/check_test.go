@@ -152,7 +152,7 @@ func TestChecksOfTheEventSource(t *testing.T) {
 		`Source.Retries is "10001": want 0 to 10000`:                    finite.with(set{"Source.Retries": 10_001}),
 		`Source.MaxRecordAge is "59s"` + age:                            finite.with(set{"Source.MaxRecordAge": 59 * time.Second}),
 		`Source.MaxRecordAge is "169h"` + age:                           finite.with(set{"Source.MaxRecordAge": 169 * time.Hour}),
-		`Source.TopicRetention is "-1s": want 1ns to 876000h`:           {"Source.TopicRetention": -time.Second},
+		`Source.TopicRetention is "-1s": want 1s to 876000h`:            {"Source.TopicRetention": -time.Second},
 		`Source.Pollers.Min is "201": want 1 to 200`:                    {"Source.Pollers.Min": 201},
 		`Source.Pollers.Max is "2001": want 1 to 2000`:                  {"Source.Pollers.Max": 2001},
 		`Source.Pollers.Min is "5": want at most Source.Pollers.Max, 4`: {"Source.Pollers.Min": 5, "Source.Pollers.Max": 4},
@@ -169,7 +169,7 @@ func TestChecksOfTheEventSource(t *testing.T) {
 		`Source.SchemaRegistry.SecretARN is "` + secret + `": want none with a Glue registry, which the role may read`: {
 			"Source.SchemaRegistry.URI":       "arn:aws:glue:eu-central-1:111122223333:registry/r",
 			"Source.SchemaRegistry.SecretARN": secret},
-		`Source.SchemaRegistry.Format is "avro": want one of json, source`:       registry(set{"Source.SchemaRegistry.Format": "avro"}),
-		`Source.SchemaRegistry.Validate is "header": want key or value for each`: registry(set{"Source.SchemaRegistry.Validate": []string{"header"}}),
+		`Source.SchemaRegistry.Format is "avro": want one of json, source`:   registry(set{"Source.SchemaRegistry.Format": "avro"}),
+		`Source.SchemaRegistry.Validate is "header": want one of key, value`: registry(set{"Source.SchemaRegistry.Validate": []string{"header"}}),
 	}.run(t)
 }

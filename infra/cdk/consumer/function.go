@@ -129,7 +129,7 @@ func architecture(a Architecture) awslambda.Architecture {
 
 func (c *Consumer) environment() *map[string]*string {
 	p := &c.props
-	env := p.variables(handlers)
+	env := p.variables("function")
 	env["IDEMSK_TABLE"] = c.tableName()
 	env["IDEMSK_DEAD_LETTER_QUEUE_URL"] = *c.DeadLetterQueue.QueueUrl()
 	if _, bucket, ok := strings.Cut(p.DeadLetters.BucketARN, ":::"); ok {
@@ -157,8 +157,8 @@ func pointers(env map[string]string) *map[string]*string {
 func (c *checker) environment() {
 	reserved := []string{"IDEMSK_DEAD_LETTER_QUEUE_URL", "IDEMSK_DEAD_LETTER_BUCKET"}
 	for _, s := range c.Props.settings() {
-		if s.readers&handlers != 0 {
-			reserved = append(reserved, s.variable)
+		if s.readBy("function") {
+			reserved = append(reserved, s.tag.Get("env"))
 		}
 	}
 	if c.Outbox != nil {
@@ -168,15 +168,13 @@ func (c *checker) environment() {
 		reserved = append(reserved, wrapperVariable)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Function.Environment)) {
-		if want := variableName.check(name); want != "" {
+		if want := forms["variable"].check(name); want != "" {
 			c.fail("Function.Environment", name, "%s", want)
 		} else if slices.Contains(reserved, name) {
 			c.fail("Function.Environment", name, "other names: the construct sets this one from its own property")
 		}
 	}
 }
-
-var variableName = pattern(`[A-Za-z][A-Za-z0-9_]+`, "names of letters, digits and '_', a letter first")
 
 func (c *Consumer) tableName() string {
 	if c.Table == nil {

@@ -16,6 +16,9 @@ const (
 	wrapperScript   = "/opt/idemsk"
 )
 
+// wrapped reports whether the function runs behind the layer.
+func (p *Props) wrapped() bool { return p.Function.Runtime != ProvidedAL2023 }
+
 // runtime returns the function's runtime. The construct needs no more of it than its name, so a new one needs
 // no new CDK.
 func (p *Props) runtime() (runtime awslambda.Runtime, handler *string) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awseventstargets"
@@ -25,19 +24,17 @@ import (
 type Maintenance struct {
 	// Dir is the directory of the program, a file named bootstrap, built for Function.Architecture. Required.
 	Dir string
-	// ReconcileEvery is the time between two reconciliations, in whole minutes from 5 minutes to 31 days.
-	// Each reads the whole store, which DynamoDB bills by the table's size. Default: 24 h.
-	ReconcileEvery time.Duration
-	// PruneEvery is the time between two deletions of expired keys, likewise. StorePostgres only, as DynamoDB
-	// and Redis delete such keys themselves. Default: 1 h.
-	PruneEvery time.Duration
+	// ReconcileEvery is the time between two reconciliations. Each reads the whole store, which DynamoDB
+	// bills by the table's size.
+	ReconcileEvery time.Duration `default:"24h" range:"5m to 744h" unit:"1m"`
+	// PruneEvery is the time between two deletions of expired keys. StorePostgres only, as DynamoDB and Redis
+	// delete such keys themselves.
+	PruneEvery time.Duration `default:"1h" range:"5m to 744h" unit:"1m" needs:"postgres"`
 	// Export is what the keys are compared with. Default: nothing.
-	Export Export
-	// Timeout is the function's timeout in whole seconds, 30 s to 15 minutes. Default: 15 minutes.
-	Timeout time.Duration
-	// MemoryMB is the function's memory, 128 to 10,240. It holds the keys of an export, about 150 bytes a
-	// row. Default: 512.
-	MemoryMB int
+	Export  Export
+	Timeout time.Duration `default:"15m" range:"30s to 15m" unit:"1s"`
+	// MemoryMB is the function's memory. It holds the keys of an export, about 150 bytes a row.
+	MemoryMB int `default:"512" range:"128 to 10240"`
 }
 
 // Export is an export of business records. Field, Topic, Covers and Lag are the variables
@@ -46,45 +43,22 @@ type Export struct {
 	// BucketARN is the S3 bucket of the exports with the beginning of their names:
 	// arn:aws:s3:::NAME/PREFIX. The newest one is compared, see idemsk help reconcile. A customer key of the
 	// bucket must admit Maintenance.Role to kms:Decrypt.
-	BucketARN string
-	// Field is the column or JSON member that has the key. Default: idempotencyKey.
-	Field string
+	BucketARN string `form:"exportsARN"`
+	// Field is the column or JSON member that has the key.
+	Field string `default:"idempotencyKey" needs:"export" env:"IDEMSK_EXPORT_FIELD" readers:"maintenance"`
 	// Topic is the topic of the export's keys, one of Source.Topics. None with KeyScopeNamespace. Default: the
 	// first one.
-	Topic string
+	Topic string `needs:"export" env:"IDEMSK_EXPORT_TOPIC" readers:"maintenance"`
 	// Covers is the time before an export was written whose records it has at least, except those of the last
-	// Lag. It is also the maximum age of the newest export, and at most Idempotency.Retention. Defaults: 25 h
-	// and 1 h.
-	Covers, Lag time.Duration
+	// Lag. It is also the maximum age of the newest export, and at most Idempotency.Retention.
+	Covers time.Duration `default:"25h" range:"1m to 87600h" needs:"export" env:"IDEMSK_EXPORT_COVERS" readers:"maintenance"`
+	Lag    time.Duration `default:"1h" range:"1ns to 87600h" needs:"export" env:"IDEMSK_EXPORT_LAG" readers:"maintenance"`
 }
 
-// maintenanceSettings is the part of the table of settings for the maintenance.
-func (p *Props) maintenanceSettings(m *Maintenance) []setting {
-	e, topic := &m.Export, ""
-	if len(p.Source.Topics) > 0 && p.Idempotency.KeyScope == KeyScopeTopic {
-		topic = p.Source.Topics[0].Name
-	}
-	postgres := need{p.Store.Type == StorePostgres,
-		fmt.Sprintf("none with Store.Type %s, which deletes expired keys itself", p.Store.Type)}
-	export := need{e.BucketARN != "", "Maintenance.Export.BucketARN with it, the bucket of the exports"}
-	every := func(field *time.Duration, def time.Duration) value { // EventBridge has whole minutes
-		return lasting(field, def, 5*time.Minute, 31*24*time.Hour, time.Minute)
-	}
-	return []setting{
-		row("Maintenance.ReconcileEvery", every(&m.ReconcileEvery, 24*time.Hour)),
-		row("Maintenance.PruneEvery", every(&m.PruneEvery, time.Hour), postgres),
-		row("Maintenance.Timeout",
-			lasting(&m.Timeout, maxAuxiliary, 30*time.Second, maxAuxiliary, time.Second)),
-		row("Maintenance.MemoryMB", memory(&m.MemoryMB)),
-		row("Maintenance.Export.BucketARN", form(&e.BucketARN, "", exportsARN)),
-		row("Maintenance.Export.Field", anything(&e.Field, "idempotencyKey"), export).
-			as("IDEMSK_EXPORT_FIELD", maintainer),
-		row("Maintenance.Export.Topic", anything(&e.Topic, topic), export).as("IDEMSK_EXPORT_TOPIC", maintainer),
-		row("Maintenance.Export.Covers",
-			lasting(&e.Covers, 25*time.Hour, time.Minute, maxRetention, 1), export).
-			as("IDEMSK_EXPORT_COVERS", maintainer),
-		row("Maintenance.Export.Lag", lasting(&e.Lag, time.Hour, 1, maxRetention, 1), export).
-			as("IDEMSK_EXPORT_LAG", maintainer),
+// inherit sets the default of Topic.
+func (e *Export) inherit(p *Props) {
+	if e.BucketARN != "" && p.Idempotency.KeyScope == KeyScopeTopic && len(p.Source.Topics) > 0 {
+		setDefault(&e.Topic, p.Source.Topics[0].Name)
 	}
 }
 
@@ -97,12 +71,14 @@ func (c *checker) maintenance(m *Maintenance) {
 	inTopics := slices.ContainsFunc(c.Source.Topics, func(t Topic) bool { return t.Name == e.Topic })
 	switch {
 	case scope == KeyScopeNamespace && e.Topic != "":
-		c.fail("Maintenance.Export.Topic", e.Topic, "none with Idempotency.KeyScope namespace: its keys have no topic")
+		c.fail("Maintenance.Export.Topic", e.Topic,
+			"none with Idempotency.KeyScope namespace: its keys have no topic")
 	case scope == KeyScopeTopic && !inTopics:
 		c.fail("Maintenance.Export.Topic", e.Topic, "one of Source.Topics")
 	}
 	if retention := c.Idempotency.Retention; e.Covers > retention {
-		c.fail("Maintenance.Export.Covers", e.Covers, "at most Idempotency.Retention, %s: older keys are deleted", retention)
+		c.fail("Maintenance.Export.Covers", e.Covers,
+			"at most Idempotency.Retention, %s: older keys are deleted", retention)
 	}
 	if e.Lag >= e.Covers {
 		c.fail("Maintenance.Export.Lag", e.Lag, "less than Maintenance.Export.Covers, %s", e.Covers)
@@ -159,7 +135,7 @@ func (c *Consumer) schedule(id, task string, every time.Duration) awsevents.Rule
 }
 
 func (c *Consumer) maintenanceEnvironment() *map[string]*string {
-	env := c.props.variables(maintainer)
+	env := c.props.variables("maintenance")
 	env["IDEMSK_TABLE"] = c.tableName()
 	if _, location, ok := strings.Cut(c.props.Maintenance.Export.BucketARN, ":::"); ok {
 		env["IDEMSK_EXPORT"] = "s3://" + location
@@ -174,12 +150,7 @@ func (c *Consumer) grantMaintenance() {
 	if c.Table != nil {
 		allow(role, "Table", []string{"dynamodb:Scan"}, *c.Table.TableArn())
 	}
-	if p.Store.SecretARN != "" {
-		allow(role, "StoreSecret", []string{"secretsmanager:GetSecretValue"}, p.Store.SecretARN)
-	}
-	if p.Store.SecretKeyARN != "" {
-		allow(role, "StoreSecretKey", []string{"kms:Decrypt"}, p.Store.SecretKeyARN)
-	}
+	allowSecret(role, "StoreSecret", p.Store.SecretARN, p.Store.SecretKeyARN)
 	if arn := p.Maintenance.Export.BucketARN; arn != "" {
 		bucket, prefix, _ := strings.Cut(arn, "/")
 		allow(role, "Exports", []string{"s3:GetObject"}, bucket+"/"+prefix+"*")
@@ -201,11 +172,6 @@ func (c *Consumer) addExportEndpoint(subnets *awsec2.SubnetSelection) {
 				Subnets: &[]*awsec2.SubnetSelection{subnets},
 			})
 	}
-}
-
-// maintained returns a metric of the maintenance, Lambda's or its own.
-func (c *Consumer) maintained(namespace, name, statistic string) awscloudwatch.Metric {
-	return metric(namespace, name, statistic, "FunctionName", c.Maintenance.Function.FunctionName())
 }
 
 // maintenanceAlarms return the alarms on the state of the keys. Each run makes one datapoint, so an alarm

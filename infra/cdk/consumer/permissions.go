@@ -38,12 +38,7 @@ func (c *Consumer) grantStore() {
 			"dynamodb:UpdateItem",
 		}, *c.Table.TableArn())
 	}
-	if p.Store.SecretARN != "" {
-		c.allow("StoreSecret", []string{"secretsmanager:GetSecretValue"}, p.Store.SecretARN)
-	}
-	if p.Store.SecretKeyARN != "" {
-		c.allow("StoreSecretKey", []string{"kms:Decrypt"}, p.Store.SecretKeyARN)
-	}
+	allowSecret(c.Role, "StoreSecret", p.Store.SecretARN, p.Store.SecretKeyARN)
 }
 
 // grantKey lets the function use the customer keys of the table and of the queues.
@@ -119,19 +114,14 @@ var (
 
 func (c *Consumer) grantSecrets() {
 	p := &c.props
-	secrets := []string{p.Cluster.SecretARN, p.Cluster.CASecretARN}
-	if p.Source.SchemaRegistry != nil {
-		secrets = append(secrets, p.Source.SchemaRegistry.SecretARN)
+	r := p.Source.SchemaRegistry
+	allowSecret(c.Role, "", p.Cluster.SecretARN, "")
+	allowSecret(c.Role, "", p.Cluster.CASecretARN, "")
+	if r != nil {
+		allowSecret(c.Role, "", r.SecretARN, "")
 	}
-	for _, secret := range secrets {
-		if secret != "" {
-			c.allow("", []string{"secretsmanager:GetSecretValue"}, secret)
-		}
-	}
-	if p.Cluster.SecretKeyARN != "" {
-		c.allow("SecretKey", []string{"kms:Decrypt"}, p.Cluster.SecretKeyARN)
-	}
-	if r := p.Source.SchemaRegistry; r != nil && r.glue() {
+	allowSecret(c.Role, "Secret", "", p.Cluster.SecretKeyARN)
+	if r != nil && r.glue() {
 		schemas := strings.Replace(r.URI, ":registry/", ":schema/", 1) + "/*"
 		c.allow("SchemaRegistry", []string{"glue:GetRegistry"}, r.URI)
 		c.allow("Schemas", []string{"glue:GetSchemaVersion"}, r.URI, schemas)
@@ -170,6 +160,16 @@ func allow(role awsiam.Role, sid string, actions []string, resources ...string) 
 	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: textOrNil(sid), Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...),
 	}))
+}
+
+// allowSecret allows reading a secret, if there is one, which is encrypted with a customer key, if there is one.
+func allowSecret(role awsiam.Role, sid, secret, key string) {
+	if secret != "" {
+		allow(role, sid, []string{"secretsmanager:GetSecretValue"}, secret)
+	}
+	if key != "" {
+		allow(role, sid+"Key", []string{"kms:Decrypt"}, key)
+	}
 }
 
 // allowVia allows actions that an AWS service requests on the role's behalf, but not requests of the role

@@ -10,8 +10,9 @@ import (
 
 // Props are the construct's properties, in groups. Required are Function.CodeDir, a cluster (Cluster.ARN or
 // Cluster.BootstrapServers), Source.Topics and Source.ConsumerGroup. The zero value of a property means its
-// default, and a property whose zero means something else is a pointer. settings.go has the default and the
-// valid values of each. Strings may be tokens of the CDK, which are not checked.
+// default, and a property whose zero means something else is a pointer. The tags of the fields have defaults,
+// valid values and the function's variables; settings.go explains them. Strings may be tokens of the CDK,
+// which are not checked.
 type Props struct {
 	Function    Function    // the Lambda function
 	Cluster     Cluster     // the Kafka cluster
@@ -33,68 +34,65 @@ type Props struct {
 	// policy of an imported key must admit logs.<region>.amazonaws.com and cloudwatch.amazonaws.com; the
 	// policy of a key of this app is extended. Default: AWS's own keys.
 	EncryptionKey awskms.IKey
-	// RemovalPolicy applies to tables, queues and log groups. RETAIN (default) or DESTROY.
-	RemovalPolicy awscdk.RemovalPolicy
+	// RemovalPolicy applies to tables, queues and log groups.
+	RemovalPolicy awscdk.RemovalPolicy `words:"RETAIN DESTROY"`
 }
 
 // Function has the settings of the Lambda function.
 type Function struct {
 	// CodeDir is the directory of the function's code. With ProvidedAL2023 it has the program, a file named
 	// bootstrap, for Architecture and Store.Type. With another Runtime it may also be a .zip or .jar file.
-	CodeDir string
-	// Architecture is ARM64 (default) or X8664.
-	Architecture Architecture
+	CodeDir      string
+	Architecture Architecture `words:"arm64 x86_64"`
 	// Runtime is the identifier of a Lambda runtime. Default: ProvidedAL2023, for a program that uses this
 	// library. A function on another runtime, such as python3.13 or java21, runs unchanged behind the layer
 	// of LayerZip (docs/layer.md). It has no Outbox, Idempotency.Order and Idempotency.Concurrency.
-	Runtime string
+	Runtime string `form:"runtime"`
 	// Handler is the function's handler as the runtime takes it, such as app.handler. Required with another
 	// Runtime than ProvidedAL2023, which has none.
-	Handler string
+	Handler string `form:"handler" required:"true" needs:"layer"`
 	// LayerZip is the file of the layer for Architecture and Store.Type: dist/idemsk-layer-arm64.zip after
 	// `make build`, or …-arm64-postgres.zip. Required with another Runtime than ProvidedAL2023.
-	LayerZip string
-	// Timeout is more than Idempotency.Lease and at most 14 minutes, in whole seconds. Default: 1 minute.
-	Timeout time.Duration
-	// MemoryMB is 128 to 10,240. Default: 512.
-	MemoryMB int
+	LayerZip string `needs:"layer"`
+	// Timeout is more than Idempotency.Lease.
+	Timeout  time.Duration `default:"1m" range:"1s to 14m" unit:"1s"`
+	MemoryMB int           `default:"512" range:"128 to 10240"`
 	// ReservedConcurrency is the maximum number of concurrent invocations. Default: not reserved.
-	ReservedConcurrency int
-	// LogLevel is the level of the function's own log: DEBUG, INFO (default), WARN or ERROR. Lambda's filter
-	// stays at INFO or below, because it would drop the metrics. The relay and the maintenance have it too.
-	LogLevel string
-	// LogRetentionDays is a retention period that CloudWatch Logs supports. Default: 30.
-	LogRetentionDays int
+	ReservedConcurrency int `range:"1 to 1000000"`
+	// LogLevel is the level of the function's own log, and of the relay and the maintenance. Lambda's filter
+	// stays at INFO or below, because it would drop the metrics.
+	LogLevel         string `words:"INFO DEBUG WARN ERROR" env:"IDEMSK_LOG_LEVEL" readers:"function relay maintenance"`
+	LogRetentionDays int    `default:"30" words:"1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653"`
 	// Tracing enables active tracing with X-Ray.
 	Tracing bool
 	// Environment has further variables of the function. Variables that the construct sets are refused.
 	Environment map[string]string
-	// Canary shifts traffic to a new version in steps, and back when an alarm rises. Default: CanaryOff, all
-	// at once.
-	Canary Canary
+	// Canary shifts traffic to a new version in steps, and back when an alarm rises.
+	Canary Canary `words:"off 10-percent-5-minutes 10-percent-15-minutes linear-10-percent-every-minute"`
 }
 
 // Cluster has the settings of the Kafka cluster. One of ARN and BootstrapServers is required.
 type Cluster struct {
 	// ARN is the ARN of an MSK cluster, provisioned or serverless.
-	ARN string
+	ARN string `form:"clusterARN"`
 	// BootstrapServers are brokers, host:port, of a self-managed cluster.
-	BootstrapServers []string
+	BootstrapServers []string `form:"broker" most:"10"`
 	// Auth is how the event source authenticates. Default: AuthIAM for MSK, AuthSCRAM512 for a self-managed
 	// cluster.
 	Auth Auth
 	// SecretARN is the Secrets Manager secret with the credentials: user name and password for SCRAM and
 	// PLAIN, certificate and private key for mTLS.
-	SecretARN string
+	SecretARN string `form:"secretARN"`
 	// SecretKeyARN is the KMS key that SecretARN is encrypted with, if it is a customer key. MSK requires one
 	// for SCRAM.
-	SecretKeyARN string
+	SecretKeyARN string `form:"keyARN"`
 	// CASecretARN is a secret with the root certificate of a self-managed cluster's brokers, if no public CA
 	// issued it.
-	CASecretARN string
+	CASecretARN string `form:"secretARN" needs:"ca"`
 	// SubnetIDs and SecurityGroupIDs give access to a self-managed cluster in a VPC. For an MSK cluster AWS
 	// knows them.
-	SubnetIDs, SecurityGroupIDs []string
+	SubnetIDs        []string `needs:"network"`
+	SecurityGroupIDs []string `needs:"network"`
 }
 
 // Source has the settings of the event source mappings. Each topic has one.
@@ -103,39 +101,37 @@ type Source struct {
 	Topics []Topic
 	// ConsumerGroup is the Kafka consumer group of the first topic, up to 200 characters. It can't be changed
 	// later: another group means another event source mapping, which starts at StartingPosition.
-	ConsumerGroup string
-	// StartingPosition is where a new consumer group starts. Default: TRIM_HORIZON.
-	StartingPosition awslambda.StartingPosition
+	ConsumerGroup string `form:"group" required:"true"`
+	// StartingPosition is where a new consumer group starts.
+	StartingPosition awslambda.StartingPosition `words:"TRIM_HORIZON LATEST AT_TIMESTAMP"`
 	// StartingTimestamp is the time of StartingPosition_AT_TIMESTAMP.
 	StartingTimestamp time.Time
-	// BatchSize is the maximum number of records of an invocation, 1 to 10,000. Default: 100.
-	BatchSize int
-	// BatchWindow is the maximum time for gathering a batch, in whole seconds up to 5 minutes. Default: AWS's
-	// default, 500 ms.
-	BatchWindow time.Duration
+	// BatchSize is the maximum number of records of an invocation.
+	BatchSize int `default:"100" range:"1 to 10000"`
+	// BatchWindow is the maximum time for gathering a batch. Default: AWS's default, 500 ms.
+	BatchWindow time.Duration `range:"1s to 5m" unit:"1s"`
 	// RecordTime is the time of a single record, with its handler and two requests to the store. Check
-	// compares BatchSize with it. Default: 20 ms.
-	RecordTime time.Duration
+	// compares BatchSize with it.
+	RecordTime time.Duration `default:"20ms" range:"1µs to 14m"`
 	// Filters are patterns of Lambda's event filtering, as JSON. Filtered records never reach the function.
-	Filters []string
+	Filters []string `form:"filter" most:"5"`
 	// SchemaRegistry makes the event source validate and decode records. Default: none.
 	SchemaRegistry *SchemaRegistry
 	Pollers        Pollers
 	// Failures is IDEMSK_FAILURES, how the function reports failed records. It also sets the event source's
 	// ReportBatchItemFailures. Default: FailPartial, or FailBatch with Pollers.OnDemand.
-	Failures Failures
-	// Retries is the number of retries of a batch, 0 to 10,000. Default: the event source retries until the
-	// record leaves the topic. Then no record is lost, and one that always fails becomes a dead letter after
+	Failures Failures `words:"partial batch" env:"IDEMSK_FAILURES"`
+	// Retries is the number of retries of a batch. Default: the event source retries until the record leaves
+	// the topic. Then no record is lost, and one that always fails becomes a dead letter after
 	// Idempotency.MaxAttempts. An outage of the handler or of the store uses up finite retries, although it
 	// uses up no attempts.
-	Retries *int
+	Retries *int `range:"0 to 10000" unset:"infinite" needs:"provisioned"`
 	// KeepBatches disables the bisection of failed batches.
-	KeepBatches bool
-	// MaxRecordAge is the age at which the event source gives up a record, 60 s to 168 h in whole seconds.
-	// Default: never.
-	MaxRecordAge time.Duration
+	KeepBatches bool `needs:"provisioned"`
+	// MaxRecordAge is the age at which the event source gives up a record. Default: never.
+	MaxRecordAge time.Duration `range:"1m to 168h" unit:"1s" needs:"provisioned"`
 	// TopicRetention is the retention of the topics. If set, Check compares Idempotency.Retention with it.
-	TopicRetention time.Duration
+	TopicRetention time.Duration `range:"1s to 876000h"`
 	// OnFailure is the destination of batches that the event source gives up. Default: none, because with
 	// unlimited retries it gives up none.
 	OnFailure OnFailure
@@ -151,12 +147,12 @@ type Topic struct {
 
 // Pollers are the event pollers of provisioned mode, each with up to 5 MB/s.
 type Pollers struct {
-	Min int // 1 to 200; default 1
-	Max int // 1 to 2,000; default 10, and at least Min
+	Min int `default:"1" range:"1 to 200" needs:"provisioned"`
+	Max int `range:"1 to 2000" needs:"provisioned"` // default: 10, or Min if that is greater
 	// Group shares the capacity among event sources of one VPC. Default: none.
-	Group string
-	// Log is the level of the event source's own log: DEBUG, INFO (default) or WARN.
-	Log string
+	Group string `needs:"provisioned"`
+	// Log is the level of the event source's own log.
+	Log string `words:"INFO DEBUG WARN" needs:"provisioned"`
 	// OnDemand turns provisioned mode off. Retries, partial failures, schemas, on-failure destinations, and
 	// the log and metrics of the event source need this mode.
 	OnDemand bool
@@ -165,21 +161,21 @@ type Pollers struct {
 // SchemaRegistry is the event source's schema registry.
 type SchemaRegistry struct {
 	// URI is the ARN of a Glue registry, or the https URL of a Confluent one.
-	URI string
+	URI string `form:"registry" required:"true" needs:"provisioned"`
 	// SecretARN is the secret for a Confluent registry with basic authentication.
-	SecretARN string
-	// Format is how validated records are delivered: json (default), which Idempotency.Key json:… needs, or
-	// source, which is unchanged.
-	Format string
-	// Validate says what is validated: key, value or both. Default: value.
-	Validate []string
+	SecretARN string `form:"secretARN" needs:"confluent"`
+	// Format is how validated records are delivered: json, which Idempotency.Key json:… needs, or source,
+	// which is unchanged.
+	Format string `words:"json source"`
+	// Validate says what is validated.
+	Validate []string `default:"value" words:"key value"`
 }
 
 // OnFailure is the destination of batches that the event source gives up. At most one field may be set.
 type OnFailure struct {
-	Queue     bool   // creates an SQS queue, which receives the positions of the records
-	BucketARN string // of S3; receives the records too
-	Topic     string // of the same cluster; receives the records too
+	Queue     bool   `needs:"provisioned"`                  // creates an SQS queue, which receives the positions of the records
+	BucketARN string `form:"bucketARN" needs:"provisioned"` // of S3; receives the records too
+	Topic     string `form:"topic" needs:"provisioned"`     // of the same cluster; receives the records too
 }
 
 // DeadLetters has the settings of the records that the function gives up. They are sent to a queue.
@@ -188,7 +184,7 @@ type DeadLetters struct {
 	// arn:aws:s3:::NAME/PREFIX. Function.CodeDir must contain a program with app/s3, which the example
 	// function is not. A customer key of the bucket must admit Role to kms:GenerateDataKey. Default: none;
 	// large dead letters are sent without their values.
-	BucketARN string
+	BucketARN string `form:"prefixARN"`
 }
 
 // ProvidedAL2023 is the runtime of programs that use this library.

@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +13,8 @@ func (c *checker) cluster() {
 	k := &c.Cluster
 	switch {
 	case k.ARN == "" && !c.selfManaged():
-		c.fail("Cluster.ARN", "", "an MSK cluster's ARN, or Cluster.BootstrapServers for a self-managed cluster")
+		c.fail("Cluster.ARN", "",
+			"an MSK cluster's ARN, or Cluster.BootstrapServers for a self-managed cluster")
 	case k.ARN != "" && c.selfManaged():
 		c.fail("Cluster.BootstrapServers", strings.Join(k.BootstrapServers, ","),
 			"none together with Cluster.ARN: one consumer reads one cluster")
@@ -21,13 +24,26 @@ func (c *checker) cluster() {
 	case k.Auth == AuthNone && len(k.SubnetIDs) == 0 && c.selfManaged():
 		c.fail("Cluster.Auth", k.Auth, "another one, or Cluster.SubnetIDs: brokers on the internet must authenticate")
 	}
-	c.secret("Cluster", k.Auth, k.SecretARN)
+	c.auth("Cluster", k.Auth, k.SecretARN)
 }
 
-// secret checks the secret of an authentication in a group of properties.
-func (c *checker) secret(of string, auth Auth, arn string) {
+// auths returns the ways to authenticate with the cluster. The first one is the default.
+func (p *Props) auths() []Auth {
+	if p.selfManaged() {
+		return []Auth{AuthSCRAM512, AuthSCRAM256, AuthPlain, AuthMTLS, AuthNone}
+	}
+	return []Auth{AuthIAM, AuthSCRAM512, AuthMTLS, AuthNone}
+}
+
+func (p *Props) selfManaged() bool { return len(p.Cluster.BootstrapServers) > 0 }
+
+// auth checks the authentication in a group of properties, and its secret.
+func (c *checker) auth(of string, auth Auth, arn string) {
 	switch needs := accessType[auth] != ""; {
-	case !c.sound(of+".Auth", of+".SecretARN"):
+	case !slices.Contains(c.auths(), auth):
+		words := strings.Trim(fmt.Sprint(c.auths()), "[]")
+		c.fail(of+".Auth", auth, "one of %s", strings.ReplaceAll(words, " ", ", "))
+	case !c.sound(of + ".SecretARN"):
 	case needs && arn == "":
 		c.fail(of+".SecretARN", "", "the ARN of the secret that %s.Auth %s needs", of, auth)
 	case !needs && arn != "":
@@ -36,7 +52,7 @@ func (c *checker) secret(of string, auth Auth, arn string) {
 }
 
 func (c *checker) topics() {
-	s := &c.Source
+	s, name, group := &c.Source, forms["topic"], forms["group"]
 	if len(s.Topics) == 0 {
 		c.fail("Source.Topics", "", "at least one topic")
 	}
@@ -44,12 +60,12 @@ func (c *checker) topics() {
 	for _, topic := range s.Topics {
 		other := reader[topic.Group]
 		switch {
-		case topicName.check(topic.Name) != "":
-			c.fail("Source.Topics", topic.Name, "%s", topicName.want)
+		case name.check(topic.Name) != "":
+			c.fail("Source.Topics", topic.Name, "%s", name.want)
 		case seen[topic.Name]:
 			c.fail("Source.Topics", topic.Name, "each topic once")
-		case groupName.check(topic.Group) != "" && topic.Group != s.ConsumerGroup:
-			c.fail("Source.Topics", topic.Name+"="+topic.Group, "a group of %s", groupName.want)
+		case group.check(topic.Group) != "" && topic.Group != s.ConsumerGroup:
+			c.fail("Source.Topics", topic.Name+"="+topic.Group, "a group of %s", group.want)
 		case other != "":
 			c.fail("Source.Topics", topic.Name,
 				"a group of its own, as in %s=GROUP: AWS wants another for every event source, and %s has %s",
@@ -102,9 +118,12 @@ func (c *checker) onFailure() {
 	case len(given) > 1:
 		c.fail("Source.OnFailure", destinations, "one of them: an event source has one destination")
 	case len(given) == 1 && s.Retries == nil:
-		c.fail("Source.Retries", "infinite", "a number with Source.OnFailure (%s): AWS turns endless retries into 10 where there is a destination", destinations)
-	case len(given) == 0 && (s.Retries != nil || s.MaxRecordAge > 0) && c.sound("Source.Retries", "Source.MaxRecordAge"):
-		c.fail("Source.OnFailure", "none", "a queue, a bucket or a topic with Source.Retries or Source.MaxRecordAge: what the event source gives up would be lost")
+		c.fail("Source.Retries", "infinite", "a number with Source.OnFailure (%s): "+
+			"AWS turns endless retries into 10 where there is a destination", destinations)
+	case len(given) == 0 && (s.Retries != nil || s.MaxRecordAge > 0) &&
+		c.sound("Source.Retries", "Source.MaxRecordAge"):
+		c.fail("Source.OnFailure", "none", "a queue, a bucket or a topic with Source.Retries or "+
+			"Source.MaxRecordAge: what the event source gives up would be lost")
 	}
 	for _, topic := range s.Topics {
 		if topic.Name == to.Topic && to.Topic != "" {

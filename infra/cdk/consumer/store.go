@@ -10,9 +10,12 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// store checks a store on an existing server.
+// store checks the name of the table, and a store on an existing server.
 func (c *checker) store() {
 	s := &c.Store
+	if form := forms[string(s.Type)]; s.Table != "" && form.check(s.Table) != "" {
+		c.fail("Store.Table", s.Table, "%s", form.want)
+	}
 	want, schemes := "postgres://HOST:PORT/DATABASE", []string{"postgres", "postgresql"}
 	if s.Type == StoreRedis {
 		want, schemes = "rediss://HOST:PORT", []string{"redis", "rediss"}
