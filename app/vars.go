@@ -13,6 +13,15 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
+// VarError describes an invalid variable, on one line.
+type VarError struct {
+	Name, Value string
+	Want        string // what is allowed, and why if necessary
+}
+
+// Error implements error.
+func (e *VarError) Error() string { return fmt.Sprintf("%s is %q: want %s", e.Name, e.Value, e.Want) }
+
 // Vars reads environment variables and collects errors, so that all can be reported together. A variable that
 // is set but empty counts as not set.
 type Vars struct {
@@ -40,7 +49,7 @@ func (v *Vars) Err() error { return errors.Join(v.errs...) }
 
 // Fail records that a variable's value is invalid; want describes valid values.
 func (v *Vars) Fail(name, value, want string) {
-	v.fail(name, fmt.Errorf("%s is %q: want %s", name, value, want))
+	v.fail(name, &VarError{Name: name, Value: value, Want: want})
 }
 
 // FailSecret records that a variable's value is missing or invalid, without repeating the value.

@@ -22,19 +22,22 @@ func newTeamStack(t *testing.T, region string) awscdk.Stack {
 	return awscdk.NewStack(app, jsii.String("team"), props)
 }
 
-func teamProps(t *testing.T) *consumer.Props {
+func teamProps(t *testing.T) consumer.Props {
 	t.Helper()
-	return &consumer.Props{CodeDir: codeDir(t), ClusterARN: cluster,
-		Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "ledger"}
+	return consumer.Props{
+		Function: consumer.Function{CodeDir: codeDir(t)},
+		Cluster:  consumer.Cluster{ARN: cluster},
+		Source:   consumer.Source{Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "ledger"},
+	}
 }
 
 func TestTwoConsumersInOneStack(t *testing.T) {
 	st := newTeamStack(t, "")
 	for _, group := range []string{"Ledger", "Audit"} {
 		props := teamProps(t)
-		props.ConsumerGroup = group
+		props.Source.ConsumerGroup = group
 		c := consumer.New(st, group, props)
-		equal(t, "the namespace of the props in effect", c.Props().Namespace, group)
+		equal(t, "the namespace of the props in effect", c.Props().Idempotency.Namespace, group)
 	}
 	tpl := templateOf(t, st)
 	equal(t, "event sources", len(tpl.of(eventSource)), 2)
@@ -46,7 +49,7 @@ func TestTwoConsumersInOneStack(t *testing.T) {
 func TestClusterOfTheSameApp(t *testing.T) {
 	st := newTeamStack(t, "")
 	props := teamProps(t)
-	props.ClusterARN = *awscdk.Fn_ImportValue(jsii.String("cluster"))
+	props.Cluster.ARN = *awscdk.Fn_ImportValue(jsii.String("cluster"))
 	consumer.New(st, "Ledger", props)
 	parts := func(i int) values {
 		return values{"Fn::Select": []any{i,

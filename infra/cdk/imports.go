@@ -12,32 +12,24 @@ import (
 // What exists is named by its IDs, not looked up: a synthesis then asks AWS nothing, and its result depends
 // on the settings only.
 
-// network is the VPC of the function.
-type network struct {
-	vpcID            string
-	zones            []string
-	subnetIDs        []string
-	routeTableIDs    []string
-	securityGroupIDs []string
-}
-
-// apply puts the function into the VPC, if there is one.
-func (n *network) apply(st *stack, props *consumer.Props) {
-	if n.vpcID == "" {
-		return
+// importNetwork puts the function into the VPC, if there is one.
+func (s *settings) importNetwork(st *stack) consumer.Network {
+	if s.VPCID == "" {
+		return consumer.Network{}
 	}
 	attributes := &awsec2.VpcAttributes{
-		VpcId: &n.vpcID, AvailabilityZones: jsii.Strings(n.zones...),
-		PrivateSubnetIds: jsii.Strings(n.subnetIDs...),
+		VpcId: &s.VPCID, AvailabilityZones: jsii.Strings(s.AvailabilityZones...),
+		PrivateSubnetIds: jsii.Strings(s.SubnetIDs...),
 	}
-	if len(n.routeTableIDs) > 0 {
-		attributes.PrivateSubnetRouteTableIds = jsii.Strings(n.routeTableIDs...)
+	if len(s.RouteTableIDs) > 0 {
+		attributes.PrivateSubnetRouteTableIds = jsii.Strings(s.RouteTableIDs...)
 	}
-	props.VPC = awsec2.Vpc_FromVpcAttributes(st.Stack, jsii.String("Vpc"), attributes)
-	for _, id := range n.securityGroupIDs {
-		props.SecurityGroups = append(props.SecurityGroups,
+	n := consumer.Network{VPC: awsec2.Vpc_FromVpcAttributes(st.Stack, jsii.String("Vpc"), attributes)}
+	for _, id := range s.SecurityGroups {
+		n.SecurityGroups = append(n.SecurityGroups,
 			awsec2.SecurityGroup_FromSecurityGroupId(st.Stack, jsii.String("SecurityGroup-"+id), &id, nil))
 	}
+	return n
 }
 
 func importKey(st *stack, arn string) awskms.IKey {

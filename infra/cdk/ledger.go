@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
@@ -29,7 +30,7 @@ func newLedger(st *stack, props *consumer.Props) *ledger {
 		PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{
 			PointInTimeRecoveryEnabled: jsii.Bool(true),
 		},
-		DeletionProtection: jsii.Bool(!props.DeletionUnprotected),
+		DeletionProtection: cmp.Or(props.Store.DeletionProtection, jsii.Bool(true)),
 		RemovalPolicy:      props.RemovalPolicy,
 		Encryption:         encryption,
 	})}
@@ -40,8 +41,8 @@ func newLedger(st *stack, props *consumer.Props) *ledger {
 			env["IDEMSK_OUTBOX_TOPIC"] = props.Outbox.Topics[0]
 		}
 	}
-	maps.Copy(env, props.Environment)
-	props.Environment = env
+	maps.Copy(env, props.Function.Environment)
+	props.Function.Environment = env
 	return l
 }
 

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
@@ -66,6 +65,8 @@ func TestMaintenance(t *testing.T) {
 				values{"StringEquals": values{"s3:prefix": "bookings/"}})
 		}
 	}
+	without := build(t, plain(t, withMaintenance(t, values{"exportBucketArn": nil, "exportField": nil})))
+	equal(t, "an alarm without an export", without.consumer.Alarms[consumer.AlarmExportDifferences], nil)
 	equal(t, "without it", len(synthesise(t, plain(t)).of("AWS::Events::Rule")), 0)
 }
 
@@ -99,50 +100,7 @@ func TestMaintenanceOfPostgreSQL(t *testing.T) {
 	equal(t, "permissions for DynamoDB", strings.Contains(permissions, "dynamodb:"), false)
 }
 
-// A run makes one datapoint: the alarms keep their state until the next one.
-func TestAlarmsOfTheMaintenance(t *testing.T) {
-	tpl := synthesise(t, plain(t, withMaintenance(t, values{"maxInProgress": "30m"})))
-	for name, want := range map[string][]any{
-		"Maintenance":       {"AWS/Lambda", "Errors", "Sum", 1},
-		"KeysInProgress":    {"idemsk", "KeysInProgressAge", "Maximum", 1_800_000},
-		"ExportDifferences": {"idemsk", "ExportDifferences", "Sum", 1},
-	} {
-		a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
-		equal(t, name, []any{a["Namespace"], a["MetricName"], a["Statistic"], a["Threshold"]}, want)
-		equal(t, name+": datapoints", []any{a["DatapointsToAlarm"], a["EvaluationPeriods"],
-			a["TreatMissingData"]}, []any{1, 1, "ignore"})
-		equal(t, name+": of the function", at(t, a, "Dimensions", 0, "Value"),
-			tpl.ref(t, "ConsumerMaintenance"))
-		equal(t, name+": where to read on",
-			strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+"."), true)
-	}
-	c := build(t, plain(t, withMaintenance(t, values{"exportBucketArn": nil, "exportField": nil}))).consumer
-	equal(t, "without an export", c.Alarms[consumer.AlarmExportDifferences] == nil &&
-		c.Alarms[consumer.AlarmKeysInProgress] != nil, true)
-}
-
-func TestInvalidMaintenanceSettings(t *testing.T) {
-	for want, given := range map[string]values{
-		`maintenance is "false": want true with a setting of it`:                                                                        {"reconcileEvery": "6h"},
-		`reconcileEvery is "1m": want whole minutes from 5m to 744h`:                                                                    withMaintenance(t, values{"reconcileEvery": "1m"}),
-		`pruneEvery is "1h": want none with store dynamodb, which deletes expired keys itself`:                                          withMaintenance(t, values{"pruneEvery": "1h"}),
-		`pruneEvery is "5m30s": want whole minutes from 5m to 744h`:                                                                     withMaintenance(t, onPostgres(), values{"pruneEvery": "5m30s"}),
-		`exportBucketArn is "exports": want arn:aws:s3:::NAME/PREFIX`:                                                                   withMaintenance(t, values{"exportBucketArn": "exports"}),
-		`exportBucketArn is "": want the bucket of the exports with the other settings of an export`:                                    withMaintenance(t, values{"exportBucketArn": nil}),
-		`exportTopic is "refunds": want one of topics`:                                                                                  withMaintenance(t, values{"exportTopic": "refunds"}),
-		`exportTopic is "payments": want none with keyScope namespace: its keys have no topic`:                                          withMaintenance(t, values{"exportTopic": "payments", "keyScope": "namespace"}),
-		`exportCovers is "169h": want at most retention, 168h: older keys are deleted`:                                                  withMaintenance(t, values{"exportCovers": "169h"}),
-		`exportLag is "25h": want less than exportCovers, 25h`:                                                                          withMaintenance(t, values{"exportLag": "25h"}),
-		`maintenanceTimeout is "16m": want whole seconds from 30s to 15m`:                                                               withMaintenance(t, values{"maintenanceTimeout": "16m"}),
-		`maintenanceMemory is "64": want 128 to 10240`:                                                                                  withMaintenance(t, values{"maintenanceMemory": 64}),
-		"maintenanceDir is \"none\": want a directory with the maintenance's program, but there is no none/bootstrap: run `make build`": withMaintenance(t, values{"maintenanceDir": "none"}),
-	} {
-		_, err := readSettings(plain(t, given), noEnvironment)
-		equal(t, "the error", text(err), want)
-	}
-}
-
-// The function writes the metrics of the alarms and of the dashboard, and has the construct's defaults.
+// The function writes the metrics of the alarms and of the dashboard.
 func TestConstructMatchesTheMaintenance(t *testing.T) {
 	written := make(map[string]bool)
 	for _, file := range []string{"../../internal/reconcile/metrics.go",
@@ -175,6 +133,4 @@ func TestConstructMatchesTheMaintenance(t *testing.T) {
 		}
 	}
 	equal(t, "metrics used", len(used), 10)
-	equal(t, "defaults", []time.Duration{consumer.DefaultExportCovers, consumer.DefaultExportLag},
-		[]time.Duration{25 * time.Hour, time.Hour})
 }

@@ -213,28 +213,8 @@ func mayDo(t *testing.T, tpl template, policy string) []string {
 	return slices.Sorted(maps.Keys(may))
 }
 
-func TestAlarmsOfTheOutbox(t *testing.T) {
-	st := build(t, plain(t, withOutbox(t, values{"outboxMaxAge": "10m"})))
-	tpl := templateOf(t, st.Stack)
-	plainly := build(t, plain(t))
-	equal(t, "alarms more", len(st.consumer.Alarms), len(plainly.consumer.Alarms)+2)
-	type one struct {
-		namespace, metric, statistic string
-		threshold, of, in            float64
-	}
-	for name, want := range map[string]one{
-		"OutboxAge":    {"AWS/Lambda", "IteratorAge", "Maximum", 600_000, 3, 9},
-		"OutboxParked": {"idemsk", "OutboxParked", "Sum", 1, 1, 1},
-	} {
-		a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
-		equal(t, name, one{a["Namespace"].(string), a["MetricName"].(string), a["Statistic"].(string),
-			a["Threshold"].(float64),
-			a["DatapointsToAlarm"].(float64), a["EvaluationPeriods"].(float64)} == want, true)
-		equal(t, name+": of", at(t, a, "Dimensions", 0),
-			values{"Name": "FunctionName", "Value": tpl.ref(t, "ConsumerRelay")})
-		equal(t, name+": where to read on",
-			strings.Contains(a["AlarmDescription"].(string), "docs/operations.md, "+name+"."), true)
-	}
+func TestMetricsOfTheRelay(t *testing.T) {
+	tpl := synthesise(t, plain(t, withOutbox(t)))
 	written, err := os.ReadFile(filepath.Join("..", "..", "lambda", "relay", "metrics.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -272,12 +252,12 @@ func TestEndpointsOfTheRelay(t *testing.T) {
 func TestRelayInItsOwnVPC(t *testing.T) {
 	st := newTeamStack(t, "")
 	props := teamProps(t)
-	props.Outbox = &consumer.OutboxProps{
+	props.Outbox = &consumer.Outbox{
 		RelayDir: codeDir(t), Brokers: []string{"b-1.example.com:9098"}, Topics: []string{"credited"},
-		VPC: awsec2.Vpc_FromVpcAttributes(st, jsii.String("Vpc"), &awsec2.VpcAttributes{
+		Network: consumer.Network{VPC: awsec2.Vpc_FromVpcAttributes(st, jsii.String("Vpc"), &awsec2.VpcAttributes{
 			VpcId: jsii.String("vpc-0123456789abcdef0"), AvailabilityZones: jsii.Strings("eu-central-1a"),
 			PrivateSubnetIds: jsii.Strings("subnet-0123456789abcdef0"),
-		}),
+		})},
 	}
 	consumer.New(st, "Ledger", props)
 	tpl := templateOf(t, st)
@@ -286,32 +266,6 @@ func TestRelayInItsOwnVPC(t *testing.T) {
 	equal(t, "the relay's subnets", at(t, functions[tpl.id(t, "LedgerRelay")], "VpcConfig", "SubnetIds"),
 		[]string{"subnet-0123456789abcdef0"})
 	equal(t, "the relay's security groups", len(tpl.of("AWS::EC2::SecurityGroup")), 1)
-}
-
-// What contradicts itself is refused in the words of the settings.
-func TestInvalidOutboxSettings(t *testing.T) {
-	for want, given := range map[string]values{
-		`outbox is "false": want true with a setting of the outbox or its relay`:                                   {"outboxTable": "events"},
-		`vpc is "": want the vpc of the brokers: of the ports of MSK only 9194, 9196 and 9198 are public`:          withOutbox(t, values{"vpc": nil, "subnets": nil, "availabilityZones": nil, "securityGroups": nil, "routeTables": nil}),
-		`outboxTopics is "": want the topics that handlers publish to: the relay may write no other`:               withOutbox(t, values{"outboxTopics": nil}),
-		`relayTimeout is "10s": want more than relayKafkaTimeout and a second, 11s: the relay would begin nothing`: withOutbox(t, values{"relayTimeout": "10s"}),
-		`environment is "IDEMSK_OUTBOX_TABLE": want other names: the construct sets this one from its own prop`:    withOutbox(t, values{"environment": `{"IDEMSK_OUTBOX_TABLE":"events"}`}),
-	} {
-		_, err := readSettings(plain(t, given), noEnvironment)
-		equal(t, "the error", text(err), want)
-	}
-	_, err := readSettings(plain(t, withOutbox(t), values{"relayDir": "../../dist/none"}), noEnvironment)
-	equal(t, "the error", text(err), "relayDir is \"../../dist/none\": want a directory with the relay's program, but there is no ../../dist/none/bootstrap: run `make build`")
-}
-
-func TestRelayMatchesTheArchitecture(t *testing.T) {
-	for architecture, dir := range map[string]string{"arm64": "../../dist/relay-arm64",
-		"x86_64": "../../dist/relay-amd64"} {
-		given := plain(t, withOutbox(t, values{"architecture": architecture, "relayDir": nil}))
-		t.Chdir(t.TempDir())
-		_, err := readSettings(given, noEnvironment)
-		equal(t, architecture, strings.HasPrefix(text(err), `relayDir is "`+dir+`": want`), true)
-	}
 }
 
 // The construct has some names and numbers of the outbox's packages twice, as it does not import them.
@@ -324,7 +278,7 @@ func TestConstructMatchesTheOutbox(t *testing.T) {
 	for name, want := range map[string]string{
 		"AttrAggregate": `"aggregate"`, "AttrID": `"id"`, "AttrExpiry": `"expiryTimestamp"`,
 		"AttrRequeuedAt":     `"requeuedAt"`,
-		"DefaultMaxAttempts": strconv.Itoa(consumer.DefaultRelayAttempts),
+		"DefaultMaxAttempts": "5",
 		"DefaultTimeout":     "10 * time.Second", "maxAttempts": "20",
 		"None": quoted(consumer.AuthNone), "IAM": quoted(consumer.AuthIAM),
 		"SCRAM512": quoted(consumer.AuthSCRAM512),

@@ -1,36 +1,43 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
-// settings are the values that the context and the environment set.
+// settings are the values that the context and the environment set. Its fields are exported for reflection.
 type settings struct {
-	stackName             string
-	terminationProtection bool
-	example               bool
-	kmsKeyARN             string
-	alarmTopicARN         string
-	network               network
-	withOutbox            bool
-	outbox                consumer.OutboxProps
-	withMaintenance       bool
-	maintenance           consumer.MaintenanceProps
-	props                 consumer.Props
+	consumer.Props
+
+	StackName             string
+	TerminationProtection bool
+	Example               bool
+	KMSKeyARN             string
+	AlarmTopicARN         string
+	WithOutbox            bool
+	WithMaintenance       bool
+	StoreTable, TableName string // of a server, and of DynamoDB
+
+	// The VPC of the functions.
+	VPCID                                                       string
+	AvailabilityZones, SubnetIDs, RouteTableIDs, SecurityGroups []string
 }
 
 // setting describes one setting. README.md has a row for each.
 type setting struct {
-	name string // in the context
-	prop string // the field of consumer.Props that the construct's errors name; "" for a setting of the app
-	set  func(s *settings, value string) error
+	name  string    // in the context
+	field string    // the path of the field in settings
+	parse parseFunc // parseValue if nil
 }
 
 // The defaults of the app. Those of the construct are in its package.
@@ -47,7 +54,7 @@ const (
 
 // readSettings reads and checks all settings. Its error has one line for each invalid setting.
 func readSettings(context map[string]any, lookupEnv func(string) (string, bool)) (*settings, error) {
-	s := &settings{stackName: defaultStack, example: true}
+	s := &settings{StackName: defaultStack, Example: true}
 	errs := unknown(context)
 	for _, setting := range allSettings {
 		value, ok := lookup(setting.name, context, lookupEnv)
@@ -112,3 +119,132 @@ func unknown(context map[string]any) []error {
 	}
 	return errs
 }
+
+// check completes and checks the settings after all were read. Its errors name the settings as they were
+// given.
+func (s *settings) check() error {
+	var errs []error
+	require := func(met bool, name string, value any, want string) {
+		if !met {
+			errs = append(errs, &consumer.PropError{Prop: name, Value: text(value), Want: want})
+		}
+	}
+	require(stackName.MatchString(s.StackName), "stackName", s.StackName,
+		"a letter, then up to 127 letters, digits or '-'")
+	require(s.WithOutbox || s.Outbox == nil, "outbox", false, "true with a setting of the outbox or its relay")
+	require(s.WithMaintenance || s.Maintenance == nil, "maintenance", false, "true with a setting of it")
+	dynamo := s.Store.Type == "" || s.Store.Type == consumer.StoreDynamoDB
+	require(!dynamo || s.StoreTable == "", "storeTable", s.StoreTable,
+		"none with store dynamodb: its table is tableName")
+	require(dynamo || s.TableName == "", "tableName", s.TableName,
+		"none with store "+string(s.Store.Type)+", which has storeTable")
+	if s.Store.Table = s.StoreTable; dynamo {
+		s.Store.Table = s.TableName
+	}
+	s.findBuilt()
+	require(s.DeadLetters.BucketARN == "" || !strings.HasPrefix(s.Function.CodeDir, builtFor),
+		"deadLetterBucketArn", s.DeadLetters.BucketARN, "none with the example, which has no client of S3")
+	checked := s.Props
+	if s.VPCID != "" {
+		checked.Network.VPC = notBuilt{}
+		require(len(s.SubnetIDs) > 0 && len(s.SubnetIDs) == len(s.AvailabilityZones), "subnets", s.SubnetIDs,
+			fmt.Sprintf("one private subnet of vpc for each of availabilityZones, %v", s.AvailabilityZones))
+		require((!s.VPCEndpoints && len(s.RouteTableIDs) == 0) || len(s.RouteTableIDs) == len(s.SubnetIDs),
+			"routeTables", s.RouteTableIDs, "the route table of each of subnets, for DynamoDB's endpoint")
+	} else {
+		require(len(s.AvailabilityZones) == 0, "availabilityZones", s.AvailabilityZones, "vpc with it")
+		require(len(s.SubnetIDs) == 0, "subnets", s.SubnetIDs, "vpc with it")
+		require(len(s.RouteTableIDs) == 0, "routeTables", s.RouteTableIDs, "vpc with it")
+		require(len(s.SecurityGroups) == 0, "securityGroups", s.SecurityGroups, "vpc with it")
+	}
+	return errors.Join(append(errs, s.inSettings(consumer.Check(checked))...)...)
+}
+
+// findBuilt completes the props with what `make build` has built: the example's function, or the layer for a
+// function in another language, which is never the example; the relay, and the maintenance.
+func (s *settings) findBuilt() {
+	f, architecture, store := &s.Function, "arm64", ""
+	if f.Architecture == consumer.X8664 {
+		architecture = "amd64"
+	}
+	if given := s.Store.Type; given == consumer.StorePostgres || given == consumer.StoreRedis {
+		store = "-" + string(given)
+	}
+	if f.Runtime == "" || f.Runtime == consumer.ProvidedAL2023 {
+		f.CodeDir = cmp.Or(f.CodeDir, builtFor+architecture+store)
+	} else {
+		s.Example = false
+		f.LayerZip = cmp.Or(f.LayerZip, layerBuiltFor+string(cmp.Or(f.Architecture, consumer.ARM64))+store+".zip")
+	}
+	if s.WithOutbox {
+		s.Outbox = cmp.Or(s.Outbox, &consumer.Outbox{})
+		s.Outbox.RelayDir = cmp.Or(s.Outbox.RelayDir, relayBuiltFor+architecture)
+	} else {
+		s.Outbox = nil
+	}
+	if s.WithMaintenance {
+		s.Maintenance = cmp.Or(s.Maintenance, &consumer.Maintenance{})
+		s.Maintenance.Dir = cmp.Or(s.Maintenance.Dir, maintenanceBuiltFor+architecture)
+	} else {
+		s.Maintenance = nil
+	}
+}
+
+// notBuilt is a placeholder for an existing VPC, for Check.
+type notBuilt struct{ awsec2.IVpc }
+
+// inSettings replaces the paths of properties in the construct's errors by the names of settings.
+func (s *settings) inSettings(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	errs := joined.Unwrap()
+	for i, err := range errs {
+		var wrong *consumer.PropError
+		if errors.As(err, &wrong) {
+			errs[i] = &consumer.PropError{Prop: s.settingOf(wrong.Prop), Value: wrong.Value,
+				Want: path.ReplaceAllStringFunc(wrong.Want, s.settingOf)}
+		}
+	}
+	return errs
+}
+
+// path matches the path of a property in a message.
+var path = regexp.MustCompile(`\b[A-Z][A-Za-z]+(\.[A-Z][A-Za-z]+)+|VPCEndpoints`)
+
+// settingOf returns the name of the setting that sets a property, or its group.
+func (s *settings) settingOf(property string) string {
+	switch property {
+	case "Store.Table":
+		if s.TableName != "" {
+			return "tableName"
+		}
+		return "storeTable"
+	case "Outbox", "Maintenance":
+		return strings.ToLower(property)
+	case "EncryptionKey":
+		return "kmsKeyArn"
+	case "Alarms.Topic":
+		return "alarmTopicArn"
+	case "Network.VPC", "Outbox.Network.VPC": // the app has one VPC for all functions
+		return "vpc"
+	case "Network.Subnets", "Outbox.Network.Subnets":
+		return "subnets"
+	case "Network.SecurityGroups", "Outbox.Network.SecurityGroups":
+		return "securityGroups"
+	case "Source.StartingTimestamp":
+		return "startingPosition"
+	}
+	for of := property; of != ""; {
+		for _, setting := range allSettings {
+			if setting.field == of {
+				return setting.name
+			}
+		}
+		of = of[:max(0, strings.LastIndexByte(of, '.'))]
+	}
+	return property
+}
+
+var stackName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,127}$`)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,69 +13,113 @@ import (
 
 // The error for an invalid setting is one line that names the setting as it was given.
 func TestInvalidSettings(t *testing.T) {
-	const arn = "an ARN like arn:aws:"
-	for name, c := range map[string]struct{ value, want string }{
-		"example":            {"yes", `true or false`},
-		"onDemand":           {"1", `true or false`},
-		"batchSize":          {"many", "a whole number above 0"},
-		"memory":             {"-1", "a whole number above 0"},
-		"pollersMax":         {"0", "a whole number above 0"},
-		"lease":              {"30", "a duration above 0, like 500ms, 30s or 168h"},
-		"retention":          {"-1h", "a duration above 0, like 500ms, 30s or 168h"},
-		"bootstrapServers":   {"b-1:9092,,b-2:9092", "names separated by single commas"},
-		"topics":             {"a,", "TOPIC, or TOPIC=GROUP for any but the first, separated by commas"},
-		"startingPosition":   {"yesterday", "TRIM_HORIZON, LATEST, or a time like 2026-11-21T06:00:00Z"},
-		"retries":            {"often", "infinite, or a whole number from 0 to 10000"},
-		"schemaFormat":       {"avro", "json or source"},
-		"schemaValidate":     {"header", "key, value or key,value"},
-		"onFailure":          {"mail", "none, queue, topic:NAME or the ARN of an S3 bucket"},
-		"wait":               {"long", "deadline, 0, or a duration like 5s"},
-		"retryDelay":         {"-1s", "a duration like 500ms or 1s, or 0 for no delay"},
-		"outageFailures":     {"0", "off, or a whole number above 0"},
-		"maxResult":          {"-1", "a whole number of bytes, 0 for none"},
-		"deletionProtection": {"on", "true or false"},
-		"removalPolicy":      {"snapshot", "retain or destroy"},
-		"kmsKeyArn":          {"key-1", arn + "kms:REGION:ACCOUNT:…"},
-		"alarmTopicArn":      {"oncall", arn + "sns:REGION:ACCOUNT:…"},
-		"vpc":                {"main", "an ID like vpc-0123456789abcdef0"},
-		"subnets":            {"subnet-1,net", "IDs like subnet-0123456789abcdef0, separated by commas"},
-		"filters": {`{"value":1}`,
-			`a JSON array of patterns, like [{"value":{"kind":["payment"]}}]: `},
-		"environment": {`["A"]`,
-			`a JSON object of strings, like {"BANK_URL":"https://bank.example"}: `},
-		"stackName":            {"1st", "a letter, then up to 127 letters, digits or '-'"},
-		"clusterArn":           {"payments", "arn:aws:kafka:REGION:ACCOUNT:cluster/NAME/UUID"},
-		"pollerLog":            {"TRACE", "one of DEBUG, INFO, WARN"},
-		"brokerSecurityGroups": {"sg-1", "none with clusterArn: AWS knows the network of an MSK cluster"},
-		"securityGroups":       {"sg-0123456789abcdef0", "vpc with it"},
-		"vpcEndpoints":         {"true", "a vpc with it"},
+	const (
+		arn      = "an ARN like arn:aws:"
+		number   = "a whole number above 0"
+		duration = "a duration above 0, like 500ms, 30s or 168h"
+		alone    = "none with clusterArn: AWS knows the network of an MSK cluster"
+	)
+	for _, c := range []struct {
+		name, value, want string
+		with              values // what is set too
+	}{
+		{"example", "yes", `true or false`, nil},
+		{"onDemand", "1", `true or false`, nil},
+		{"batching", "off", `true or false`, nil},
+		{"deletionProtection", "on", "true or false", nil},
+		{"batchSize", "many", number, nil},
+		{"memory", "-1", number, nil},
+		{"pollersMax", "0", number, nil},
+		{"lease", "30", duration, nil},
+		{"retention", "-1h", duration, nil},
+		{"bootstrapServers", "b-1:9092,,b-2:9092", "names separated by single commas", nil},
+		{"topics", "a,", "TOPIC, or TOPIC=GROUP for any but the first, separated by commas", nil},
+		{"startingPosition", "yesterday", "TRIM_HORIZON, LATEST, or a time like 2026-11-21T06:00:00Z", nil},
+		{"retries", "often", "infinite, or a whole number, 0 or more", nil},
+		{"onFailure", "mail", "none, queue, topic:NAME or the ARN of an S3 bucket", nil},
+		{"wait", "long", "deadline, or a duration, 0 or more, like 500ms, 30s or 168h", nil},
+		{"retryDelay", "-1s", "a duration, 0 or more, like 500ms, 30s or 168h", nil},
+		{"outageFailures", "0", "off, or a whole number above 0", nil},
+		{"maxResult", "-1", "a whole number, 0 or more", nil},
+		{"removalPolicy", "snapshot", "retain or destroy", nil},
+		{"kmsKeyArn", "key-1", arn + "kms:REGION:ACCOUNT:…", nil},
+		{"alarmTopicArn", "oncall", arn + "sns:REGION:ACCOUNT:…", nil},
+		{"vpc", "main", "an ID like vpc-0123456789abcdef0", nil},
+		{"subnets", "subnet-1,net", "IDs like subnet-0123456789abcdef0, separated by commas", nil},
+		{"filters", `{"value":1}`, `a JSON array of patterns, like [{"value":{"kind":["payment"]}}]: `, nil},
+		{"environment", `["A"]`, `a JSON object of strings, like {"BANK_URL":"https://bank.example"}: `, nil},
+		{"stackName", "1st", "a letter, then up to 127 letters, digits or '-'", nil},
+		{"outbox", "false", "true with a setting of the outbox or its relay", values{"outboxTable": "events"}},
+		{"maintenance", "false", "true with a setting of it", values{"reconcileEvery": "6h"}},
+		{"storeTable", "t", "none with store dynamodb: its table is tableName", nil},
+		{"tableName", "keys", "none with store redis, which has storeTable",
+			values{"store": "redis", "storeUrl": "redis://h"}},
+		{"securityGroups", "sg-0123456789abcdef0", "vpc with it", nil},
+
+		// What the construct refuses, in the words of the settings.
+		{"clusterArn", "payments", "arn:aws:kafka:REGION:ACCOUNT:cluster/NAME/UUID", nil},
+		{"pollerLog", "TRACE", "one of INFO, DEBUG, WARN", nil},
+		{"brokerSecurityGroups", "sg-1", alone, nil},
+		{"vpcEndpoints", "true", "vpc with it", nil},
+		{"onFailure", "queue,topic:payments", "none, queue, topic:NAME", nil},
+		{"onFailure", "topic:payments", "a topic that is not consumed: AWS refuses the loop",
+			values{"retries": 10, "retryDelay": 0}},
+		{"tableName", "a b", "3 to 255 letters", nil},
+		{"storeTable", "a{b}", "1 to 128 letters", values{"store": "redis", "storeUrl": "redis://h"}},
+		{"schemaFormat", "avro", "one of json, source", values{"schemaRegistry": "https://registry"}},
+		{"startingPosition", "0001-01-01T00:00:00Z", "a time with startingPosition AT_TIMESTAMP", nil},
+		{"claim", "partition", "key with store=redis", values{"store": "redis", "storeUrl": "redis://h"}},
+		{"relayTimeout", "10s", "more than relayKafkaTimeout and a second, 11s: the relay would begin nothing",
+			withOutbox(t)},
+		{"outboxTopics", "", "the topics that handlers publish to: the relay may write no other",
+			withOutbox(t, values{"outboxTopics": nil})},
+		{"exportLag", "25h", "less than exportCovers, 25h", withMaintenance(t)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := readSettings(plain(t, values{name: c.value}), noEnvironment)
-			if err == nil || strings.Contains(err.Error(), "\n") {
-				t.Fatalf("%s=%s: %v; want one error", name, c.value, err)
-			}
-			if !strings.HasPrefix(err.Error(), name+" is ") ||
-				!strings.Contains(err.Error(), ": want "+c.want) {
-				t.Errorf("%v; want %s is …: want %s", err, name, c.want)
+		t.Run(c.name+" "+c.value, func(t *testing.T) {
+			_, err := readSettings(plain(t, c.with, values{c.name: c.value}), noEnvironment)
+			if err == nil || strings.Contains(err.Error(), "\n") ||
+				!strings.HasPrefix(err.Error(), c.name+" is ") || !strings.Contains(err.Error(), ": want "+c.want) {
+				t.Errorf("%v; want one error, %s is …: want %s", err, c.name, c.want)
 			}
 		})
 	}
 }
 
+// Each property of the construct has a setting, so that an error can name it.
+func TestEveryPropertyHasASetting(t *testing.T) {
+	for _, path := range properties(reflect.TypeFor[consumer.Props](), "") {
+		if name := (&settings{}).settingOf(path); name == path {
+			t.Errorf("%s has no setting", path)
+		}
+	}
+}
+
+// properties returns the paths of the properties of a group and of those within.
+func properties(group reflect.Type, path string) (all []string) {
+	for _, field := range reflect.VisibleFields(group) {
+		of := field.Type
+		if of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		all = append(all, path+field.Name)
+		if of.Kind() == reflect.Struct && of.PkgPath() == reflect.TypeFor[consumer.Props]().PkgPath() {
+			all = append(all[:len(all)-1], properties(of, path+field.Name+".")...)
+		}
+	}
+	return all
+}
+
 func TestAllErrorsAreReportedTogether(t *testing.T) {
 	_, err := readSettings(plain(t, values{
-		"batchSize": 20_000, "lease": "2h", "consumerGroup": "a b", "retention": "1h",
+		"batchSize": 20_000, "lease": "2h", "consumerGroup": "a b", "retention": "1s",
 		"stackName": "my_stack", "auth": "mtls",
 	}), noEnvironment)
 	equal(t, "the errors", strings.Split(text(err), "\n"), []string{
 		`stackName is "my_stack": want a letter, then up to 127 letters, digits or '-'`,
-		`secretArn is "": want the ARN of the secret that auth mtls needs`,
 		`consumerGroup is "a b": want 1 to 200 letters, digits or any of -/*:_+=.@`,
 		`batchSize is "20000": want 1 to 10000`,
-		`lease is "2h": want 100ms to 1h`,
-		`retention is "1h": want 2h to 87600h`,
-		`timeout is "1m": want more than lease, 2h: an invocation could never wait for a dead one's lease`,
+		`secretArn is "": want the ARN of the secret that auth mtls needs`,
+		`lease is "2h": want a duration like 30s or 168h, from 100ms to 1h0m0s`,
 	})
 }
 
@@ -83,14 +129,35 @@ func TestUnknownSettingIsRefused(t *testing.T) {
 	equal(t, "the error", text(err), "batchsize is no setting: infra/cdk/README.md lists them")
 }
 
-func TestErrorOfMissingBootstrapNamesItsMakeTarget(t *testing.T) {
-	for setting, dir := range map[string]string{"arm64": "../../dist/handler-arm64",
-		"x86_64": "../../dist/handler-amd64"} {
-		t.Chdir(t.TempDir())
-		_, err := readSettings(plain(t, values{"architecture": setting, "codeDir": nil}), noEnvironment)
-		equal(t, setting, text(err), `codeDir is "`+dir+
-			`": want a directory with the function's program, but there is no `+dir+
-			"/bootstrap: run `make build`")
+// The defaults of files are what `make build` makes for the architecture and the store.
+func TestBuiltFiles(t *testing.T) {
+	python := wrapped(t, "python3.13", "app.handler")
+	delete(python, "layerZip")
+	amd64, redis := values{"architecture": "x86_64"}, values{"store": "redis", "storeUrl": "rediss://h:6379"}
+	for want, given := range map[string][]values{
+		"codeDir ../../dist/handler-arm64":                  {{"codeDir": nil}},
+		"codeDir ../../dist/handler-amd64":                  {{"codeDir": nil}, amd64},
+		"codeDir ../../dist/handler-arm64-redis":            {{"codeDir": nil}, redis},
+		"codeDir ../../dist/handler-arm64-postgres":         {{"codeDir": nil}, onPostgres()},
+		"layerZip ../../dist/idemsk-layer-arm64.zip":        {python},
+		"layerZip ../../dist/idemsk-layer-x86_64.zip":       {python, amd64},
+		"layerZip ../../dist/idemsk-layer-arm64-redis.zip":  {python, redis},
+		"layerZip ../../dist/idemsk-layer-x86_64-redis.zip": {python, redis, amd64},
+		"layerZip my-layer.zip":                             {python, {"layerZip": "my-layer.zip"}},
+		"relayDir ../../dist/relay-arm64":                   {withOutbox(t, values{"relayDir": nil})},
+		"relayDir ../../dist/relay-amd64":                   {withOutbox(t, values{"relayDir": nil}), amd64},
+		"maintenanceDir ../../dist/maintenance-arm64":       {withMaintenance(t, values{"maintenanceDir": nil})},
+		"maintenanceDir ../../dist/maintenance-amd64":       {withMaintenance(t, values{"maintenanceDir": nil}), amd64},
+	} {
+		t.Run(want, func(t *testing.T) {
+			context := plain(t, given...)
+			t.Chdir(t.TempDir())
+			_, err := readSettings(context, noEnvironment)
+			var wrong *consumer.PropError
+			if !errors.As(err, &wrong) || wrong.Prop+" "+wrong.Value != want {
+				t.Errorf("error %v, want one of %s", err, want)
+			}
+		})
 	}
 }
 
@@ -102,8 +169,8 @@ func TestContextOverridesTheEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "batchSize, of the environment", s.props.BatchSize, 7)
-	equal(t, "maxAttempts, of the context", s.props.MaxAttempts, 3)
+	equal(t, "batchSize, of the environment", s.Source.BatchSize, 7)
+	equal(t, "maxAttempts, of the context", s.Idempotency.MaxAttempts, 3)
 }
 
 func TestListsMayBeJSON(t *testing.T) {
@@ -111,7 +178,7 @@ func TestListsMayBeJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "topics", s.props.Topics, []consumer.Topic{{Name: "a"}, {Name: "b", Group: "group-b"}})
+	equal(t, "topics", s.Source.Topics, []consumer.Topic{{Name: "a"}, {Name: "b", Group: "group-b"}})
 }
 
 func TestNetworkSettingsMustBeComplete(t *testing.T) {

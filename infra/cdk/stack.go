@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -19,26 +18,25 @@ type stack struct {
 
 // newStack builds the stack from checked settings.
 func newStack(scope constructs.Construct, s *settings) *stack {
-	st := &stack{Stack: awscdk.NewStack(scope, &s.stackName, &awscdk.StackProps{
-		Description:           ref("idemsk: idempotent consumer of Kafka topic " + s.props.Topics[0].Name),
-		TerminationProtection: &s.terminationProtection,
+	st := &stack{Stack: awscdk.NewStack(scope, &s.StackName, &awscdk.StackProps{
+		Description:           ref("idemsk: idempotent consumer of Kafka topic " + s.Source.Topics[0].Name),
+		TerminationProtection: &s.TerminationProtection,
 		Env:                   s.environment(),
 	})}
-	props := s.props
-	props.Environment = maps.Clone(props.Environment)
-	s.network.apply(st, &props)
-	if s.kmsKeyARN != "" {
-		props.EncryptionKey = importKey(st, s.kmsKeyARN)
+	props := s.Props
+	props.Network = s.importNetwork(st)
+	if s.KMSKeyARN != "" {
+		props.EncryptionKey = importKey(st, s.KMSKeyARN)
 	}
-	if s.alarmTopicARN != "" {
-		props.AlarmTopic = importTopic(st, s.alarmTopicARN)
+	if s.AlarmTopicARN != "" {
+		props.Alarms.Topic = importTopic(st, s.AlarmTopicARN)
 	}
 	var ledger *ledger
-	if s.example && s.props.Store != consumer.StorePostgres && s.props.Store != consumer.StoreRedis {
+	if s.Example && s.Store.Type != consumer.StorePostgres && s.Store.Type != consumer.StoreRedis {
 		// these stores keep the ledger in the same database
 		ledger = newLedger(st, &props)
 	}
-	st.consumer = consumer.New(st.Stack, "Consumer", &props)
+	st.consumer = consumer.New(st.Stack, "Consumer", props)
 	if ledger != nil {
 		ledger.grant(st.consumer)
 	}
@@ -49,10 +47,10 @@ func newStack(scope constructs.Construct, s *settings) *stack {
 // environment returns the stack's environment. By default the credentials determine it. A table with a
 // customer key needs the region at synthesis, so the region is then that of the key.
 func (s *settings) environment() *awscdk.Environment {
-	if s.kmsKeyARN == "" {
+	if s.KMSKeyARN == "" {
 		return nil
 	}
-	return &awscdk.Environment{Region: ref(strings.Split(s.kmsKeyARN, ":")[3])}
+	return &awscdk.Environment{Region: ref(strings.Split(s.KMSKeyARN, ":")[3])}
 }
 
 // addOutputs adds the outputs that an operator needs for idemsk get, list and redrive, and for the next
@@ -74,7 +72,7 @@ func (st *stack) addOutputs() {
 	out("LogGroupName", "log of the function and of its event sources", c.LogGroup.LogGroupName())
 	out("DeadLetterQueueUrl", "records that the function gave up", c.DeadLetterQueue.QueueUrl())
 	for i, source := range c.EventSources {
-		out(fmt.Sprintf("EventSource%d", i+1), "event source mapping of topic "+c.Props().Topics[i].Name,
+		out(fmt.Sprintf("EventSource%d", i+1), "event source mapping of topic "+c.Props().Source.Topics[i].Name,
 			source.Ref())
 	}
 	if c.Outbox != nil {

@@ -101,64 +101,60 @@ func TestPolicyInTheDocument(t *testing.T) {
 
 const clusterName = "payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2"
 
-// resolved is a value of the document's template, with what the construct has in the place of references.
-func resolved(v any) any {
+// replaced is a value of a template with others in the place of references.
+func replaced(v any, reference func(values) any) any {
 	switch v := v.(type) {
 	case []any:
 		all := make([]any, 0, len(v))
 		for _, one := range v {
-			all = append(all, resolved(one))
+			all = append(all, replaced(one, reference))
 		}
 		return all
 	case values:
-		if ref, ok := v["Ref"].(string); ok {
-			parameters := map[string]string{"Topic": "payments", "ConsumerGroup": "payments-ledger"}
-			if value, isParameter := parameters[ref]; isParameter {
-				return value
-			}
-			return "Consumer" + ref
-		}
-		if get, ok := v["Fn::GetAtt"].(string); ok {
-			return "Consumer" + get
-		}
-		if sub, ok := v["Fn::Sub"].(string); ok {
-			return strings.NewReplacer("${AWS::Partition}", "aws", "${AWS::Region}", "eu-central-1",
-				"${AWS::AccountId}", "111122223333",
-				"${Cluster}", clusterName, "${Topic}", "payments", "${ConsumerGroup}",
-				"payments-ledger").Replace(sub)
+		if other := reference(v); other != nil {
+			return other
 		}
 		all := make(values, len(v))
 		for name, one := range v {
-			all[name] = resolved(one)
+			all[name] = replaced(one, reference)
 		}
 		return all
 	}
 	return v
 }
 
+// resolved is a value of the document's template, with what the construct has in the place of references.
+func resolved(v any) any {
+	return replaced(v, func(v values) any {
+		ref, _ := v["Ref"].(string)
+		get, _ := v["Fn::GetAtt"].(string)
+		sub, _ := v["Fn::Sub"].(string)
+		parameters := map[string]string{"Topic": "payments", "ConsumerGroup": "payments-ledger"}
+		switch {
+		case parameters[ref] != "":
+			return parameters[ref]
+		case ref+get != "":
+			return "Consumer" + ref + get
+		case sub != "":
+			return strings.NewReplacer("${AWS::Partition}", "aws", "${AWS::Region}", "eu-central-1",
+				"${AWS::AccountId}", "111122223333", "${Cluster}", clusterName, "${Topic}", "payments",
+				"${ConsumerGroup}", "payments-ledger").Replace(sub)
+		}
+		return nil
+	})
+}
+
 // constructed is a value of the construct's template in the same form.
 func constructed(v any) any {
-	switch v := v.(type) {
-	case []any:
-		all := make([]any, 0, len(v))
-		for _, one := range v {
-			all = append(all, constructed(one))
-		}
-		return all
-	case values:
+	return replaced(v, func(v values) any {
 		if ref, ok := v["Ref"].(string); ok {
 			return hash.ReplaceAllString(ref, "")
 		}
 		if v["Fn::GetAtt"] != nil {
 			return arnOf(v)
 		}
-		all := make(values, len(v))
-		for name, one := range v {
-			all[name] = constructed(one)
-		}
-		return all
-	}
-	return v
+		return nil
+	})
 }
 
 // The template is one that the CDK reads, and each of its properties that the construct has is the same

@@ -17,6 +17,20 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
+// Alarms has the settings of the alarms.
+type Alarms struct {
+	Email string        `form:"email"` // receives all alarms, after it has confirmed the subscription
+	Topic awssns.ITopic // receives all alarms
+	// MaxLag is the threshold for the lag in records, breached for 15 minutes.
+	MaxLag int `default:"100000" range:"1 to 1000000000"`
+	// MaxAge is the threshold for RecordAge, the time between production and handling, breached three times
+	// within 15 minutes, or within four times Function.Timeout plus a minute if that is longer.
+	MaxAge time.Duration `default:"15m" range:"1s to 87600h"`
+	// MaxInProgress is the threshold for InProgressAge, the time since the first claim of an unsettled key.
+	// It is evaluated as MaxAge is.
+	MaxInProgress time.Duration `default:"15m" range:"1s to 87600h"`
+}
+
 // The names of the alarms. docs/operations.md has a procedure for each.
 const (
 	AlarmDeadLetters      = "DeadLetters"      // the dead letter queue has records
@@ -28,7 +42,7 @@ const (
 	AlarmDuration         = "Duration"         // invocations take nearly the whole timeout
 	AlarmStoreThrottles   = "StoreThrottles"   // DynamoDB refuses writes; with StoreDynamoDB only
 	AlarmStoreDown        = "StoreDown"        // the store does not answer
-	AlarmFailedOpen       = "FailedOpen"       // handlers run without protection; with StoreDown open only
+	AlarmFailedOpen       = "FailedOpen"       // handlers run without protection; with Idempotency.StoreDown open only
 	AlarmHandlerDown      = "HandlerDown"      // the handler fails for all records
 	AlarmBlocked          = "Blocked"          // a record blocks its partition until the cause is fixed
 	AlarmFenced           = "Fenced"           // a handler lost its claim: two may have run
@@ -84,24 +98,24 @@ func span(of int, timeout time.Duration, least int) int {
 // deliveryAlarms returns the alarms on invocations and on the lag.
 func (c *Consumer) deliveryAlarms() []alarm {
 	p := &c.props
-	late := span(3, p.Timeout, 15)
+	late := span(3, p.Function.Timeout, 15)
 	return []alarm{
-		{AlarmLag, fmt.Sprintf("The consumer has been more than %d records behind for 15 minutes.", p.MaxLag),
-			c.lambda("OffsetLag", maximum), float64(p.MaxLag), 15, 15},
+		{AlarmLag, fmt.Sprintf("The consumer has been more than %d records behind for 15 minutes.", p.Alarms.MaxLag),
+			c.lambda("OffsetLag", maximum), float64(p.Alarms.MaxLag), 15, 15},
 		{AlarmErrors, "Invocations of the function fail: their batches are redelivered.",
-			c.lambda("Errors", sum), 1, 3, span(3, p.Timeout, 5)},
+			c.lambda("Errors", sum), 1, 3, span(3, p.Function.Timeout, 5)},
 		{AlarmThrottles, "Lambda refuses invocations: the account's or the reserved concurrency is used up.",
 			c.lambda("Throttles", sum), 1, 3, 5},
 		{AlarmDuration, "Invocations take more than 80% of the timeout: at the timeout records are cut off.",
-			c.lambda("Duration", maximum), nearTimeout * float64(p.Timeout.Milliseconds()), 2,
-			span(2, p.Timeout, 5)},
-		{AlarmRecordAge, fmt.Sprintf("Records were handled more than %s after they were produced, in 3 of the last %d minutes.", short(p.MaxAge), late),
-			c.own("RecordAge", maximum), float64(p.MaxAge.Milliseconds()), 3, late},
+			c.lambda("Duration", maximum), nearTimeout * float64(p.Function.Timeout.Milliseconds()), 2,
+			span(2, p.Function.Timeout, 5)},
+		{AlarmRecordAge, fmt.Sprintf("Records were handled more than %s after they were produced, in 3 of the last %d minutes.", short(p.Alarms.MaxAge), late),
+			c.own("RecordAge", maximum), float64(p.Alarms.MaxAge.Milliseconds()), 3, late},
 		{AlarmInProgress, fmt.Sprintf("Keys have been in progress for more than %s, in 3 of the last %d minutes: "+
-			"they fail repeatedly, or their owner does not settle them.", short(p.MaxInProgress), late),
-			c.own("InProgressAge", maximum), float64(p.MaxInProgress.Milliseconds()), 3, late},
+			"they fail repeatedly, or their owner does not settle them.", short(p.Alarms.MaxInProgress), late),
+			c.own("InProgressAge", maximum), float64(p.Alarms.MaxInProgress.Milliseconds()), 3, late},
 		{AlarmHandlerDown, "The handler fails for all records: something that it needs is down, or the deployed version is bad. Records wait, and their attempts " +
-			"are not counted.", c.own("HandlerDown", sum), 1, 3, span(3, p.Timeout, 5)},
+			"are not counted.", c.own("HandlerDown", sum), 1, 3, span(3, p.Function.Timeout, 5)},
 		{AlarmBlocked, "A record blocks its partition until the cause is fixed: its dead letter can't be sent, or its key's item can't be read.",
 			c.own("Blocked", sum), 1, 1, 1},
 		{AlarmFenced, "A handler lost its claim while it ran. The effects enlisted for its completion (atomic mode) were not committed; " +
@@ -117,19 +131,19 @@ func (c *Consumer) deliveryAlarms() []alarm {
 func (c *Consumer) storeAlarms() []alarm {
 	p := &c.props
 	alarms := []alarm{{AlarmStoreDown, "The store of keys does not answer, or refuses: records wait, unless the function fails open.",
-		c.own("StoreDown", sum), 1, 3, span(3, p.Timeout, 5)}}
+		c.own("StoreDown", sum), 1, 3, span(3, p.Function.Timeout, 5)}}
 	if c.Table != nil {
 		alarms = append(alarms, alarm{AlarmStoreThrottles, "DynamoDB refuses writes to the table of keys.",
 			c.table("WriteThrottleEvents", sum), 1, 3, 5})
 	}
-	if p.Claim == ClaimByPartition {
+	if p.Idempotency.Claim == ClaimByPartition {
 		alarms = append(alarms, alarm{AlarmKeysInTwoPartitions,
 			"Keys arrive through two partitions, which claims by partition do not allow for: their handlers " +
 				"may run at the same time, and one of them completes.", c.own("KeysInTwoPartitions", sum), 1,
 			1,
 			1})
 	}
-	if p.StoreDown == "open" {
+	if p.Idempotency.StoreDown == "open" {
 		alarms = append(alarms, alarm{AlarmFailedOpen,
 			"Handlers run without protection because the store of keys does not answer: duplicates take effect again.",
 			c.own("FailedOpen", sum), 1, 1, 1})
@@ -190,14 +204,14 @@ func (c *Consumer) addAlarm(a alarm, missing awscloudwatch.TreatMissingData) {
 // to the given topic.
 func (c *Consumer) addAlarmTopic() {
 	p := &c.props
-	c.AlarmTopic = p.AlarmTopic
-	if p.AlarmEmail == "" {
+	c.AlarmTopic = p.Alarms.Topic
+	if p.Alarms.Email == "" {
 		return
 	}
 	if c.AlarmTopic == nil {
 		c.AlarmTopic = c.newAlarmTopic()
 	}
-	c.AlarmTopic.AddSubscription(awssnssubscriptions.NewEmailSubscription(&p.AlarmEmail, nil))
+	c.AlarmTopic.AddSubscription(awssnssubscriptions.NewEmailSubscription(&p.Alarms.Email, nil))
 }
 
 // newAlarmTopic creates a topic that CloudWatch may publish to. It is encrypted only with a customer key,

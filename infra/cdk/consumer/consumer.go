@@ -30,10 +30,10 @@ type Consumer struct {
 	// batches that the event sources gave up; nil unless OnFailure.Queue
 	OnFailureQueue awssqs.Queue
 	EventSources   []awslambda.CfnEventSourceMapping // one for each topic, in the order of Topics
-	Endpoints      map[string]awsec2.IVpcEndpoint    // by service; empty unless Props.Endpoints
-	Outbox         *Outbox                           // nil unless Props.Outbox
-	Maintenance    *Maintenance                      // nil unless Props.Maintenance
-	AlarmTopic     awssns.ITopic                     // nil without AlarmTopic and AlarmEmail
+	Endpoints      map[string]awsec2.IVpcEndpoint    // by service; empty unless Props.VPCEndpoints
+	Outbox         *OutboxResources                  // nil unless Props.Outbox
+	Maintenance    *MaintenanceResources             // nil unless Props.Maintenance
+	AlarmTopic     awssns.ITopic                     // nil without Props.Alarms.Topic and Email
 	Alarms         map[string]awscloudwatch.Alarm    // by name, see alarms.go
 	Dashboard      awscloudwatch.Dashboard
 
@@ -47,8 +47,8 @@ type Consumer struct {
 
 // New adds a consumer to a stack. If the props are invalid, it panics with the error of Check, as the CDK's
 // own constructs do. Call Check first to report the error.
-func New(scope constructs.Construct, id string, props *Props) *Consumer {
-	if err := Check(*props); err != nil {
+func New(scope constructs.Construct, id string, props Props) *Consumer {
+	if err := Check(props); err != nil {
 		panic(err)
 	}
 	c := &Consumer{Construct: constructs.NewConstruct(scope, &id), props: props.withDefaults()}
@@ -81,5 +81,5 @@ func (c *Consumer) suffix(i int) string {
 	if i == 0 {
 		return ""
 	}
-	return "-" + c.props.Topics[i].Name
+	return "-" + c.props.Source.Topics[i].Name
 }

@@ -20,7 +20,7 @@ func (c *Consumer) addDashboard() {
 		alarms = append(alarms, c.Alarms[name])
 	}
 	c.Dashboard.AddWidgets(awscloudwatch.NewAlarmStatusWidget(&awscloudwatch.AlarmStatusWidgetProps{
-		Title: jsii.String("Alarms of " + c.props.ConsumerGroup), Alarms: &alarms, Width: jsii.Number(24),
+		Title: jsii.String("Alarms of " + c.props.Source.ConsumerGroup), Alarms: &alarms, Width: jsii.Number(24),
 		Height: jsii.Number(3),
 	}))
 	c.Dashboard.AddWidgets(

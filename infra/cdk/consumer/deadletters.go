@@ -10,7 +10,7 @@ import (
 // batches that the event sources give up. SQS keeps messages for at most fourteen days.
 func (c *Consumer) addDeadLetters() {
 	c.DeadLetterQueue = c.newQueue("DeadLetters")
-	if c.props.OnFailure.Queue {
+	if c.props.Source.OnFailure.Queue {
 		c.OnFailureQueue = c.newQueue("OnFailure")
 	}
 }

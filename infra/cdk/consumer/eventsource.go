@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/jsii-runtime-go"
@@ -11,7 +13,7 @@ import (
 // CDK's ManagedKafkaEventSource attaches a managed policy with more permissions than necessary and does not
 // support mTLS for MSK.
 func (c *Consumer) addEventSources() {
-	for i, topic := range c.props.Topics {
+	for i, topic := range c.props.Source.Topics {
 		source := awslambda.NewCfnEventSourceMapping(c.Construct, jsii.String("EventSource"+c.suffix(i)),
 			c.eventSource(topic))
 		c.EventSources = append(c.EventSources, source)
@@ -23,32 +25,32 @@ func (c *Consumer) eventSource(topic Topic) *awslambda.CfnEventSourceMappingProp
 	props := &awslambda.CfnEventSourceMappingProps{
 		FunctionName:                   c.Alias.FunctionArn(),
 		Topics:                         jsii.Strings(topic.Name),
-		BatchSize:                      jsii.Number(p.BatchSize),
-		StartingPosition:               jsii.String(string(p.StartingPosition)),
+		BatchSize:                      jsii.Number(p.Source.BatchSize),
+		StartingPosition:               jsii.String(string(p.Source.StartingPosition)),
 		SourceAccessConfigurations:     p.access(),
-		MaximumBatchingWindowInSeconds: optionalNumber(p.BatchWindow.Seconds()),
+		MaximumBatchingWindowInSeconds: optionalNumber(p.Source.BatchWindow.Seconds()),
 	}
-	if p.StartingPosition == AtTimestamp {
-		props.StartingPositionTimestamp = jsii.Number(p.StartingTimestamp.Unix())
+	if p.Source.StartingPosition == awslambda.StartingPosition_AT_TIMESTAMP {
+		props.StartingPositionTimestamp = jsii.Number(p.Source.StartingTimestamp.Unix())
 	}
-	if len(p.Filters) > 0 {
-		props.FilterCriteria = filterCriteria(p.Filters)
+	if len(p.Source.Filters) > 0 {
+		props.FilterCriteria = filterCriteria(p.Source.Filters)
 	}
 	if p.selfManaged() {
 		props.SelfManagedEventSource = &awslambda.CfnEventSourceMapping_SelfManagedEventSourceProperty{
 			Endpoints: &awslambda.CfnEventSourceMapping_EndpointsProperty{KafkaBootstrapServers: jsii.Strings(
-				p.BootstrapServers...)},
+				p.Cluster.BootstrapServers...)},
 		}
 		props.SelfManagedKafkaEventSourceConfig = &awslambda.CfnEventSourceMapping_SelfManagedKafkaEventSourceConfigProperty{
 			ConsumerGroupId: &topic.Group, SchemaRegistryConfig: p.schemaRegistry(),
 		}
 	} else {
-		props.EventSourceArn = &p.ClusterARN
+		props.EventSourceArn = &p.Cluster.ARN
 		props.AmazonManagedKafkaEventSourceConfig = &awslambda.CfnEventSourceMapping_AmazonManagedKafkaEventSourceConfigProperty{
 			ConsumerGroupId: &topic.Group, SchemaRegistryConfig: p.schemaRegistry(),
 		}
 	}
-	if !p.OnDemand {
+	if !p.Source.Pollers.OnDemand {
 		c.provisioned(props)
 	}
 	return props
@@ -58,20 +60,20 @@ func (c *Consumer) eventSource(topic Topic) *awslambda.CfnEventSourceMappingProp
 func (c *Consumer) provisioned(props *awslambda.CfnEventSourceMappingProps) {
 	p := &c.props
 	props.ProvisionedPollerConfig = &awslambda.CfnEventSourceMapping_ProvisionedPollerConfigProperty{
-		MinimumPollers: jsii.Number(p.Pollers.Min), MaximumPollers: jsii.Number(p.Pollers.Max),
-		PollerGroupName: optional(p.Pollers.Group),
+		MinimumPollers: jsii.Number(p.Source.Pollers.Min), MaximumPollers: jsii.Number(p.Source.Pollers.Max),
+		PollerGroupName: textOrNil(p.Source.Pollers.Group),
 	}
-	if p.Failures == FailPartial {
+	if p.Source.Failures == FailPartial {
 		props.FunctionResponseTypes = jsii.Strings("ReportBatchItemFailures")
 	}
-	props.BisectBatchOnFunctionError = !p.KeepBatches
+	props.BisectBatchOnFunctionError = !p.Source.KeepBatches
 	props.MaximumRetryAttempts = jsii.Number(-1)
-	if p.FiniteRetries {
-		props.MaximumRetryAttempts = jsii.Number(p.Retries)
+	if retries := p.Source.Retries; retries != nil {
+		props.MaximumRetryAttempts = jsii.Number(*retries)
 	}
 	props.MaximumRecordAgeInSeconds = jsii.Number(-1)
-	if p.MaxRecordAge > 0 {
-		props.MaximumRecordAgeInSeconds = jsii.Number(p.MaxRecordAge.Seconds())
+	if p.Source.MaxRecordAge > 0 {
+		props.MaximumRecordAgeInSeconds = jsii.Number(p.Source.MaxRecordAge.Seconds())
 	}
 	if destination := c.onFailureDestination(); destination != nil {
 		props.DestinationConfig = &awslambda.CfnEventSourceMapping_DestinationConfigProperty{
@@ -79,13 +81,13 @@ func (c *Consumer) provisioned(props *awslambda.CfnEventSourceMappingProps) {
 		}
 	}
 	props.LoggingConfig = &awslambda.CfnEventSourceMapping_LoggingConfigProperty{SystemLogLevel: jsii.String(
-		string(p.PollerLog))}
+		p.Source.Pollers.Log)}
 	props.MetricsConfig = &awslambda.CfnEventSourceMapping_MetricsConfigProperty{Metrics: jsii.Strings(
 		"EventCount", "ErrorCount", "KafkaMetrics")}
 }
 
 func (c *Consumer) onFailureDestination() *string {
-	switch to := c.props.OnFailure; {
+	switch to := c.props.Source.OnFailure; {
 	case to.Queue:
 		return c.OnFailureQueue.QueueArn()
 	case to.BucketARN != "":
@@ -102,16 +104,16 @@ func (p *Props) access() *[]*awslambda.CfnEventSourceMapping_SourceAccessConfigu
 	add := func(kind, uri string) {
 		access = append(access, &awslambda.CfnEventSourceMapping_SourceAccessConfigurationProperty{Type: &kind, Uri: &uri})
 	}
-	if kind := accessType[p.Auth]; kind != "" {
-		add(kind, p.SecretARN)
+	if kind := accessType[p.Cluster.Auth]; kind != "" {
+		add(kind, p.Cluster.SecretARN)
 	}
-	if p.CASecretARN != "" {
-		add("SERVER_ROOT_CA_CERTIFICATE", p.CASecretARN)
+	if p.Cluster.CASecretARN != "" {
+		add("SERVER_ROOT_CA_CERTIFICATE", p.Cluster.CASecretARN)
 	}
-	for _, id := range p.BrokerSubnetIDs {
+	for _, id := range p.Cluster.SubnetIDs {
 		add("VPC_SUBNET", "subnet:"+id)
 	}
-	for _, id := range p.BrokerSecurityGroupIDs {
+	for _, id := range p.Cluster.SecurityGroupIDs {
 		add("VPC_SECURITY_GROUP", "security_group:"+id)
 	}
 	if len(access) == 0 {
@@ -127,23 +129,17 @@ var accessType = map[Auth]string{
 }
 
 func (p *Props) schemaRegistry() *awslambda.CfnEventSourceMapping_SchemaRegistryConfigProperty {
-	r := p.SchemaRegistry
+	r := p.Source.SchemaRegistry
 	if r == nil {
 		return nil
 	}
-	config := &awslambda.CfnEventSourceMapping_SchemaRegistryConfigProperty{SchemaRegistryUri: &r.URI,
-		EventRecordFormat: jsii.String("JSON")}
-	if r.Source {
-		config.EventRecordFormat = jsii.String("SOURCE")
-	}
 	validate := []*awslambda.CfnEventSourceMapping_SchemaValidationConfigProperty{}
-	if r.ValidateKey {
-		validate = append(validate, &awslambda.CfnEventSourceMapping_SchemaValidationConfigProperty{Attribute: jsii.String("KEY")})
+	for _, attribute := range slices.Sorted(slices.Values(r.Validate)) {
+		validate = append(validate, &awslambda.CfnEventSourceMapping_SchemaValidationConfigProperty{
+			Attribute: jsii.String(strings.ToUpper(attribute))})
 	}
-	if r.ValidateValue || !r.ValidateKey {
-		validate = append(validate, &awslambda.CfnEventSourceMapping_SchemaValidationConfigProperty{Attribute: jsii.String("VALUE")})
-	}
-	config.SchemaValidationConfigs = &validate
+	config := &awslambda.CfnEventSourceMapping_SchemaRegistryConfigProperty{SchemaRegistryUri: &r.URI,
+		EventRecordFormat: jsii.String(strings.ToUpper(r.Format)), SchemaValidationConfigs: &validate}
 	if r.SecretARN != "" {
 		config.AccessConfigs = &[]*awslambda.CfnEventSourceMapping_SchemaRegistryAccessConfigProperty{{Type: jsii.String("BASIC_AUTH"), Uri: &r.SecretARN}}
 	}

@@ -2,7 +2,7 @@ package consumer
 
 import (
 	"maps"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,51 +15,100 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addFunction adds the function, its log group and its role. The role of the CDK would have an AWS managed
-// policy that may write every log group of the account.
+// function is a Lambda function of the construct. Its code is a program, unless it has a runtime.
+type function struct {
+	id, prefix        string // of the function, and of its role and log group
+	role, description string // the descriptions of its role and of itself
+	code              string
+	runtime           awslambda.Runtime
+	handler           *string
+	timeout           time.Duration
+	memoryMB          int
+	reserved          *float64
+	environment       *map[string]*string
+	network           Network
+}
+
+// addFunction adds the consumer's function with its alias.
 func (c *Consumer) addFunction() {
-	p := &c.props
-	c.Role = awsiam.NewRole(c.Construct, jsii.String("Role"), &awsiam.RoleProps{
-		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
-		Description: jsii.String("idemsk consumer " + p.ConsumerGroup),
-	})
-	c.LogGroup = awslogs.NewLogGroup(c.Construct, jsii.String("Logs"), &awslogs.LogGroupProps{
-		Retention:     logRetention[p.LogRetentionDays],
-		EncryptionKey: p.EncryptionKey,
-		RemovalPolicy: p.RemovalPolicy,
-	})
-	runtime, handler := p.runtime()
-	props := &awslambda.FunctionProps{
-		Description:           jsii.String("idemsk: consumes " + p.Topics[0].Name + " as " + p.ConsumerGroup),
-		Runtime:               runtime,
-		Architecture:          architecture(p.Architecture),
-		Handler:               handler,
-		Code:                  awslambda.Code_FromAsset(&p.CodeDir, nil),
-		Role:                  c.Role,
-		Timeout:               seconds(p.Timeout),
-		MemorySize:            jsii.Number(p.MemoryMB),
-		LogGroup:              c.LogGroup,
-		LoggingFormat:         awslambda.LoggingFormat_JSON,
-		ApplicationLogLevelV2: logFilter(p.LogLevel),
-		Environment:           c.environment(),
-		EnvironmentEncryption: p.EncryptionKey,
-		Vpc:                   p.VPC,
-		VpcSubnets:            p.Subnets,
+	p, f := &c.props, &c.props.Function
+	added := &function{
+		id: "Function", role: "idemsk consumer " + p.Source.ConsumerGroup,
+		description: "idemsk: consumes " + p.Source.Topics[0].Name + " as " + p.Source.ConsumerGroup,
+		code:        f.CodeDir, timeout: f.Timeout, memoryMB: f.MemoryMB, environment: c.environment(),
+		network: p.Network,
 	}
-	if p.ReservedConcurrency > 0 {
-		props.ReservedConcurrentExecutions = jsii.Number(p.ReservedConcurrency)
+	added.runtime, added.handler = p.runtime()
+	if f.ReservedConcurrency > 0 {
+		added.reserved = jsii.Number(f.ReservedConcurrency)
 	}
-	if len(p.SecurityGroups) > 0 {
-		props.SecurityGroups = &p.SecurityGroups
-	}
-	if p.Tracing {
-		props.Tracing = awslambda.Tracing_ACTIVE
-	}
-	c.Function = awslambda.NewFunction(c.Construct, jsii.String("Function"), props)
+	c.Role, c.LogGroup, c.Function = c.newFunction(added)
 	c.addLayer()
 	c.Alias = awslambda.NewAlias(c.Construct, jsii.String("Alias"), &awslambda.AliasProps{
 		AliasName: jsii.String("live"), Version: c.Function.CurrentVersion(),
 	})
+}
+
+// newFunction adds a function, its log group and its role. The role of the CDK would have an AWS managed
+// policy that may write every log group of the account.
+func (c *Consumer) newFunction(f *function) (awsiam.Role, awslogs.LogGroup, awslambda.Function) {
+	p := &c.props
+	role := awsiam.NewRole(c.Construct, jsii.String(f.prefix+"Role"), &awsiam.RoleProps{
+		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
+		Description: &f.role,
+	})
+	logs := awslogs.NewLogGroup(c.Construct, jsii.String(f.prefix+"Logs"), &awslogs.LogGroupProps{
+		EncryptionKey: p.EncryptionKey, RemovalPolicy: p.RemovalPolicy,
+	})
+	// LogGroupProps has an enumeration instead of a number.
+	resource, _ := logs.Node().DefaultChild().(awslogs.CfnLogGroup)
+	resource.SetRetentionInDays(jsii.Number(p.Function.LogRetentionDays))
+	props := &awslambda.FunctionProps{
+		Description:                  &f.description,
+		Runtime:                      f.runtime,
+		Architecture:                 architecture(p.Function.Architecture),
+		Handler:                      f.handler,
+		Code:                         awslambda.Code_FromAsset(&f.code, nil),
+		Role:                         role,
+		Timeout:                      seconds(f.timeout),
+		MemorySize:                   jsii.Number(f.memoryMB),
+		ReservedConcurrentExecutions: f.reserved,
+		LogGroup:                     logs,
+		LoggingFormat:                awslambda.LoggingFormat_JSON,
+		ApplicationLogLevelV2:        logFilter(p.Function.LogLevel),
+		Environment:                  f.environment,
+		EnvironmentEncryption:        p.EncryptionKey,
+		Vpc:                          f.network.VPC,
+		VpcSubnets:                   f.network.Subnets,
+	}
+	if f.runtime == nil {
+		props.Runtime, props.Handler = awslambda.Runtime_PROVIDED_AL2023(), jsii.String("bootstrap")
+	}
+	if len(f.network.SecurityGroups) > 0 {
+		props.SecurityGroups = &f.network.SecurityGroups
+	}
+	if p.Function.Tracing {
+		props.Tracing = awslambda.Tracing_ACTIVE
+	}
+	return role, logs, awslambda.NewFunction(c.Construct, &f.id, props)
+}
+
+// grantFunction gives a role the permissions that do not depend on what its function does.
+func (c *Consumer) grantFunction(role awsiam.Role, logs awslogs.LogGroup, inVPC bool) {
+	allow(role, "Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, *logs.LogGroupArn())
+	if c.props.Function.Tracing {
+		allow(role, "Tracing", tracingActions, "*")
+	}
+	if key := c.props.EncryptionKey; key != nil {
+		allow(role, "Key", keyActions, *key.KeyArn())
+		if c.Table != nil {
+			allowVia(role, "KeyOfTables", "dynamodb", tableKeyActions, *key.KeyArn())
+		}
+	}
+	if inVPC {
+		allow(role, "NetworkInterfaces", networkInterfaceActions, "*")
+		allow(role, "Addresses", addressActions, "*")
+	}
 }
 
 // logFilter returns Lambda's filter of the function's output, INFO or below: the metrics have no level and
@@ -78,55 +127,25 @@ func architecture(a Architecture) awslambda.Architecture {
 	return awslambda.Architecture_ARM_64()
 }
 
-// environment returns the function's variables, including those with default values. So the deployed values
-// are visible in one place, and a changed default does not change a deployment.
 func (c *Consumer) environment() *map[string]*string {
 	p := &c.props
-	env := map[string]string{
-		"IDEMSK_STORE":                 string(p.Store),
-		"IDEMSK_TABLE":                 c.tableName(),
-		"IDEMSK_NAMESPACE":             p.Namespace,
-		"IDEMSK_KEY_SCOPE":             string(p.KeyScope),
-		"IDEMSK_KEY":                   p.Key,
-		"IDEMSK_FINGERPRINT":           p.Fingerprint,
-		"IDEMSK_HASH_KEYS":             strconv.FormatBool(p.HashKeys),
-		"IDEMSK_MISSING_KEY":           p.MissingKey,
-		"IDEMSK_BATCHING":              onOff(!p.Unbatched),
-		"IDEMSK_CLAIM":                 string(p.Claim),
-		"IDEMSK_COMMIT_WINDOW":         strconv.Itoa(p.CommitWindow),
-		"IDEMSK_LEASE":                 short(p.Lease),
-		"IDEMSK_MAX_CLOCK_SKEW":        short(p.MaxClockSkew),
-		"IDEMSK_WAIT":                  p.wait(),
-		"IDEMSK_MAX_RESULT":            strconv.Itoa(max(0, p.MaxResult)),
-		"IDEMSK_DEADLINE_MARGIN":       short(p.DeadlineMargin),
-		"IDEMSK_RETENTION":             short(p.Retention),
-		"IDEMSK_MAX_ATTEMPTS":          strconv.Itoa(p.MaxAttempts),
-		"IDEMSK_RETRY_DELAY":           short(max(0, p.RetryDelay)),
-		"IDEMSK_OUTAGE_FAILURES":       p.outageFailures(),
-		"IDEMSK_OUTAGE_LIMIT":          short(p.OutageLimit),
-		"IDEMSK_FAILURES":              string(p.Failures),
-		"IDEMSK_DEAD_LETTER_QUEUE_URL": *c.DeadLetterQueue.QueueUrl(),
-		"IDEMSK_STORE_DOWN":            p.StoreDown,
-		"IDEMSK_LOG_LEVEL":             p.LogLevel,
+	env := p.variables("function")
+	env["IDEMSK_TABLE"] = c.tableName()
+	env["IDEMSK_DEAD_LETTER_QUEUE_URL"] = *c.DeadLetterQueue.QueueUrl()
+	if _, bucket, ok := strings.Cut(p.DeadLetters.BucketARN, ":::"); ok {
+		env["IDEMSK_DEAD_LETTER_BUCKET"] = bucket
 	}
 	if p.wrapped() {
 		env[wrapperVariable] = wrapperScript
-	} else {
-		env["IDEMSK_ORDER"], env["IDEMSK_CONCURRENCY"] = p.Order, strconv.Itoa(p.Concurrency)
 	}
 	if c.Outbox != nil {
 		env[outboxVariable] = *c.Outbox.Table.TableName()
 	}
-	_, bucket, _ := strings.Cut(p.DeadLetterBucketARN, ":::")
-	for name, value := range map[string]string{
-		"IDEMSK_STORE_URL": p.StoreURL, "IDEMSK_STORE_SECRET_ARN": p.StoreSecretARN,
-		"IDEMSK_DEAD_LETTER_BUCKET": bucket,
-	} {
-		if value != "" {
-			env[name] = value
-		}
-	}
-	maps.Copy(env, p.Environment)
+	maps.Copy(env, p.Function.Environment)
+	return pointers(env)
+}
+
+func pointers(env map[string]string) *map[string]*string {
 	out := make(map[string]*string, len(env))
 	for name, value := range env {
 		out[name] = &value
@@ -134,40 +153,39 @@ func (c *Consumer) environment() *map[string]*string {
 	return &out
 }
 
+// environment checks the variables of the user.
+func (c *checker) environment() {
+	reserved := []string{"IDEMSK_DEAD_LETTER_QUEUE_URL", "IDEMSK_DEAD_LETTER_BUCKET"}
+	for _, s := range c.Props.settings() {
+		if s.readBy("function") {
+			reserved = append(reserved, s.tag.Get("env"))
+		}
+	}
+	if c.Outbox != nil {
+		reserved = append(reserved, outboxVariable)
+	}
+	if c.wrapped() {
+		reserved = append(reserved, wrapperVariable)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Function.Environment)) {
+		if want := forms["variable"].check(name); want != "" {
+			c.fail("Function.Environment", name, "%s", want)
+		} else if slices.Contains(reserved, name) {
+			c.fail("Function.Environment", name, "other names: the construct sets this one from its own property")
+		}
+	}
+}
+
 func (c *Consumer) tableName() string {
 	if c.Table == nil {
-		return c.props.StoreTable
+		return c.props.Store.Table
 	}
 	return *c.Table.TableName()
 }
 
-func onOff(on bool) string {
-	if on {
-		return "on"
-	}
-	return "off"
-}
-
-func (p *Props) wait() string {
-	switch {
-	case p.Wait == 0:
-		return "deadline"
-	case p.Wait < 0:
-		return "0"
-	}
-	return short(p.Wait)
-}
-
-func (p *Props) outageFailures() string {
-	if p.OutageFailures < 0 {
-		return "off"
-	}
-	return strconv.Itoa(p.OutageFailures)
-}
-
 // addCanary makes CodeDeploy shift the alias to a new version in steps, and roll back if an alarm rises.
 func (c *Consumer) addCanary() {
-	if c.props.Canary == CanaryOff {
+	if c.props.Function.Canary == CanaryOff {
 		return
 	}
 	alarms := make([]interfacesawscloudwatch.IAlarmRef, 0, len(canaryAlarms))
@@ -177,7 +195,7 @@ func (c *Consumer) addCanary() {
 	awscodedeploy.NewLambdaDeploymentGroup(c.Construct, jsii.String("Canary"),
 		&awscodedeploy.LambdaDeploymentGroupProps{
 			Alias:            c.Alias,
-			DeploymentConfig: canaryConfig(c.props.Canary),
+			DeploymentConfig: canaryConfig(c.props.Function.Canary),
 			Alarms:           &alarms,
 			AutoRollback: &awscodedeploy.AutoRollbackConfig{
 				FailedDeployment: jsii.Bool(true), StoppedDeployment: jsii.Bool(true),
@@ -201,22 +219,4 @@ func canaryConfig(canary Canary) awscodedeploy.ILambdaDeploymentConfig {
 
 func seconds(d time.Duration) awscdk.Duration {
 	return awscdk.Duration_Seconds(jsii.Number(d.Seconds()))
-}
-
-// logRetention are the retention periods in days that CloudWatch Logs supports.
-var logRetention = map[int]awslogs.RetentionDays{
-	1: awslogs.RetentionDays_ONE_DAY, 3: awslogs.RetentionDays_THREE_DAYS, 5: awslogs.RetentionDays_FIVE_DAYS,
-	7: awslogs.RetentionDays_ONE_WEEK, 14: awslogs.RetentionDays_TWO_WEEKS,
-	30: awslogs.RetentionDays_ONE_MONTH,
-	60: awslogs.RetentionDays_TWO_MONTHS, 90: awslogs.RetentionDays_THREE_MONTHS,
-	120: awslogs.RetentionDays_FOUR_MONTHS,
-	150: awslogs.RetentionDays_FIVE_MONTHS, 180: awslogs.RetentionDays_SIX_MONTHS,
-	365: awslogs.RetentionDays_ONE_YEAR,
-	400: awslogs.RetentionDays_THIRTEEN_MONTHS, 545: awslogs.RetentionDays_EIGHTEEN_MONTHS,
-	731:  awslogs.RetentionDays_TWO_YEARS,
-	1096: awslogs.RetentionDays_THREE_YEARS, 1827: awslogs.RetentionDays_FIVE_YEARS,
-	2192: awslogs.RetentionDays_SIX_YEARS,
-	2557: awslogs.RetentionDays_SEVEN_YEARS, 2922: awslogs.RetentionDays_EIGHT_YEARS,
-	3288: awslogs.RetentionDays_NINE_YEARS,
-	3653: awslogs.RetentionDays_TEN_YEARS,
 }

@@ -16,13 +16,16 @@ const (
 	wrapperScript   = "/opt/idemsk"
 )
 
+// wrapped reports whether the function runs behind the layer.
+func (p *Props) wrapped() bool { return p.Function.Runtime != ProvidedAL2023 }
+
 // runtime returns the function's runtime. The construct needs no more of it than its name, so a new one needs
 // no new CDK.
 func (p *Props) runtime() (runtime awslambda.Runtime, handler *string) {
 	if !p.wrapped() {
-		return awslambda.Runtime_PROVIDED_AL2023(), jsii.String("bootstrap")
+		return nil, nil
 	}
-	return awslambda.NewRuntime(&p.Runtime, awslambda.RuntimeFamily_OTHER, nil), &p.Handler
+	return awslambda.NewRuntime(&p.Function.Runtime, awslambda.RuntimeFamily_OTHER, nil), &p.Function.Handler
 }
 
 // addLayer puts the function behind the layer, if it is not written with the library.
@@ -33,13 +36,13 @@ func (c *Consumer) addLayer() {
 	}
 	c.Layer = awslambda.NewLayerVersion(c.Construct, jsii.String("Layer"), &awslambda.LayerVersionProps{
 		Description:             jsii.String("idemsk: idempotency for functions in any language"),
-		Code:                    awslambda.Code_FromAsset(&p.LayerZip, nil),
-		CompatibleArchitectures: &[]awslambda.Architecture{architecture(p.Architecture)},
+		Code:                    awslambda.Code_FromAsset(&p.Function.LayerZip, nil),
+		CompatibleArchitectures: &[]awslambda.Architecture{architecture(p.Function.Architecture)},
 	})
 	c.Function.AddLayers(c.Layer)
 	// A version is published when the function's properties change. They contain a reference to the layer,
 	// not its content.
-	c.Function.InvalidateVersionBasedOn(jsii.String(digest(p.LayerZip)))
+	c.Function.InvalidateVersionBasedOn(jsii.String(digest(p.Function.LayerZip)))
 }
 
 // digest returns the hash of a file that Check has read.

@@ -2,11 +2,11 @@ package consumer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awseventstargets"
@@ -18,8 +18,75 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// Maintenance is the function that maintains the store of keys on a schedule.
+// Maintenance has the settings of a function that maintains the store of keys on a schedule
+// (lambda/maintenance). It reports keys that hang or failed, compares keys with an export of business
+// records, and prunes keys in PostgreSQL. Its network is that of the consumer's function.
 type Maintenance struct {
+	// Dir is the directory of the program, a file named bootstrap, built for Function.Architecture. Required.
+	Dir string
+	// ReconcileEvery is the time between two reconciliations. Each reads the whole store, which DynamoDB
+	// bills by the table's size.
+	ReconcileEvery time.Duration `default:"24h" range:"5m to 744h" unit:"1m"`
+	// PruneEvery is the time between two deletions of expired keys. StorePostgres only, as DynamoDB and Redis
+	// delete such keys themselves.
+	PruneEvery time.Duration `default:"1h" range:"5m to 744h" unit:"1m" needs:"postgres"`
+	// Export is what the keys are compared with. Default: nothing.
+	Export  Export
+	Timeout time.Duration `default:"15m" range:"30s to 15m" unit:"1s"`
+	// MemoryMB is the function's memory. It holds the keys of an export, about 150 bytes a row.
+	MemoryMB int `default:"512" range:"128 to 10240"`
+}
+
+// Export is an export of business records. Field, Topic, Covers and Lag are the variables
+// IDEMSK_EXPORT_FIELD and so on.
+type Export struct {
+	// BucketARN is the S3 bucket of the exports with the beginning of their names:
+	// arn:aws:s3:::NAME/PREFIX. The newest one is compared, see idemsk help reconcile. A customer key of the
+	// bucket must admit Maintenance.Role to kms:Decrypt.
+	BucketARN string `form:"exportsARN"`
+	// Field is the column or JSON member that has the key.
+	Field string `default:"idempotencyKey" needs:"export" env:"IDEMSK_EXPORT_FIELD" readers:"maintenance"`
+	// Topic is the topic of the export's keys, one of Source.Topics. None with KeyScopeNamespace. Default: the
+	// first one.
+	Topic string `needs:"export" env:"IDEMSK_EXPORT_TOPIC" readers:"maintenance"`
+	// Covers is the time before an export was written whose records it has at least, except those of the last
+	// Lag. It is also the maximum age of the newest export, and at most Idempotency.Retention.
+	Covers time.Duration `default:"25h" range:"1m to 87600h" needs:"export" env:"IDEMSK_EXPORT_COVERS" readers:"maintenance"`
+	Lag    time.Duration `default:"1h" range:"1ns to 87600h" needs:"export" env:"IDEMSK_EXPORT_LAG" readers:"maintenance"`
+}
+
+// inherit sets the default of Topic.
+func (e *Export) inherit(p *Props) {
+	if e.BucketARN != "" && p.Idempotency.KeyScope == KeyScopeTopic && len(p.Source.Topics) > 0 {
+		setDefault(&e.Topic, p.Source.Topics[0].Name)
+	}
+}
+
+func (c *checker) maintenance(m *Maintenance) {
+	c.program("Maintenance.Dir", m.Dir, "maintenance", "dist/maintenance-arm64")
+	e, scope := &m.Export, c.Idempotency.KeyScope
+	if e.BucketARN == "" {
+		return
+	}
+	inTopics := slices.ContainsFunc(c.Source.Topics, func(t Topic) bool { return t.Name == e.Topic })
+	switch {
+	case scope == KeyScopeNamespace && e.Topic != "":
+		c.fail("Maintenance.Export.Topic", e.Topic,
+			"none with Idempotency.KeyScope namespace: its keys have no topic")
+	case scope == KeyScopeTopic && !inTopics:
+		c.fail("Maintenance.Export.Topic", e.Topic, "one of Source.Topics")
+	}
+	if retention := c.Idempotency.Retention; e.Covers > retention {
+		c.fail("Maintenance.Export.Covers", e.Covers,
+			"at most Idempotency.Retention, %s: older keys are deleted", retention)
+	}
+	if e.Lag >= e.Covers {
+		c.fail("Maintenance.Export.Lag", e.Lag, "less than Maintenance.Export.Covers, %s", e.Covers)
+	}
+}
+
+// MaintenanceResources are the function that maintains the store of keys, and its schedules.
+type MaintenanceResources struct {
 	Role      awsiam.Role
 	LogGroup  awslogs.LogGroup
 	Function  awslambda.Function
@@ -35,21 +102,20 @@ func (c *Consumer) addMaintenance() {
 	if m == nil {
 		return
 	}
-	a := &auxiliary{
-		id: "Maintenance", role: "idemsk maintenance of " + p.ConsumerGroup,
-		description: "idemsk: reconciles and prunes the keys of " + p.ConsumerGroup, dir: m.Dir,
-		timeout: m.Timeout, memoryMB: m.MemoryMB, environment: c.maintenanceEnvironment(), vpc: p.VPC,
-		subnets: p.Subnets,
+	network := p.Network
+	if network.VPC != nil {
+		network.SecurityGroups = *c.Function.Connections().SecurityGroups()
 	}
-	if p.VPC != nil {
-		a.securityGroups = *c.Function.Connections().SecurityGroups()
-	}
-	c.Maintenance = &Maintenance{}
-	c.Maintenance.Role, c.Maintenance.LogGroup, c.Maintenance.Function = c.addAuxiliary(a)
+	c.Maintenance = &MaintenanceResources{}
+	c.Maintenance.Role, c.Maintenance.LogGroup, c.Maintenance.Function = c.newFunction(&function{
+		id: "Maintenance", prefix: "Maintenance", role: "idemsk maintenance of " + p.Source.ConsumerGroup,
+		description: "idemsk: reconciles and prunes the keys of " + p.Source.ConsumerGroup, code: m.Dir,
+		timeout: m.Timeout, memoryMB: m.MemoryMB, environment: c.maintenanceEnvironment(), network: network,
+	})
 	c.Maintenance.Function.ConfigureAsyncInvoke(
 		&awslambda.EventInvokeConfigOptions{RetryAttempts: jsii.Number(0)})
 	c.Maintenance.Reconcile = c.schedule("ReconcileSchedule", "reconcile", m.ReconcileEvery)
-	if p.Store == StorePostgres {
+	if p.Store.Type == StorePostgres {
 		c.Maintenance.Prune = c.schedule("PruneSchedule", "prune", m.PruneEvery)
 	}
 	c.grantMaintenance()
@@ -59,7 +125,7 @@ func (c *Consumer) addMaintenance() {
 // accept it.
 func (c *Consumer) schedule(id, task string, every time.Duration) awsevents.Rule {
 	return awsevents.NewRule(c.Construct, &id, &awsevents.RuleProps{
-		Description: jsii.String("idemsk: " + task + " the keys of " + c.props.ConsumerGroup),
+		Description: jsii.String("idemsk: " + task + " the keys of " + c.props.Source.ConsumerGroup),
 		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(every.Minutes()))),
 		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(c.Maintenance.Function,
 			&awseventstargets.LambdaFunctionProps{
@@ -68,26 +134,13 @@ func (c *Consumer) schedule(id, task string, every time.Duration) awsevents.Rule
 	})
 }
 
-func (c *Consumer) maintenanceEnvironment() map[string]*string {
-	p, m := &c.props, c.props.Maintenance
-	env := make(map[string]*string)
-	for name, value := range map[string]string{
-		"IDEMSK_STORE": string(p.Store), "IDEMSK_TABLE": c.tableName(), "IDEMSK_STORE_URL": p.StoreURL,
-		"IDEMSK_STORE_SECRET_ARN": p.StoreSecretARN,
-		"IDEMSK_NAMESPACE":        p.Namespace, "IDEMSK_KEY_SCOPE": string(p.KeyScope),
-		"IDEMSK_LOG_LEVEL":    p.LogLevel,
-		"IDEMSK_EXPORT_FIELD": m.ExportField, "IDEMSK_EXPORT_TOPIC": m.ExportTopic,
-	} {
-		if value != "" {
-			env[name] = &value
-		}
+func (c *Consumer) maintenanceEnvironment() *map[string]*string {
+	env := c.props.variables("maintenance")
+	env["IDEMSK_TABLE"] = c.tableName()
+	if _, location, ok := strings.Cut(c.props.Maintenance.Export.BucketARN, ":::"); ok {
+		env["IDEMSK_EXPORT"] = "s3://" + location
 	}
-	if _, location, ok := strings.Cut(m.ExportBucketARN, ":::"); ok {
-		env["IDEMSK_EXPORT"] = jsii.String("s3://" + location)
-		env["IDEMSK_EXPORT_COVERS"], env["IDEMSK_EXPORT_LAG"] = jsii.String(short(m.ExportCovers)),
-			jsii.String(short(m.ExportLag))
-	}
-	return env
+	return pointers(env)
 }
 
 // grantMaintenance lets the function read the store and the exports, and nothing else. What it may do in
@@ -97,13 +150,8 @@ func (c *Consumer) grantMaintenance() {
 	if c.Table != nil {
 		allow(role, "Table", []string{"dynamodb:Scan"}, *c.Table.TableArn())
 	}
-	if p.StoreSecretARN != "" {
-		allow(role, "StoreSecret", []string{"secretsmanager:GetSecretValue"}, p.StoreSecretARN)
-	}
-	if p.StoreSecretKeyARN != "" {
-		allow(role, "StoreSecretKey", []string{"kms:Decrypt"}, p.StoreSecretKeyARN)
-	}
-	if arn := p.Maintenance.ExportBucketARN; arn != "" {
+	allowSecret(role, "StoreSecret", p.Store.SecretARN, p.Store.SecretKeyARN)
+	if arn := p.Maintenance.Export.BucketARN; arn != "" {
 		bucket, prefix, _ := strings.Cut(arn, "/")
 		allow(role, "Exports", []string{"s3:GetObject"}, bucket+"/"+prefix+"*")
 		role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
@@ -112,23 +160,18 @@ func (c *Consumer) grantMaintenance() {
 			Conditions: &map[string]any{"StringEquals": map[string]any{"s3:prefix": prefix}},
 		}))
 	}
-	c.grantAuxiliary(role, c.Maintenance.LogGroup, p.VPC != nil)
+	c.grantFunction(role, c.Maintenance.LogGroup, p.Network.VPC != nil)
 }
 
 // addExportEndpoint adds the endpoint of S3 (free) for the exports.
 func (c *Consumer) addExportEndpoint(subnets *awsec2.SubnetSelection) {
-	if m := c.props.Maintenance; m != nil && m.ExportBucketARN != "" {
+	if m := c.props.Maintenance; m != nil && m.Export.BucketARN != "" {
 		c.Endpoints["s3"] = awsec2.NewGatewayVpcEndpoint(c.Construct, jsii.String("S3Endpoint"),
 			&awsec2.GatewayVpcEndpointProps{
-				Vpc: c.props.VPC, Service: awsec2.GatewayVpcEndpointAwsService_S3(),
+				Vpc: c.props.Network.VPC, Service: awsec2.GatewayVpcEndpointAwsService_S3(),
 				Subnets: &[]*awsec2.SubnetSelection{subnets},
 			})
 	}
-}
-
-// maintained returns a metric of the maintenance, Lambda's or its own.
-func (c *Consumer) maintained(namespace, name, statistic string) awscloudwatch.Metric {
-	return metric(namespace, name, statistic, "FunctionName", c.Maintenance.Function.FunctionName())
 }
 
 // maintenanceAlarms return the alarms on the state of the keys. Each run makes one datapoint, so an alarm
@@ -143,10 +186,10 @@ func (c *Consumer) maintenanceAlarms() []alarm {
 			c.maintained("AWS/Lambda", "Errors", sum), 1, 1, 1},
 		{AlarmKeysInProgress, fmt.Sprintf(
 			"A key had been in progress for more than %s at the last reconciliation, whether or not its record is redelivered.",
-			short(p.MaxInProgress)), c.maintained(msk.MetricsNamespace, "KeysInProgressAge", maximum),
-			float64(p.MaxInProgress.Milliseconds()), 1, 1},
+			short(p.Alarms.MaxInProgress)), c.maintained(msk.MetricsNamespace, "KeysInProgressAge", maximum),
+			float64(p.Alarms.MaxInProgress.Milliseconds()), 1, 1},
 	}
-	if m.ExportBucketARN != "" {
+	if m.Export.BucketARN != "" {
 		alarms = append(alarms, alarm{AlarmExportDifferences,
 			"Keys and the export of business records differed at the last reconciliation.",
 			c.maintained(msk.MetricsNamespace, "ExportDifferences", sum), 1, 1, 1})

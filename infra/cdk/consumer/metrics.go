@@ -27,6 +27,11 @@ func (c *Consumer) lambda(name, statistic string) awscloudwatch.Metric {
 	return metric("AWS/Lambda", name, statistic, "FunctionName", c.Function.FunctionName())
 }
 
+// maintained returns a metric of the maintenance, Lambda's or its own.
+func (c *Consumer) maintained(namespace, name, statistic string) awscloudwatch.Metric {
+	return metric(namespace, name, statistic, "FunctionName", c.Maintenance.Function.FunctionName())
+}
+
 // relayed returns a metric of the relay, Lambda's or the relay's own.
 func (c *Consumer) relayed(namespace, name, statistic string) awscloudwatch.Metric {
 	return metric(namespace, name, statistic, "FunctionName", c.Outbox.Relay.FunctionName())

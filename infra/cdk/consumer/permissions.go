@@ -13,11 +13,11 @@ func (c *Consumer) grant() {
 	p := &c.props
 	c.grantStore()
 	c.allow("Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, *c.LogGroup.LogGroupArn())
-	if p.Tracing { // X-Ray has no ARNs
+	if p.Function.Tracing { // X-Ray has no ARNs
 		c.allow("Tracing", tracingActions, "*")
 	}
 	c.allow("DeadLetters", []string{"sqs:SendMessage"}, *c.DeadLetterQueue.QueueArn())
-	if arn := p.DeadLetterBucketARN; arn != "" {
+	if arn := p.DeadLetters.BucketARN; arn != "" {
 		c.allow("DeadLetterValues", []string{"s3:PutObject"}, strings.TrimSuffix(arn, "/")+"/*")
 	}
 	c.grantKey()
@@ -38,12 +38,7 @@ func (c *Consumer) grantStore() {
 			"dynamodb:UpdateItem",
 		}, *c.Table.TableArn())
 	}
-	if p.StoreSecretARN != "" {
-		c.allow("StoreSecret", []string{"secretsmanager:GetSecretValue"}, p.StoreSecretARN)
-	}
-	if p.StoreSecretKeyARN != "" {
-		c.allow("StoreSecretKey", []string{"kms:Decrypt"}, p.StoreSecretKeyARN)
-	}
+	allowSecret(c.Role, "StoreSecret", p.Store.SecretARN, p.Store.SecretKeyARN)
 }
 
 // grantKey lets the function use the customer keys of the table and of the queues.
@@ -62,27 +57,27 @@ func (c *Consumer) grantKey() {
 func (c *Consumer) grantBrokers() {
 	p := &c.props
 	if !p.selfManaged() {
-		c.allow("Cluster", []string{"kafka:DescribeClusterV2", "kafka:GetBootstrapBrokers"}, p.ClusterARN)
-		if p.Auth == AuthSCRAM512 {
-			c.allow("Scram", []string{"kafka:ListScramSecrets"}, p.ClusterARN)
+		c.allow("Cluster", []string{"kafka:DescribeClusterV2", "kafka:GetBootstrapBrokers"}, p.Cluster.ARN)
+		if p.Cluster.Auth == AuthSCRAM512 {
+			c.allow("Scram", []string{"kafka:ListScramSecrets"}, p.Cluster.ARN)
 		}
 	}
-	if p.Auth == AuthIAM {
+	if p.Cluster.Auth == AuthIAM {
 		c.allow("Connect", []string{"kafka-cluster:Connect",
-			"kafka-cluster:DescribeClusterDynamicConfiguration"}, p.ClusterARN)
-		for _, topic := range p.Topics {
+			"kafka-cluster:DescribeClusterDynamicConfiguration"}, p.Cluster.ARN)
+		for _, topic := range p.Source.Topics {
 			c.allow("", []string{"kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"},
 				p.kafkaARN("topic", topic.Name))
 			c.allow("", []string{"kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"},
 				p.kafkaARN("group", topic.Group))
 		}
 	}
-	if !p.selfManaged() || len(p.BrokerSubnetIDs) > 0 || p.VPC != nil {
+	if !p.selfManaged() || len(p.Cluster.SubnetIDs) > 0 || p.Network.VPC != nil {
 		// EC2's Describe actions have no ARNs, and Lambda checks at the function's creation that its role may
 		// use any interface.
 		c.allow("NetworkInterfaces", networkInterfaceActions, "*")
 	}
-	if p.VPC != nil {
+	if p.Network.VPC != nil {
 		c.allow("Addresses", addressActions, "*")
 	}
 }
@@ -119,19 +114,14 @@ var (
 
 func (c *Consumer) grantSecrets() {
 	p := &c.props
-	secrets := []string{p.SecretARN, p.CASecretARN}
-	if p.SchemaRegistry != nil {
-		secrets = append(secrets, p.SchemaRegistry.SecretARN)
+	r := p.Source.SchemaRegistry
+	allowSecret(c.Role, "", p.Cluster.SecretARN, "")
+	allowSecret(c.Role, "", p.Cluster.CASecretARN, "")
+	if r != nil {
+		allowSecret(c.Role, "", r.SecretARN, "")
 	}
-	for _, secret := range secrets {
-		if secret != "" {
-			c.allow("", []string{"secretsmanager:GetSecretValue"}, secret)
-		}
-	}
-	if p.SecretKeyARN != "" {
-		c.allow("SecretKey", []string{"kms:Decrypt"}, p.SecretKeyARN)
-	}
-	if r := p.SchemaRegistry; r != nil && r.glue() {
+	allowSecret(c.Role, "Secret", "", p.Cluster.SecretKeyARN)
+	if r != nil && r.glue() {
 		schemas := strings.Replace(r.URI, ":registry/", ":schema/", 1) + "/*"
 		c.allow("SchemaRegistry", []string{"glue:GetRegistry"}, r.URI)
 		c.allow("Schemas", []string{"glue:GetSchemaVersion"}, r.URI, schemas)
@@ -139,13 +129,13 @@ func (c *Consumer) grantSecrets() {
 }
 
 func (c *Consumer) grantOnFailure() {
-	switch to := c.props.OnFailure; {
+	switch to := c.props.Source.OnFailure; {
 	case to.Queue:
 		c.allow("OnFailure", []string{"sqs:SendMessage"}, *c.OnFailureQueue.QueueArn())
 	case to.BucketARN != "":
 		c.allow("OnFailure", []string{"s3:PutObject"}, to.BucketARN+"/*")
 		c.allow("OnFailureBucket", []string{"s3:ListBucket"}, to.BucketARN)
-	case to.Topic != "" && c.props.Auth == AuthIAM:
+	case to.Topic != "" && c.props.Cluster.Auth == AuthIAM:
 		c.allow("OnFailure", []string{"kafka-cluster:DescribeTopic", "kafka-cluster:WriteData"},
 			c.props.kafkaARN("topic", to.Topic))
 	}
@@ -153,13 +143,13 @@ func (c *Consumer) grantOnFailure() {
 
 // kafkaARN returns the IAM ARN of a topic or group of an MSK cluster.
 func (p *Props) kafkaARN(kind, name string) string {
-	if isToken(p.ClusterARN) {
+	if isToken(p.Cluster.ARN) {
 		// arn:partition:kafka:region:account:cluster/name/uuid
-		parts := awscdk.Fn_Split(jsii.String(":cluster/"), &p.ClusterARN, jsii.Number(2))
+		parts := awscdk.Fn_Split(jsii.String(":cluster/"), &p.Cluster.ARN, jsii.Number(2))
 		return *awscdk.Fn_Join(jsii.String(""),
 			&[]*string{(*parts)[0], jsii.String(":" + kind + "/"), (*parts)[1], jsii.String("/" + name)})
 	}
-	return strings.Replace(p.ClusterARN, ":cluster/", ":"+kind+"/", 1) + "/" + name
+	return strings.Replace(p.Cluster.ARN, ":cluster/", ":"+kind+"/", 1) + "/" + name
 }
 
 func (c *Consumer) allow(sid string, actions []string, resources ...string) {
@@ -168,8 +158,18 @@ func (c *Consumer) allow(sid string, actions []string, resources ...string) {
 
 func allow(role awsiam.Role, sid string, actions []string, resources ...string) {
 	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Sid: optional(sid), Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...),
+		Sid: textOrNil(sid), Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...),
 	}))
+}
+
+// allowSecret allows reading a secret, if there is one, which is encrypted with a customer key, if there is one.
+func allowSecret(role awsiam.Role, sid, secret, key string) {
+	if secret != "" {
+		allow(role, sid, []string{"secretsmanager:GetSecretValue"}, secret)
+	}
+	if key != "" {
+		allow(role, sid+"Key", []string{"kms:Decrypt"}, key)
+	}
 }
 
 // allowVia allows actions that an AWS service requests on the role's behalf, but not requests of the role

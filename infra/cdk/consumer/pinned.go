@@ -16,10 +16,10 @@ import (
 //	cdk deploy --parameters PARAMETER=NEW
 //
 // changes the value on purpose. A pipeline that deploys without "previous parameters" has no such protection;
-// set DeployedNamespace and DeployedKeyScope there.
+// set Idempotency.DeployedNamespace and DeployedKeyScope there.
 func (c *Consumer) pinKeys() {
 	p := &c.props
-	c.NamespaceParameter, c.NamespaceOutput = c.pin("Namespace", p.Namespace, "the namespace of the keys",
+	c.NamespaceParameter, c.NamespaceOutput = c.pin("Namespace", p.Idempotency.Namespace, "the namespace of the keys",
 		"every record would count as new. Set the namespace to the deployed one (output Namespace)")
 	c.KeyScopeParameter, c.KeyScopeOutput = c.pin("KeyScope", p.pinnedScope(), "the scope of the keys",
 		"the records of a topic that is renamed or left out, or with another keyScope all records, would count as new. To add a topic")
@@ -44,11 +44,11 @@ func (c *Consumer) pin(name, value, what, why string) (awscdk.CfnParameter, awsc
 
 // pinnedScope returns "namespace", or "topic:" with the names of the topics.
 func (p *Props) pinnedScope() string {
-	if p.KeyScope == KeyScopeNamespace {
+	if p.Idempotency.KeyScope == KeyScopeNamespace {
 		return string(KeyScopeNamespace)
 	}
-	names := make([]string, 0, len(p.Topics))
-	for _, t := range p.Topics {
+	names := make([]string, 0, len(p.Source.Topics))
+	for _, t := range p.Source.Topics {
 		names = append(names, t.Name)
 	}
 	slices.Sort(names)
@@ -58,11 +58,11 @@ func (p *Props) pinnedScope() string {
 // forgotten returns the deployed topics whose keys another scope would lose. Another kind of scope loses all
 // keys.
 func (p *Props) forgotten() []string {
-	kind, list, _ := strings.Cut(p.DeployedKeyScope, ":")
-	if kind != string(p.KeyScope) {
+	kind, list, _ := strings.Cut(p.Idempotency.DeployedKeyScope, ":")
+	if kind != string(p.Idempotency.KeyScope) {
 		return []string{"every topic"}
 	}
 	return slices.DeleteFunc(strings.Split(list, "+"), func(name string) bool {
-		return name == "" || slices.ContainsFunc(p.Topics, func(t Topic) bool { return t.Name == name })
+		return name == "" || slices.ContainsFunc(p.Source.Topics, func(t Topic) bool { return t.Name == name })
 	})
 }
