@@ -49,7 +49,7 @@ func TestTracesOfBrokenLanesContradictTheModel(t *testing.T) {
 				r.lanes = map[string][]string{"p": {"A", "B", "C", "D", "E"}, "q": {"B", "C", "D", "E", "A"},
 					"r": {"C", "B", "A", "E", "D"}}
 				r.run(t, func(s invocationStore) store.Store { return brokenStore{s, release} })
-				r.write(t, filepath.Join(dir, name))
+				writeTrace(t, filepath.Join(dir, name), "lanes-*.jsonl", r.lanes, r.withWaits())
 			})
 		}
 	}
