@@ -4,12 +4,9 @@ package schedule_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -53,18 +50,7 @@ func TestTracesOfBrokenLanesContradictTheModel(t *testing.T) {
 			})
 		}
 	}
-	out, err := exec.CommandContext(t.Context(), "../../scripts/trace.sh", dir).CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
-		t.Fatalf("%v:\n%s", err, out)
-	}
-	for name := range broken {
-		contradicted := strings.Count(string(out),
-			fmt.Sprintf("%c%s%c", filepath.Separator, name, filepath.Separator))
-		if (contradicted > 0) != (name != "nothing") {
-			t.Errorf("%s: %d of %d traces contradict the model", name, contradicted, brokenLanes)
-		}
-	}
+	wantContradicted(t, dir, maps.Keys(broken))
 }
 
 // brokenStore is a store that gets the releases of claims that were not used in another way.
