@@ -42,13 +42,27 @@ dev:
 test-go:
 	scripts/test-go.sh
 
-## test: run every test; LocalStack must be down: it is started, and stopped again
+## test: the tests that a change needs: unit and property tests, the rules of the stores on their real servers, and idemsk local with a
+##      function and with processes
 test:
 	scripts/test.sh
 
-## test-long: the tests of killed processes, outages and random histories at their full size, of which make test has a part
+## test-rest: what make test leaves out: the documents' commands, LocalStack, Apache Kafka, other languages, the browser, kills of servers, traces, the
+##      construct, the simulation's seeds. LocalStack must be down: it is started, and stopped again
+test-rest:
+	scripts/test-rest.sh
+
+## test-all: make test and make test-rest, which checks the traces of both
+test-all: export IDEMSK_TRACE_DIR = $(CURDIR)/.cache/traces
+test-all:
+	rm -rf $(IDEMSK_TRACE_DIR)
+	mkdir -p $(IDEMSK_TRACE_DIR)
+	scripts/test.sh -count=1
+	scripts/test-rest.sh
+
+## test-long: the tests of killed processes, outages and random histories at their full size, of which make test-rest has a part
 test-long:
-	IDEMSK_TEST_LONG=1 go test -tags servers -count=1 -timeout 30m -run 'TestBookingsAreExact|TestBalancesAreExact|TestEachCredit|TestAgreesWithMemory|DynamoDBLocal' \
+	IDEMSK_TEST_LONG=1 go test -tags servers,rest -count=1 -timeout 30m -run 'TestBookingsAreExact|TestBalancesAreExact|TestEachCredit|TestAgreesWithMemory|DynamoDBLocal' \
 	  ./lambda/handler/internal/ledger ./idem/pgstore ./idem/dynamostore ./internal/fake/dynamofake ./test/outbox
 	IDEMSK_TEST_LONG=1 scripts/test-local.sh -timeout 60m
 
@@ -62,13 +76,13 @@ torture: RECORDS = 100000
 torture: EVENTS = 500
 torture:
 	TORTURE_RECORDS=$(RECORDS) TORTURE_EVENTS=$(EVENTS) TORTURE_SEED=$(SEED) \
-	  go test -tags servers -count=1 -timeout 3h -v ./test/torture
+	  go test -tags rest -count=1 -timeout 3h -v ./test/torture
 
 ## linear: the histories of concurrent clients of each store, on its real server and over networks that fail (internal/test/linear): OPS=1000000 operations,
-##      of which make test has a part. SEED=7 repeats what each client does; how their operations interleave depends on timing
+##      of which make test-rest has a part. SEED=7 repeats what each client does; how their operations interleave depends on timing
 OPS ?= 1000000
 linear:
-	LINEAR_OPS=$(OPS) LINEAR_SEED=$(SEED) go test -tags servers -count=1 -timeout 3h -v ./internal/test/linear
+	LINEAR_OPS=$(OPS) LINEAR_SEED=$(SEED) go test -tags rest -count=1 -timeout 3h -v ./internal/test/linear
 
 ## simulate: functions and consumer processes in virtual time: each seed draws the whole configuration, what producers and operators do, and faults.
 ##      Prints the steps (requests at the services) a second, and how many pairs of settings were run together. SEEDS=7 or SEEDS=1-8000; 0-499 have
@@ -87,7 +101,7 @@ defects:
 ## soak: the example function with redelivered batches and lost replies of its store: is each payment booked once, does the process grow?
 ##      Reports each 30 s. RECORDS=10000000 takes an hour
 soak:
-	SOAK_RECORDS=$(RECORDS) go test -tags servers -count=1 -timeout 48h -v -run 'TestSoak$$' ./lambda/handler/internal/soak
+	SOAK_RECORDS=$(RECORDS) go test -tags rest -count=1 -timeout 48h -v -run 'TestSoak$$' ./lambda/handler/internal/soak
 
 ## trace: record what the stores do on their real servers, and check it against the model of the rules (docs/spec)
 trace:
@@ -140,7 +154,7 @@ MODULES = $$(go list -m -f '{{.Dir}}/...')
 ## lint: golangci-lint with .golangci.yaml, and that what make run builds compiles for macOS
 lint:
 	GOOS=darwin GOARCH=arm64 go vet ./cmd/idemsk ./lambda/handler
-	scripts/tool.sh golangci-lint run --build-tags servers,localstack,docs,mutants,defects $(MODULES)
+	scripts/tool.sh golangci-lint run --build-tags servers,rest,docs,mutants,defects $(MODULES)
 
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
 vulncheck:
@@ -172,4 +186,4 @@ localstack-down:
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean
+.PHONY: help run dev test test-rest test-all test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean

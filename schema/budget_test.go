@@ -1,3 +1,5 @@
+//go:build unix && !race
+
 package schema_test
 
 import (
@@ -67,6 +69,24 @@ func (b budget) fuzz(compress bool) {
 		testkit.WithinBudget(t, func() { _, _ = keyOf(t.Context(), r) }) // most values have an error
 		testkit.WithinBudget(t, func() { _, _ = fingerprintOf(t.Context(), r) })
 	})
+}
+
+// BenchmarkBudget measures the time of values of 1 MB that take long: 100 ms of a core is what docs/schemas.md
+// says.
+func BenchmarkBudget(b *testing.B) {
+	r := newRegistries(b)
+	ids := seedHostile(r)
+	decoder := r.decoder(schema.Config{Registry: r.of("Confluent", "")})
+	for id, unit := range map[int]string{65: "\x0a\x12\x0a\x10abcdefghijklmnop", 68: `{"a":1,"b":"abc"},`} {
+		b.Run(ids[id].Type.String(), func(b *testing.B) {
+			head, tail := map[int]string{65: "\x00", 68: head}[id], map[int]string{68: tail}[id]
+			value := append(header(b, "Confluent", id),
+				testkit.Repeated([]byte(head), []byte(unit), []byte(tail), 33_000)...)
+			for b.Loop() {
+				_, _ = decoder.JSON(b.Context(), &kafka.Record{Value: value}) // an error beyond the limits
+			}
+		})
+	}
 }
 
 // many is as often as the unit fits into 1 MB.

@@ -9,7 +9,7 @@ scripts/postgres.sh install
 scripts/redis.sh install
 scripts/kafka.sh install
 go test -tags servers -run '^$' -bench . -benchmem -count "${COUNT:-3}" ./idem/... ./lambda/... ./internal/... ./cmd/...
-go test -tags servers -run '^$' -bench Relay -benchtime 50000x -count "${COUNT:-3}" ./outbox/pgoutbox
-go test -tags servers -run '^$' -bench KafkaConnect -benchtime 100000x -count "${COUNT:-3}" ./outbox/pgoutbox
-go test -tags servers -run '^$' -bench Commit -benchtime 300x -count "${COUNT:-3}" ./outbox/pgoutbox
+go test -tags servers,rest -run '^$' -bench Relay -benchtime 50000x -count "${COUNT:-3}" ./outbox/pgoutbox
+go test -tags servers,rest -run '^$' -bench KafkaConnect -benchtime 100000x -count "${COUNT:-3}" ./outbox/pgoutbox
+go test -tags servers,rest -run '^$' -bench Commit -benchtime 300x -count "${COUNT:-3}" ./outbox/pgoutbox
 stat -c '%n %s' dist/handler-*/bootstrap | awk '{printf "%s %.1f MB unzipped\n", $1, $2 / 1e6}'

@@ -25,11 +25,11 @@ echo
 echo "| method | size | seed | result | time |"
 echo "| --- | --- | --- | --- | --- |"
 prove model "all configurations" – scripts/model.sh
-prove conformance "all broken stores" – go test -count=1 -tags servers -timeout 30m ./idem/storetest
+prove conformance "all broken stores" – go test -count=1 -tags servers,rest -timeout 30m ./idem/storetest
 prove traces "all stores" – make trace
 prove histories "100,000 operations" "$seed" make linear OPS=100000 SEED="$seed"
 prove simulation "2,000 seeds" "$seed-$((seed + 1999))" make simulate SEEDS="$seed-$((seed + 1999))"
-prove pauses "all stores" – go test -count=1 -tags servers -timeout 30m ./idem/e2e
+prove pauses "all stores" – go test -count=1 -tags rest -timeout 30m ./idem/e2e
 prove mutation "all but the outbox" – make mutate MUTATE='idem/(store|dynamostore|redisstore|pgstore|batch|session)'
 prove soak "100,000 records" "$seed" env IDEMSK_TEST_SEED="$seed" make soak RECORDS=100000
 prove run "10,000 payments" "$seed" make run SEED="$seed"

@@ -12,7 +12,7 @@ if [ -z "$traces" ]; then
   for server in scripts/postgres.sh scripts/redis.sh localstack/localstack.sh; do $server install >&2; done
   traces=$work/traces
   mkdir "$traces"
-  IDEMSK_TRACE_DIR=$traces go test -count=1 -tags servers -run 'TestRules|TestAgrees|TestSuite|TestAgreement|TestOnDynamoDBLocal|TestBalancesAreExact|TestPaymentThatKills|TestOnRealStores/paused|TestLanesCount|TestRangesOf|TestBookingsAreExact' \
+  IDEMSK_TRACE_DIR=$traces go test -count=1 -tags servers,rest -run 'TestRules|TestAgrees|TestSuite|TestAgreement|TestOnDynamoDBLocal|TestBalancesAreExact|TestPaymentThatKills|TestOnRealStores/paused|TestLanesCount|TestRangesOf|TestBookingsAreExact' \
     ./idem/memstore ./idem/redisstore ./idem/pgstore ./idem/dynamostore ./idem/storetest ./idem/e2e ./idem/schedule ./lambda/handler/internal/ledger >&2
   IDEMSK_TRACE_DIR=$traces go test -count=1 -tags synctests -run 'TestSimulation' ./test/simulation >&2
   for host in lambda process; do make --no-print-directory run HOST=$host TRACES="$traces" >&2; done

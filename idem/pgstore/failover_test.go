@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 package pgstore_test
 

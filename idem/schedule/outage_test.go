@@ -234,7 +234,7 @@ func (o *outage) deliver(items []*schedule.Item, run func(context.Context, []*sc
 			}
 		}
 		items = slices.DeleteFunc(items, func(it *schedule.Item) bool { return o.settled[it.Task.Key] })
-		pass(max(time.Second/5, o.ends.Sub(o.begins)/200))
+		pass(max(time.Second/5, o.ends.Sub(o.begins)/50))
 	}
 }
 

@@ -273,8 +273,7 @@ func TestRangeIsWaitedForWhileAnItemIsAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := &process{partitions: p, scheduler: scheduler}
-		lanes := [][]*schedule.Item{one.items(0, 0, 2), one.items(1, 0, 2)}
+		lanes := [][]*schedule.Item{p.items(0, 0, 2), p.items(1, 0, 2)}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		scheduler.Run(ctx, lanes, rangeOf(0, lanes[0]), rangeOf(1, lanes[1]))

@@ -77,30 +77,37 @@ func (p *process) deliver(ctx context.Context, partition int, from, to int) (end
 	return endsOf(items)
 }
 
-// items returns the items of the records of a partition from an offset to before another one.
-func (p *process) items(partition int, from, to int) (items []*schedule.Item) {
+// items returns the items of the records of a partition from an offset to before another one, in one lane.
+func (p *partitions) items(partition int, from, to int) (items []*schedule.Item) {
 	for offset := from; offset < to; offset++ {
 		key := p.topic[partition][offset]
-		items = append(items, &schedule.Item{Position: int64(offset), Task: idem.Task{
-			Key: key, Fingerprint: store.FingerprintOf([]byte(key)),
-			Source: fmt.Sprintf("t-%d@%d", partition, offset),
-			DeadLetters: idem.DeadLetterFunc(
-				func(context.Context, idem.DeadLetter) error { p.letter(key); return nil }),
-			Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-				a, _ := idem.AttemptFrom(ctx)
-				p.ran(fmt.Sprintf("%s attempt %d", key, a.Number))
-				if p.handle == nil {
-					return []byte(key), nil
-				}
-				return []byte(key), p.handle(ctx, key)
-			}),
-		}})
+		items = append(items, &schedule.Item{
+			Lane: laneOf(partition), Range: leaseOf(partition), Position: int64(offset),
+			Task: idem.Task{
+				Key: key, Fingerprint: store.FingerprintOf([]byte(key)),
+				Source: fmt.Sprintf("t-%d@%d", partition, offset),
+				DeadLetters: idem.DeadLetterFunc(
+					func(context.Context, idem.DeadLetter) error { p.letter(key); return nil }),
+				Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+					a, _ := idem.AttemptFrom(ctx)
+					p.ran(fmt.Sprintf("%s attempt %d", key, a.Number))
+					if p.handle == nil {
+						return []byte(key), nil
+					}
+					return []byte(key), p.handle(ctx, key)
+				}),
+			},
+		})
 	}
 	return items
 }
 
+// laneOf returns the lane of a partition, and leaseOf the key of its lease.
+func laneOf(partition int) string  { return fmt.Sprintf("t/%d/", partition) }
+func leaseOf(partition int) string { return fmt.Sprintf("ns%%t-%d", partition) }
+
 func rangeOf(partition int, items []*schedule.Item) schedule.Range {
-	return schedule.Range{Key: fmt.Sprintf("ns%%t-%d", partition), Source: items[0].Task.Source, Items: items}
+	return schedule.Range{Key: leaseOf(partition), Source: items[0].Task.Source, Items: items}
 }
 
 // endsOf returns how items have ended.
@@ -241,11 +248,7 @@ func (c *counted) Settle(ctx context.Context, ss []store.Settlement) []error {
 		}
 		err = errCutOff
 	}
-	errs := make([]error, len(ss))
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
+	return slices.Repeat([]error{err}, len(ss))
 }
 
 func (c *counted) wantAsked(t *testing.T, want ...string) {

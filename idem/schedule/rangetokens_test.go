@@ -30,9 +30,10 @@ func TestStreamGivesEachRecordItsOwnTime(t *testing.T) {
 			}
 			return nil
 		}
-		s := m.byPartition()
+		const retention = time.Hour
+		s := m.start(idem.Config{ClaimByPartition: true, Retention: retention})
 		s.add(0, 0, 1)
-		pass(idem.Defaults().Retention + time.Hour)
+		pass(2 * retention)
 		equal(t, "expired entries", m.store.Sweep(), 1)
 		added := time.Now()
 		s.add(0, 1, 3)

@@ -1,15 +1,12 @@
 package schedule_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -61,15 +58,14 @@ func recordsOf(p string, inc int) string {
 // rangeRecorder records what a store did for owners of partitions, and what these did.
 type rangeRecorder struct {
 	*testing.T
+	recorder[*rangeEvent]
 	store  *memstore.Store
 	stream bool
 	stride int64 // between the positions of two records
 	begun  time.Time
 	lossy  float64 // the probability that an owner's network loses requests and answers
 
-	mu          sync.Mutex
-	rand        *rand.Rand
-	events      []*rangeEvent
+	// guarded by mu
 	invocations int
 	owners      map[string]*rangeOwner
 	over        map[string]time.Time // the end of the lease that was recorded last, by key
@@ -83,30 +79,13 @@ func newRangeRecorder(t *testing.T, seed uint64, stream bool) *rangeRecorder {
 	r := &rangeRecorder{
 		T: t, store: memstore.New(memstore.Config{BatchSize: 25, MaxClockSkew: -1}), stream: stream,
 		stride: 1, begun: time.Now().Add(-time.Second), lossy: 0.3,
-		rand: rand.New(rand.NewPCG(seed, 1)), owners: map[string]*rangeOwner{"": {}},
+		recorder: recorder[*rangeEvent]{rand: rand.New(rand.NewPCG(seed, 1))}, owners: map[string]*rangeOwner{"": {}},
 		over: make(map[string]time.Time),
 	}
 	if stream {
 		r.stride = 1000 // so that a process writes the end of its range again
 	}
 	return r
-}
-
-func (r *rangeRecorder) chance(p float64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rand.Float64() < p
-}
-
-func (r *rangeRecorder) number(from, to int) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return from + r.rand.IntN(to-from+1)
-}
-
-// between returns a number of milliseconds.
-func (r *rangeRecorder) between(from, to int) time.Duration {
-	return time.Duration(r.number(from, to)) * time.Millisecond
 }
 
 // index returns how many records have positions before this one.
@@ -178,29 +157,7 @@ func (r *rangeRecorder) seen(e *rangeEvent, key string) {
 
 // write writes the trace into a folder, unless that is empty.
 func (r *rangeRecorder) write(dir string) {
-	if dir == "" {
-		return
-	}
-	var text bytes.Buffer
-	out := json.NewEncoder(&text)
-	if err := out.Encode(map[string]bool{"stream": r.stream}); err != nil {
-		r.Fatal(err)
-	}
-	for _, e := range r.events {
-		if err := out.Encode(e); err != nil {
-			r.Fatal(err)
-		}
-	}
-	f, err := os.CreateTemp(dir, "partition-*.jsonl")
-	if err != nil {
-		r.Fatal(err)
-	}
-	if _, err := f.Write(text.Bytes()); err != nil {
-		r.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		r.Fatal(err)
-	}
+	writeTrace(r.T, dir, "partition-*.jsonl", map[string]bool{"stream": r.stream}, r.events)
 }
 
 // rangeNetwork is the store as an invocation or a consumer process sees it: over a network that loses
@@ -335,15 +292,7 @@ func (s *rangeNetwork) Settle(ctx context.Context, ss []store.Settlement) (errs 
 		}
 	})
 	if err != nil {
-		return unanswered(len(ss), err)
-	}
-	return errs
-}
-
-func unanswered(n int, err error) []error {
-	errs := make([]error, n)
-	for i := range errs {
-		errs[i] = err
+		return slices.Repeat([]error{err}, len(ss))
 	}
 	return errs
 }

@@ -85,22 +85,6 @@ func TestStreamSharesTheOutcomeOfDuplicates(t *testing.T) {
 	})
 }
 
-// Items of two lanes that have the same keys in opposite orders do not wait for each other.
-func TestStreamLanesDoNotWaitForEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStreaming(t, idem.Config{}, schedule.Config{})
-		for i := range 10 {
-			s.stream.Add(in("a", s.item("", fmt.Sprint("k", i), nil))...)
-			s.stream.Add(in("b", s.item("", fmt.Sprint("k", 9-i), nil))...)
-		}
-		pass(time.Second)
-		synctest.Wait()
-		equal(t, "items settled", len(s.ended), 20)
-		equal(t, "handlers called", len(s.calls), 10)
-		s.close()
-	})
-}
-
 // substituteTask replaces the task of an item whose key was refused.
 type substituteTask struct{ task idem.Task }
 
@@ -138,33 +122,6 @@ func (s *streaming) hold(key string, lease time.Duration) store.Entry {
 	return res.Entry
 }
 
-// A lane whose next item waits for one of another lane keeps no claims of the items behind it. There are some
-// if another owner had the key of the next item when they were claimed.
-func TestStreamLaneThatWaitsForAnotherHoldsNoClaims(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStreaming(t, idem.Config{}, schedule.Config{})
-		s.add("warm up", "w1", "w2")
-		pass(time.Second)
-		takes := func(d time.Duration) func(context.Context) error {
-			return func(context.Context) error { pass(d); return nil }
-		}
-		key := s.hold("key", time.Minute)
-		s.stream.Add(in("a", s.item("a1", "a1", takes(time.Second)), s.item("a2", "key", nil),
-			s.item("a3", "a3", nil))...)
-		pass(time.Second / 2)
-		equal(t, "keys claimed behind a handler", s.held(), 2)
-		s.store.Store.Settle(context.Background(), []store.Settlement{{Op: store.OpRelease, Key: key.Key,
-			Token: key.Token, Owner: key.Owner, Retention: time.Hour, Refund: true}})
-		s.stream.Add(in("b", s.item("b1", "key", takes(2*time.Second)))...)
-		pass(time.Second)
-		equal(t, "keys claimed while the lane waits", s.held(), 1)
-		pass(time.Minute)
-		synctest.Wait()
-		equal(t, "items settled", len(s.ended), 6)
-		s.close()
-	})
-}
-
 // An item whose key is in flight elsewhere waits for it without a slot, and its lane's claims are released
 // meanwhile.
 func TestStreamWaitsForAKeyInFlightElsewhere(t *testing.T) {
@@ -189,40 +146,6 @@ func TestStreamWaitsForAKeyInFlightElsewhere(t *testing.T) {
 		pass(time.Minute)
 		s.want("settled", &s.ended, executed("w1", "w2", "b1", "b2", "a1", "a2", "a3")...)
 		s.want("retried", &s.retried)
-		s.close()
-	})
-}
-
-// Keys of a process that died are taken over one at a time, while nothing else is in progress or claimed.
-func TestStreamTakesKeysOverAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStreaming(t, idem.Config{}, schedule.Config{})
-		for i := range 40 {
-			s.hold(fmt.Sprint("dead", i), time.Second)
-		}
-		pass(2 * time.Second)
-		var inProgress atomic.Int64
-		handler := func(takesOver bool) func(context.Context) error {
-			return func(context.Context) error {
-				n, held := inProgress.Add(1), s.held()
-				defer inProgress.Add(-1)
-				if takesOver && (n > 1 || held > 1) {
-					t.Errorf("%d handlers, %d keys claimed", n, held)
-				}
-				pass(20 * time.Millisecond)
-				return nil
-			}
-		}
-		for i := range 40 {
-			for _, name := range []string{"other", "dead"} {
-				key := fmt.Sprint(name, i)
-				s.stream.Add(in(fmt.Sprint(name, " lane", i%8), s.item(key, key, handler(name == "dead")))...)
-			}
-			pass(3 * time.Millisecond)
-		}
-		pass(time.Minute)
-		synctest.Wait()
-		equal(t, "items settled", len(s.ended), 80)
 		s.close()
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/schedule"
-	"github.com/idemsk/idemsk/idem/store"
 )
 
 // members are the streams of consumer processes with the same partitions.
@@ -62,35 +61,11 @@ func (s *rangeStream) note(to *[]string) func(*schedule.Item) {
 }
 
 // add adds records of a partition from an offset to before another one, in one lane.
-func (s *rangeStream) add(partition, from, to int) {
-	var items []*schedule.Item
-	for offset := from; offset < to; offset++ {
-		key := s.topic[partition][offset]
-		items = append(items, &schedule.Item{
-			Lane: fmt.Sprintf("t/%d/", partition), Range: fmt.Sprintf("ns%%t-%d", partition),
-			Position: int64(offset),
-			Task: idem.Task{
-				Key: key, Fingerprint: store.FingerprintOf([]byte(key)),
-				Source: fmt.Sprintf("t-%d@%d", partition, offset),
-				DeadLetters: idem.DeadLetterFunc(
-					func(context.Context, idem.DeadLetter) error { s.letter(key); return nil }),
-				Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
-					a, _ := idem.AttemptFrom(ctx)
-					s.ran(fmt.Sprintf("%s attempt %d", key, a.Number))
-					if s.handle == nil {
-						return []byte(key), nil
-					}
-					return []byte(key), s.handle(ctx, key)
-				}),
-			},
-		})
-	}
-	s.stream.Add(items...)
-}
+func (s *rangeStream) add(partition, from, to int) { s.stream.Add(s.items(partition, from, to)...) }
 
 // revoke gives a partition back.
 func (s *rangeStream) revoke(ctx context.Context, partition int) (running []*schedule.Item) {
-	return s.stream.Stop(ctx, isLane(fmt.Sprintf("t/%d/", partition)), fmt.Sprintf("ns%%t-%d", partition))
+	return s.stream.Stop(ctx, isLane(laneOf(partition)), leaseOf(partition))
 }
 
 // reset returns the requests so far, and forgets them.

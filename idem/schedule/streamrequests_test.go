@@ -111,7 +111,7 @@ func dynamo(t *testing.T, cfg idem.Config) (*dynamofake.Server, *schedule.Schedu
 // Other processes take over the keys of one that dies one at a time. So a stream claims few keys ahead of its
 // handlers: as many as keep them busy, in requests of as many claims as there are handlers.
 func TestStreamClaimsFewKeysAheadOfItsHandlers(t *testing.T) {
-	const slots, rounds, items = 8, 200, 4000
+	const slots, rounds, items = 8, 100, 2000
 	for _, size := range []int{25, 100} {
 		for _, took := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, time.Second} {
 			t.Run(fmt.Sprintf("handlers of %v, %d claims in a request", took, size), func(t *testing.T) {

@@ -53,27 +53,6 @@ func TestStopRemovesItemsThatHaveNotBegun(t *testing.T) {
 	})
 }
 
-// A lane is stopped while its key waits to be taken over until another handler has returned.
-func TestStopOfALaneThatWaitsToBeAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStreaming(t, idem.Config{}, schedule.Config{})
-		s.hold("b1", time.Second)
-		pass(2 * time.Second)
-		s.stream.Add(in("a", s.item("a1", "a1",
-			func(context.Context) error { pass(time.Second); return nil }))...)
-		pass(100 * time.Millisecond)
-		s.add("b", "b1")
-		pass(100 * time.Millisecond)
-		if running := s.stream.Stop(t.Context(), isLane("b")); len(running) > 0 {
-			t.Errorf("%v still run", sources(running))
-		}
-		s.add("a", "a2")
-		pass(time.Minute)
-		s.want("settled", &s.ended, executed("a1", "a2")...)
-		s.close()
-	})
-}
-
 // A handler that outlasts Stop settles its key, without a call of done. A redelivery waits for it.
 func TestStopReturnsTheItemsThatStillRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

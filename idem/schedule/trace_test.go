@@ -1,9 +1,7 @@
 package schedule_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -38,7 +36,7 @@ func TestLanesCountTheAttemptsThatTheyUse(t *testing.T) {
 						e.Key, e.Status, e.Attempts, calls)
 				}
 			}
-			r.write(t, os.Getenv("IDEMSK_TRACE_DIR"))
+			writeTrace(t, os.Getenv("IDEMSK_TRACE_DIR"), "lanes-*.jsonl", r.lanes, r.withWaits())
 		})
 	}
 }
@@ -62,20 +60,16 @@ type claimRequest struct{ sent, answered time.Time }
 // laneRecorder is a store that records its calls, and the lanes that use it.
 type laneRecorder struct {
 	*memstore.Store
+	recorder[*laneEvent]
 	lanes map[string][]string // the keys, by invocation
-
-	mu     sync.Mutex
-	rand   *rand.Rand
-	events []*laneEvent
-	calls  map[string]int // of handlers
+	calls map[string]int      // of handlers; guarded by mu
 }
 
 // newLaneRecorder returns a store with random lanes.
 func newLaneRecorder(seed uint64) *laneRecorder {
 	r := &laneRecorder{
 		Store: memstore.New(memstore.Config{BatchSize: 25}), lanes: make(map[string][]string),
-		rand:  rand.New(rand.NewPCG(seed, 0)),
-		calls: make(map[string]int),
+		recorder: recorder[*laneEvent]{rand: rand.New(rand.NewPCG(seed, 0))}, calls: make(map[string]int),
 	}
 	for _, inv := range []string{"p", "q", "r"} {
 		keys := []string{"A", "B", "C", "D", "E"}
@@ -153,13 +147,6 @@ func (r *laneRecorder) item(inv, key string) *schedule.Item {
 		})}}
 }
 
-// between returns a number of milliseconds.
-func (r *laneRecorder) between(from, to int) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Duration(from+r.rand.IntN(to-from+1)) * time.Millisecond
-}
-
 func (r *laneRecorder) note(e *laneEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,34 +206,6 @@ func (s invocationStore) observed(op, key string) *laneEvent {
 	}
 	s.events = append(s.events, e)
 	return e
-}
-
-// write writes the trace into a folder, unless that is empty.
-func (r *laneRecorder) write(t *testing.T, dir string) {
-	t.Helper()
-	if dir == "" {
-		return
-	}
-	var text bytes.Buffer
-	out := json.NewEncoder(&text)
-	if err := out.Encode(r.lanes); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range r.withWaits() {
-		if err := out.Encode(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := os.CreateTemp(dir, "lanes-*.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write(text.Bytes()); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // withWaits returns the events, and after the answers to a claim one for each key in flight that was not

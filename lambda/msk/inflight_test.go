@@ -56,22 +56,6 @@ func TestKeyInFlightElsewhereIsReportedWithoutASlot(t *testing.T) {
 	})
 }
 
-// Two such records do not run concurrently, and do not wait for each other.
-func TestRecordsOfDeadOwnersRunOneAfterAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.store.hold(elsewhere("a", time.Second))
-		s.store.hold(elsewhere("b", time.Second))
-		pass(2 * time.Second)
-		s.ledger.takes("a", time.Second)
-		s.ledger.takes("b", time.Second)
-		equalSlices(t, "reported places",
-			s.deliver(recordAt("payments-0@7", "a"), recordAt("payments-1@3", "b")))
-		equal(t, "records at once", s.ledger.most, 1)
-		equal(t, "stolen", s.last().Stolen, 2)
-	})
-}
-
 // The thief had completed it meanwhile: then the record is done, with the new owner's result.
 func TestFencedRecordCompletedByAnotherOwnerIsAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,4 @@
-//go:build localstack
+//go:build rest
 
 package dynamooutbox_test
 

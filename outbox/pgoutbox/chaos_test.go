@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 package pgoutbox_test
 
@@ -174,7 +174,7 @@ func TestKafkaOutagesLoseNothingAndKeepOrder(t *testing.T) {
 	o, table := newOutbox(t, pool, pgoutbox.Config{})
 	topic := newTopic(t, 3)
 	a := newAccounts(t, pool, 20)
-	network := faultproxy.Start(t, kafka.Addr())
+	network := faultproxy.Start(t, servers.Kafka(t).Addr())
 	toNetwork := kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		// whatever address the broker advertises
 		return new(net.Dialer).DialContext(ctx, "tcp", network.Addr())
@@ -206,11 +206,11 @@ func disturb(t *testing.T, random *rand.Rand, network *faultproxy.Proxy) {
 	}
 	for range 2 { // the broker is stopped
 		wait(time.Duration(50+random.IntN(100)) * time.Millisecond)
-		if err := kafka.Freeze(); err != nil {
+		if err := servers.Kafka(t).Freeze(); err != nil {
 			t.Fatal(err)
 		}
 		wait(1200 * time.Millisecond)
-		if err := kafka.Thaw(); err != nil {
+		if err := servers.Kafka(t).Thaw(); err != nil {
 			t.Fatal(err)
 		}
 	}

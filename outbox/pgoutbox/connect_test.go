@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 package pgoutbox_test
 
@@ -51,7 +51,7 @@ func (c *connect) start(tb testing.TB) {
 	}
 	port := strconv.Itoa(free)
 	c.url = "http://127.0.0.1:" + port
-	c.cmd = exec.Command("../debezium/debezium.sh", "connect", kafka.Addr(), port, c.group)
+	c.cmd = exec.Command("../debezium/debezium.sh", "connect", servers.Kafka(tb).Addr(), port, c.group)
 	c.cmd.Env = append(os.Environ(), "TZ=UTC")
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
 	if err := c.cmd.Start(); err != nil {

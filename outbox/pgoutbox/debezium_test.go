@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 package pgoutbox_test
 
@@ -61,7 +61,7 @@ func newDebezium(t *testing.T, pool *pgxpool.Pool, table string) *debezium {
 	prepareDebezium(t, pool, table)
 	offsets := filepath.Join(t.TempDir(), "offsets")
 	d := &debezium{offsets: offsets, args: []string{
-		"run", kafka.Addr(), "offset.storage=org.apache.kafka.connect.storage.FileOffsetBackingStore",
+		"run", servers.Kafka(t).Addr(), "offset.storage=org.apache.kafka.connect.storage.FileOffsetBackingStore",
 		"offset.flush.interval.ms=200",
 		"offset.storage.file.filename=" + offsets,
 	}}

@@ -13,28 +13,22 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 	"github.com/idemsk/idemsk/internal/test/pgserver"
 	"github.com/idemsk/idemsk/internal/test/testbed"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
-	"github.com/idemsk/idemsk/outbox/relay"
 )
 
 // The servers shared by the tests that do not change them.
 var (
-	servers  testbed.Servers
+	servers  *testbed.Servers
 	postgres *pgserver.Server
-	kafka    *serverproc.Script
 )
 
 func TestMain(m *testing.M) {
 	cfg := pgserver.Config{Settings: map[string]string{"wal_level": "logical"}}
-	testbed.Main(m, cfg, func(s testbed.Servers) { servers, postgres, kafka = s, s.Postgres, s.Kafka })
+	testbed.Main(m, cfg, func(s *testbed.Servers) { servers, postgres = s, s.Postgres })
 }
 
 var names atomic.Int64
@@ -81,17 +75,6 @@ func publish(tb testing.TB, pool *pgxpool.Pool, o *pgoutbox.Outbox, events ...ou
 	}
 }
 
-func newProducer(tb testing.TB, cfg relay.Config) *relay.Producer {
-	tb.Helper()
-	cfg.Options = append(cfg.Options, kgo.SeedBrokers(kafka.Addr()))
-	p, err := relay.New(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(p.Close)
-	return p
-}
-
 var quiet = slog.New(slog.DiscardHandler)
 
 // run runs a relay until stop is called or the test ends.
@@ -118,100 +101,7 @@ func run(tb testing.TB, pool *pgxpool.Pool, o *pgoutbox.Outbox, sender pgoutbox.
 	return stop
 }
 
-func newClient(tb testing.TB, options ...kgo.Opt) *kgo.Client {
-	tb.Helper()
-	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(kafka.Addr()))...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(client.Close)
-	return client
-}
-
-// createTopic creates a topic. settings are pairs of names and values of its configuration.
-func createTopic(tb testing.TB, name string, partitions int32, settings ...string) {
-	tb.Helper()
-	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = name, partitions, 1
-	for i := 0; i < len(settings); i += 2 {
-		c := kmsg.NewCreateTopicsRequestTopicConfig()
-		c.Name, c.Value = settings[i], &settings[i+1]
-		t.Configs = append(t.Configs, c)
-	}
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(tb.Context(), newClient(tb))
-	if err == nil {
-		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// newTopic creates a topic and returns its name.
-func newTopic(tb testing.TB, partitions int32, settings ...string) string {
-	tb.Helper()
-	name := unique("topic")
-	createTopic(tb, name, partitions, settings...)
-	return name
-}
-
 const patience = 2 * time.Minute
-
-// reader reads a topic from its start.
-type reader struct {
-	client *kgo.Client
-	all    []*kgo.Record
-}
-
-func newReader(tb testing.TB, topics ...string) *reader {
-	tb.Helper()
-	return &reader{client: newClient(tb, kgo.ConsumeTopics(topics...),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.MetadataMinAge(100*time.Millisecond))}
-}
-
-// until reads until enough returns true.
-func (r *reader) until(tb testing.TB, what string, enough func() bool) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
-	defer cancel()
-	for !enough() {
-		fetches := r.client.PollFetches(ctx)
-		if ctx.Err() != nil {
-			tb.Fatalf("waiting for %s: only %d records after %v", what, len(r.all), patience)
-		}
-		r.all = append(r.all, fetches.Records()...)
-	}
-}
-
-// ids reads until it has n distinct events and returns their IDs in the order of their first records.
-func (r *reader) ids(tb testing.TB, n int) []string {
-	tb.Helper()
-	var ids []string
-	seen := make(map[string]bool)
-	at := 0
-	r.until(tb, fmt.Sprint(n, " events"), func() bool {
-		for ; at < len(r.all); at++ {
-			if id := idOf(r.all[at]); !seen[id] {
-				seen[id] = true
-				ids = append(ids, id)
-			}
-		}
-		return len(ids) >= n
-	})
-	return ids
-}
-
-func idOf(r *kgo.Record) string {
-	for _, h := range r.Headers {
-		if h.Key == outbox.IDHeader {
-			return string(h.Value)
-		}
-	}
-	return ""
-}
 
 func ask[T any](tb testing.TB, pool *pgxpool.Pool, sql string, args ...any) (answer T) {
 	tb.Helper()

@@ -17,10 +17,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/internal/test/pgserver"
-	"github.com/idemsk/idemsk/internal/test/testbed"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
-	"github.com/idemsk/idemsk/outbox/relay"
 )
 
 // newPartitioned creates a database with a partitioned outbox, which has the events that were published
@@ -96,45 +94,6 @@ func publishInto(t *testing.T, db interface {
 		t.Fatal(err)
 	}
 	return partition
-}
-
-// Partitions are made and dropped while transactions publish and relays send: no event is lost or out of
-// order. A partition with a parked event stays until the event was requeued and sent.
-func TestDroppedPartitionsLoseNothingAndKeepOrder(t *testing.T) {
-	topic, early, missing := newTopic(t, 3), newTopic(t, 1), unique("missing")
-	pool, o := newPartitioned(t, outbox.Event{Topic: early, Key: []byte("before"), Value: []byte("1")})
-	partitions(t, pool, 2, false)
-	holder := publishInto(t, pool, missing, "1")
-	for range 2 {
-		run(t, pool, o, newProducer(t, relay.Config{}),
-			pgoutbox.RelayConfig{Batch: testbed.SmallBatch, MaxAttempts: 1, Retention: 24 * time.Hour})
-	}
-	eventually(t, pool, 1, `SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL`)
-	a := newAccounts(t, pool, 50)
-	a.creditWhile(t, o, topic, 1000, func() {
-		dropped, kept := 0, false
-		partitionsUntil(t, pool, 2, "dropped partitions", func(lines []string) bool {
-			for _, line := range lines {
-				if strings.HasPrefix(line, "dropped ") {
-					dropped++
-				}
-				kept = kept || line == "kept "+holder+", which has events that were not published"
-			}
-			return dropped >= 3 && kept
-		})
-	})
-	eventually(t, pool, 0, pendingIn("outbox"))
-	a.verify(t, topic)
-	newReader(t, early).ids(t, 1) // it was moved
-
-	createTopic(t, missing, 1)
-	id := ask[string](t, pool, `SELECT id::text FROM outbox WHERE parked_at IS NOT NULL`)
-	if _, err := o.Requeue(t.Context(), pool, id); err != nil {
-		t.Fatal(err)
-	}
-	newReader(t, missing).ids(t, 1)
-	partitionsUntil(t, pool, 2, "the partition of the requeued event",
-		func([]string) bool { return !ask[bool](t, pool, `SELECT to_regclass($1) IS NOT NULL`, holder) })
 }
 
 // A transaction that was open when the partition's time was over keeps it, and so does its event.

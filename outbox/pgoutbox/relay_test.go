@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
@@ -89,64 +88,6 @@ func (s *sender) values(key string) (values []string) {
 
 func pendingIn(table string) string {
 	return `SELECT count(*) FROM ` + table + ` WHERE published_at IS NULL AND parked_at IS NULL`
-}
-
-func TestEventsArriveUnchanged(t *testing.T) {
-	pool := newPool(t, postgres.URL())
-	o, table := newOutbox(t, pool, pgoutbox.Config{})
-	topic := newTopic(t, 1)
-	events := []outbox.Event{
-		{Topic: topic, Key: []byte("k"), Value: []byte(`{"a":1}`),
-			Headers: []outbox.Header{{Key: "trace", Value: []byte("é")},
-				{Key: "trace", Value: []byte{0, 0xff}}}},
-		{Topic: topic, Key: []byte{0, 0xff}, Value: []byte{0xfe, 0},
-			Headers: []outbox.Header{{Key: "none"}, {Key: "empty", Value: []byte{}}}},
-		{Topic: topic, Key: []byte("k")},
-		{Topic: topic, Key: []byte("k"), Value: []byte{}},
-		{ID: "019a7c54-0000-7000-8000-00000000abcd", Topic: topic, Value: []byte("no key"),
-			Headers: []outbox.Header{{Key: "event-type", Value: []byte("credited")}}},
-		{Topic: topic, Value: []byte("a key of its own"),
-			Headers: []outbox.Header{{Key: outbox.KeyHeader, Value: []byte("order-7")}}},
-	}
-	for _, e := range events { // one by one, so that events without a key are in order too
-		publish(t, pool, o, e)
-	}
-	r := newReader(t, topic)
-	stop := run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{Workers: 1})
-	r.ids(t, len(events))
-	for _, e := range events {
-		i := slices.IndexFunc(r.all, func(got *kgo.Record) bool {
-			return bytes.Equal(got.Key, e.Key) && bytes.Equal(got.Value, e.Value) &&
-				(got.Value == nil) == (e.Value == nil) && (got.Key == nil) == (e.Key == nil)
-		})
-		if i < 0 {
-			t.Errorf("no record of %+v", e)
-			continue
-		}
-		if e.ID == "" {
-			e.ID = idOf(r.all[i])
-		}
-		got, want := r.all[i].Headers, e.RecordHeaders()
-		if len(got) != len(want) {
-			t.Errorf("%+v has headers %+v", e, got)
-			continue
-		}
-		for n, h := range want {
-			if h.Key != got[n].Key || !bytes.Equal(h.Value, got[n].Value) ||
-				(h.Value == nil) != (got[n].Value == nil) {
-				t.Errorf("header %+v came as %+v", h, got[n])
-			}
-		}
-	}
-	stop()
-	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+
-		` WHERE published_at IS NOT NULL`); n != len(events) {
-		t.Errorf("%d are marked as published, want %d", n, len(events))
-	}
-	if got := ask[string](t, pool, `SELECT type FROM `+table+
-		` WHERE aggregateid IS NULL`); got != "credited" {
-		t.Errorf("the type is %q", got)
-	}
 }
 
 // lockedBuffer is a log for concurrent writers.

@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 package kafka_test
 

@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 package outbox_test
 
@@ -14,8 +14,8 @@ import (
 const patience = 3 * time.Minute
 
 // servers are shared by the tests.
-var servers testbed.Servers
+var servers *testbed.Servers
 
 func TestMain(m *testing.M) {
-	testbed.Main(m, pgserver.Config{}, func(s testbed.Servers) { servers = s })
+	testbed.Main(m, pgserver.Config{}, func(s *testbed.Servers) { servers = s })
 }

@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 package outbox_test
 
@@ -28,7 +28,7 @@ func TestEachCreditIsCountedOnceOnPostgreSQL(t *testing.T) {
 	n := testkit.Size(t, 2000, 4000)
 	pool := newPool(t)
 	box := migrate(t, pool)
-	brokers := []string{servers.Kafka.Addr()}
+	brokers := []string{servers.Kafka(t).Addr()}
 	createTopic(t, brokers, payments, 4)
 	createTopic(t, brokers, credited, 3)
 	seed := tally.NewSeed(t)

@@ -156,7 +156,7 @@ var defectsOfStreams = []defect{
 		name:   "handlers begin beside one whose key is taken over",
 		undoes: "rule 7, S7",
 		shows:  "innocent records are charged attempts for one that kills its process",
-		test:   "idem/schedule TestStreamTakesKeysOverAlone",
+		test:   "idem/schedule TestAllStates",
 		changes: []replacement{{callsFile, "return m.calls.alone || len(m.calls.suspects) > 0",
 			"return len(m.calls.suspects) > 0"}},
 	}, {

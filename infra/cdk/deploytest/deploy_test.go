@@ -1,4 +1,4 @@
-//go:build localstack
+//go:build rest
 
 // Package deploytest deploys the very stack of infra/cdk to LocalStack, with the real function in it, changes
 // it, and destroys it. What LocalStack pretends or ignores is not looked at here: IAM, point-in-time

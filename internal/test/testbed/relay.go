@@ -63,11 +63,11 @@ type Relay struct {
 }
 
 // StartRelay starts a relay for a table and waits until it runs.
-func (s Servers) StartRelay(tb testing.TB, table string) *Relay {
+func (s *Servers) StartRelay(tb testing.TB, table string) *Relay {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), os.Args[0]) //nolint:gosec // this program, run again
 	cmd.Env = append(os.Environ(), tableEnv+"="+table, urlEnv+"="+s.Postgres.URL(),
-		kafkaEnv+"="+s.Kafka.Addr())
+		kafkaEnv+"="+s.Kafka(tb).Addr())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {

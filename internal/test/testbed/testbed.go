@@ -19,45 +19,60 @@ import (
 // Servers are shared by all tests of a package.
 type Servers struct {
 	Postgres *pgserver.Server
-	Kafka    *serverproc.Script
+
+	startKafka sync.Once
+	kafka      *serverproc.Script
+	kafkaErr   error
 }
 
-// Main is a TestMain: it starts the servers, passes them on, runs the tests, checks for leaked goroutines and
-// ends the servers. In a process of StartRelay it is the relay instead.
-func Main(m *testing.M, cfg pgserver.Config, use func(Servers)) {
+// Kafka returns the broker. Its first use starts it.
+func (s *Servers) Kafka(tb testing.TB) *serverproc.Script {
+	tb.Helper()
+	s.startKafka.Do(func() {
+		s.kafka, s.kafkaErr = serverproc.StartScript(context.Background(), serverproc.Kafka)
+	})
+	if s.kafkaErr != nil {
+		tb.Fatal(s.kafkaErr)
+	}
+	return s.kafka
+}
+
+// Main is a TestMain: it starts PostgreSQL, passes the servers on, runs the tests, checks for leaked
+// goroutines and ends the servers. In a process of StartRelay it is the relay instead.
+func Main(m *testing.M, cfg pgserver.Config, use func(*Servers)) {
 	if os.Getenv(tableEnv) != "" {
 		os.Exit(relayUntilKilled())
 	}
-	servers, err := start(context.Background(), cfg)
+	postgres, err := pgserver.Start(context.Background(), cfg)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, errors.Join(err, servers.close()))
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	servers := &Servers{Postgres: postgres}
 	use(servers)
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
-		if err := servers.close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(closing{m, servers})
 }
 
-func start(ctx context.Context, cfg pgserver.Config) (s Servers, err error) {
-	var errs [2]error
-	var starting sync.WaitGroup
-	starting.Go(func() { s.Postgres, errs[0] = pgserver.Start(ctx, cfg) })
-	s.Kafka, errs[1] = serverproc.StartScript(ctx, serverproc.Kafka)
-	starting.Wait()
-	return s, errors.Join(errs[:]...)
+// closing ends the servers after the tests.
+type closing struct {
+	*testing.M
+	servers *Servers
 }
 
-func (s Servers) close() (err error) {
-	if s.Postgres != nil {
-		err = s.Postgres.Close()
+// Run implements goleak.TestingM.
+func (c closing) Run() int {
+	code := c.M.Run()
+	if err := c.servers.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	if s.Kafka != nil {
-		err = errors.Join(err, s.Kafka.Close())
+	return code
+}
+
+func (s *Servers) close() error {
+	err := s.Postgres.Close()
+	if s.kafka != nil {
+		err = errors.Join(err, s.kafka.Close())
 	}
 	return err
 }

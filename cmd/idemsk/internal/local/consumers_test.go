@@ -91,23 +91,6 @@ func TestConsumerProcessesBookOnce(t *testing.T) {
 	}
 }
 
-// The same with the leases of partitions in the place of claims.
-func TestConsumerProcessesBookOnceByPartition(t *testing.T) {
-	t.Parallel()
-	o, s := processes(t, 3)
-	o.Produce, o.Copies, o.Prove = 3000, 0.3, true
-	o.Faults = local.Faults{Kill: 0.3, Concurrent: 0.3}
-	o.Env = append(o.Env, "IDEMSK_CLAIM=partition")
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, s)
-	}
-	if !report.Verified.OK() || report.Done != 3000 || report.Lag() != 0 || len(report.Kills) == 0 ||
-		report.Concurrent == 0 || report.Failed != 0 {
-		t.Errorf("%+v\n%s", report, report.Text())
-	}
-}
-
 // A run that is interrupted drains the processes and commits what is done. The next one goes on there.
 func TestConsumerProcessesAreDrained(t *testing.T) {
 	t.Parallel()

@@ -23,12 +23,12 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
-// LocalStack returns the endpoint of LocalStack, which make test starts.
+// LocalStack returns the endpoint of LocalStack, which make test-rest starts.
 func LocalStack(tb testing.TB) string {
 	tb.Helper()
 	endpoint := os.Getenv("IDEMSK_TEST_ENDPOINT")
 	if endpoint == "" {
-		tb.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test`, or `make localstack-up` and set it to http://127.0.0.1:4566")
+		tb.Fatal("IDEMSK_TEST_ENDPOINT is not set: run `make test-rest`, or `make localstack-up` and set it to http://127.0.0.1:4566")
 	}
 	return endpoint
 }
@@ -111,7 +111,7 @@ func Package(tb testing.TB, program string) []byte {
 	tb.Helper()
 	code, err := os.ReadFile(program) //nolint:gosec // of the caller
 	if err != nil {
-		tb.Fatalf("%v: run `make build`, or `make test`", err)
+		tb.Fatalf("%v: run `make build`, or `make test-rest`", err)
 	}
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)

@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 // Package browser_test tests the page of idemsk local in a real browser.
 package browser_test

@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 package e2e_test
 

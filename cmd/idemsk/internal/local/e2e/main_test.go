@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 // Package e2e_test tests idemsk local end to end: a real Kafka, the event source, the real function as a
 // process, DynamoDB Local.

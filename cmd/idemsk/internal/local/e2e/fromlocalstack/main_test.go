@@ -1,4 +1,4 @@
-//go:build localstack
+//go:build rest
 
 // Package fromlocalstack_test tests idemsk local end to end with an event source mapping that is deployed in
 // LocalStack.

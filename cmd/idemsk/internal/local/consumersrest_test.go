@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 package local_test
 
@@ -10,6 +10,23 @@ import (
 	"github.com/idemsk/idemsk/internal/test/redisserver"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
+
+// TestConsumerProcessesBookOnce with the leases of partitions in the place of claims.
+func TestConsumerProcessesBookOnceByPartition(t *testing.T) {
+	t.Parallel()
+	o, s := processes(t, 3)
+	o.Produce, o.Copies, o.Prove = 3000, 0.3, true
+	o.Faults = local.Faults{Kill: 0.3, Concurrent: 0.3}
+	o.Env = append(o.Env, "IDEMSK_CLAIM=partition")
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, s)
+	}
+	if !report.Verified.OK() || report.Done != 3000 || report.Lag() != 0 || len(report.Kills) == 0 ||
+		report.Concurrent == 0 || report.Failed != 0 {
+		t.Errorf("%+v\n%s", report, report.Text())
+	}
+}
 
 // On PostgreSQL bookings commit with their completions: the ledger is exact although processes are killed,
 // and paused until others have their partitions.

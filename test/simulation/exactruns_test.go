@@ -1,4 +1,4 @@
-//go:build servers && !race
+//go:build rest && !race
 
 package simulation_test
 
