@@ -14,28 +14,29 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/fake/localhttp"
 )
 
 // maxBodyBytes is DynamoDB's limit on a request.
 const maxBodyBytes = 16 << 20
 
-// Server is an in-memory DynamoDB. Create it with [New]. It is an [http.Handler]; [Server.Start] makes it
-// listen. It is safe for concurrent use.
+// Server is an in-memory DynamoDB. Create it with [New]. It is an [http.Handler]; Start makes it listen. It is
+// safe for concurrent use.
 type Server struct {
+	*localhttp.Server
+
 	config      Config
 	expressions expressionCache
 	statements  statementCache
 	usage       usage
 	exchanges   sync.Pool     // of *exchange
 	requests    atomic.Uint64 // for request ids
-	stopped     chan struct{} // closed by Close
 
 	// guards the data: tables with their items, and tokens; held while Config.Observe is called
 	mu     sync.Mutex
 	tables map[string]*table
 	tokens tokens
-
-	listening listening
 }
 
 // exchange holds the buffers of one request, for reuse.
@@ -48,14 +49,18 @@ type exchange struct {
 
 // New returns a server without tables, or an error that names the invalid option.
 func New(config Config) (*Server, error) {
-	if err := config.validate(); err != nil {
-		return nil, err
+	if config.Latency < 0 {
+		return nil, fmt.Errorf("dynamofake: Latency is %v, must be 0 or more", config.Latency)
 	}
-	return &Server{
-		config:  config,
-		stopped: make(chan struct{}),
-		tables:  make(map[string]*table),
-	}, nil
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	s := &Server{config: config, tables: make(map[string]*table)}
+	var err error
+	if s.Server, err = localhttp.New(config.Addr, s); err != nil {
+		return nil, fmt.Errorf("dynamofake: %w", err)
+	}
+	return s, nil
 }
 
 // request is what an operation reads of a request.
@@ -165,7 +170,7 @@ func (s *Server) wait(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 		panic(http.ErrAbortHandler)
-	case <-s.stopped:
+	case <-s.Stopped():
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -50,7 +50,7 @@ func TestInvokePassesItsContextToTheFunction(t *testing.T) {
 	if err := json.Unmarshal(result.Payload, &got); err != nil {
 		t.Fatal(err)
 	}
-	if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(got.ID) {
+	if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(got.ID) {
 		t.Errorf("request id %q is no UUID", got.ID)
 	}
 	if got.ID != result.RequestID {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 )
 
 // process is one process of the function and its own Runtime API server. Processes that a dead process left
@@ -53,7 +55,7 @@ func startProcess(ctx context.Context, cfg *Config) (*process, error) {
 		Dir:         cfg.Dir,
 		Stdout:      output.stdout.write,
 		Stderr:      output.stderr.write,
-		SysProcAttr: sysProcAttr(),
+		SysProcAttr: serverproc.Group(syscall.SIGKILL, nil),
 	}
 	started := make(chan error)
 	go p.keep(started)

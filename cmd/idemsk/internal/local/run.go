@@ -225,7 +225,7 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 			r.o.Faults.KillAt == KillAfterEffect); err != nil {
 			return nil, err
 		}
-		env = append(env, "AWS_ENDPOINT_URL_DYNAMODB="+point.url)
+		env = append(env, "AWS_ENDPOINT_URL_DYNAMODB="+point.URL())
 	}
 	if s != nil && r.o.storeKind() == StoreFake {
 		env = append(env, "AWS_ACCESS_KEY_ID="+s.id) // tells the requests of processes apart
