@@ -168,6 +168,17 @@ func (r *jsonReader) unquote(quoted string) string {
 	return s
 }
 
+// appendEach appends elements with commas between them.
+func appendEach[T any](out []byte, elements []T, appendOne func([]byte, *T) []byte) []byte {
+	for i := range elements {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendOne(out, &elements[i])
+	}
+	return out
+}
+
 func appendString(out []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	out = append(out, '"')

@@ -45,13 +45,7 @@ func (s *Server) batchExecuteStatement(in request, out []byte) ([]byte, error) {
 	}
 	s.mu.Unlock()
 	s.usage.wrote(units)
-	out = append(out, `{"Responses":[`...)
-	for i := range results {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = results[i].append(out)
-	}
+	out = appendEach(append(out, `{"Responses":[`...), results, appendStatementResult)
 	return append(out, "]}"...), nil
 }
 
@@ -237,7 +231,7 @@ func (res *statementResult) fail(err error) {
 	}
 }
 
-func (res *statementResult) append(out []byte) []byte {
+func appendStatementResult(out []byte, res *statementResult) []byte {
 	out = append(out, '{')
 	if e := res.err; e != nil {
 		out = appendString(append(out, `"Error":{"Code":`...), res.code)

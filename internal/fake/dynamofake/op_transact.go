@@ -35,14 +35,7 @@ func (s *Server) transactWriteItems(in request, out []byte) ([]byte, error) {
 	}
 	out = append(out, '{')
 	if rq.reportCapacity {
-		out = append(out, `"ConsumedCapacity":[`...)
-		for i, c := range charged {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = appendCapacity(out, c.table, c.units)
-		}
-		out = append(out, ']')
+		out = charged.append(append(out, `"ConsumedCapacity":`...))
 	}
 	return append(out, '}'), nil
 }

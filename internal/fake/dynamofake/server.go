@@ -72,39 +72,22 @@ type request struct {
 // operation performs a request and appends its answer to out.
 type operation func(s *Server, in request, out []byte) ([]byte, error)
 
-// operationNamed returns nil for an operation that is not known.
-func operationNamed(name string) operation {
-	switch name {
-	case "PutItem":
-		return (*Server).putItem
-	case "UpdateItem":
-		return (*Server).updateItem
-	case "DeleteItem":
-		return (*Server).deleteItem
-	case "GetItem":
-		return (*Server).getItem
-	case "Scan":
-		return (*Server).scan
-	case "TransactWriteItems":
-		return (*Server).transactWriteItems
-	case "BatchExecuteStatement":
-		return (*Server).batchExecuteStatement
-	case "BatchGetItem":
-		return (*Server).batchGetItem
-	case "CreateTable":
-		return (*Server).createTableOperation
-	case "DescribeTable":
-		return (*Server).describeTable
-	case "DeleteTable":
-		return (*Server).deleteTable
-	case "ListTables":
-		return (*Server).listTables
-	case "UpdateTimeToLive":
-		return (*Server).updateTimeToLive
-	case "DescribeTimeToLive":
-		return (*Server).describeTimeToLive
-	}
-	return nil
+// operations are the operations that are known.
+var operations = map[string]operation{
+	"PutItem":               writing(verbPut),
+	"UpdateItem":            writing(verbUpdate),
+	"DeleteItem":            writing(verbDelete),
+	"GetItem":               (*Server).getItem,
+	"Scan":                  (*Server).scan,
+	"TransactWriteItems":    (*Server).transactWriteItems,
+	"BatchExecuteStatement": (*Server).batchExecuteStatement,
+	"BatchGetItem":          (*Server).batchGetItem,
+	"CreateTable":           (*Server).createTableOperation,
+	"DescribeTable":         (*Server).describeTable,
+	"DeleteTable":           (*Server).deleteTable,
+	"ListTables":            (*Server).listTables,
+	"UpdateTimeToLive":      (*Server).updateTimeToLive,
+	"DescribeTimeToLive":    (*Server).describeTimeToLive,
 }
 
 // ServeHTTP answers one request of the DynamoDB API. If no answer is sent (a dropped reply, a disconnected
@@ -176,7 +159,7 @@ func (s *Server) wait(ctx context.Context, d time.Duration) {
 }
 
 func (s *Server) perform(x *exchange) ([]byte, error) {
-	do := operationNamed(x.operation)
+	do := operations[x.operation]
 	if do == nil {
 		return nil, clientError("UnknownOperationException", "dynamofake does not support the operation %s",
 			x.operation)

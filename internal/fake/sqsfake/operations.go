@@ -30,25 +30,15 @@ const (
 // operation performs a request and returns the answer to encode.
 type operation func(s *Server, ctx context.Context, body []byte) (any, error)
 
-// operationNamed returns nil for an unknown operation.
-func operationNamed(name string) operation {
-	switch name {
-	case "CreateQueue":
-		return (*Server).createQueue
-	case "DeleteQueue":
-		return (*Server).deleteQueue
-	case "GetQueueUrl":
-		return (*Server).getQueueURL
-	case "SendMessage":
-		return (*Server).sendMessage
-	case "ReceiveMessage":
-		return (*Server).receiveMessage
-	case "ChangeMessageVisibility":
-		return (*Server).changeMessageVisibility
-	case "DeleteMessage":
-		return (*Server).deleteMessage
-	}
-	return nil
+// operations are the operations that are known.
+var operations = map[string]operation{
+	"CreateQueue":             (*Server).createQueue,
+	"DeleteQueue":             (*Server).deleteQueue,
+	"GetQueueUrl":             (*Server).getQueueURL,
+	"SendMessage":             (*Server).sendMessage,
+	"ReceiveMessage":          (*Server).receiveMessage,
+	"ChangeMessageVisibility": (*Server).changeMessageVisibility,
+	"DeleteMessage":           (*Server).deleteMessage,
 }
 
 // decode decodes parameters. It returns an error that names a parameter which in does not have.

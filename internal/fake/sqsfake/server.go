@@ -89,7 +89,7 @@ func (s *Server) perform(r *http.Request) (any, error) {
 	if r.Method != http.MethodPost || !ok {
 		return nil, unsupported("what is no POST with a header X-Amz-Target: AmazonSQS.<operation>")
 	}
-	do := operationNamed(name)
+	do := operations[name]
 	if do == nil {
 		return nil, unsupported("the operation %s", name)
 	}
