@@ -190,7 +190,7 @@ func TestGroupInUse(t *testing.T) {
 	defer client.Close()
 	client.PollRecords(t.Context(), 1)
 	if _, err := run(t, o); err == nil ||
-		!strings.Contains(err.Error(), "the consumer group group has 1 active members: stop them") {
+		!strings.Contains(err.Error(), "the consumer group group has 1 active members, the first from ") {
 		t.Errorf("%v", err)
 	}
 }

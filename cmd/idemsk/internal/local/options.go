@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -131,8 +132,8 @@ type Options struct {
 	Unprotected bool
 	// A value on Cut after the context has ended aborts the running invocations. It may be nil.
 	Cut <-chan struct{}
-	// Each value on Toggle disables or enables the mapping. It may be nil.
-	Toggle <-chan struct{}
+	// Each signal on Toggle disables or enables the mapping. It may be nil.
+	Toggle <-chan os.Signal
 
 	// UI is the page of the run. Without an Addr there is none.
 	UI UI

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/schema"
 )
@@ -150,10 +151,10 @@ func (m *ESM) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := Patiently(ctx, m.cluster.checkGroup); err != nil {
+	if err := kafkaclient.CheckIdle(ctx, m.cluster.admin, m.config.ConsumerGroup); err != nil {
 		return err
 	}
-	begin, err := m.cluster.start(ctx, &m.config, numbers)
+	begin, err := m.cluster.start(ctx, &m.config)
 	if err != nil {
 		return err
 	}
@@ -271,18 +272,14 @@ func (m *ESM) look(ctx context.Context) error {
 	if m.cluster == nil { // the number of recorded events is known
 		return nil
 	}
-	var numbers []int32
-	for _, s := range m.Partitions() {
-		numbers = append(numbers, s.Partition)
-	}
-	ends, err := m.cluster.offsetsAt(ctx, numbers, atEnd)
+	ends, err := m.cluster.ends(ctx)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for number, end := range ends {
-		m.states[number].End = end
+	for number, state := range m.states {
+		state.End = ends[number]
 	}
 	return nil
 }

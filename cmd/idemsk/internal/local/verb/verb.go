@@ -7,6 +7,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
@@ -67,8 +70,9 @@ func (l *invocation) run(ctx context.Context, s command.Streams, args []string) 
 	}
 	defer func() { err = errors.Join(err, log.close(err, s)) }()
 	l.opt.Log = log
-	toggle, stop := toggleSignal()
-	defer stop()
+	toggle := make(chan os.Signal, 1)
+	signal.Notify(toggle, syscall.SIGUSR1)
+	defer signal.Stop(toggle)
 	l.opt.Toggle = toggle
 	cut, stop := secondSignal(ctx)
 	defer stop()
