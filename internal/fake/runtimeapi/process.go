@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
+	"github.com/idemsk/idemsk/internal/subprocess"
 )
 
 // process is one process of the function and its own Runtime API server. Processes that a dead process left
@@ -55,7 +55,7 @@ func startProcess(ctx context.Context, cfg *Config) (*process, error) {
 		Dir:         cfg.Dir,
 		Stdout:      output.stdout.write,
 		Stderr:      output.stderr.write,
-		SysProcAttr: serverproc.Group(syscall.SIGKILL, nil),
+		SysProcAttr: subprocess.Group(syscall.SIGKILL, nil),
 	}
 	started := make(chan error)
 	go p.keep(started)
