@@ -97,6 +97,15 @@ func (r *jsonReader) fields() iter.Seq[string] {
 	}
 }
 
+// list reads an array whose elements one reads.
+func list[T any](r *jsonReader, one func() T) (elements []T) {
+	r.open('[')
+	for r.next(']') {
+		elements = append(elements, one())
+	}
+	return elements
+}
+
 func (r *jsonReader) literal(word string) bool {
 	if !strings.HasPrefix(r.text[r.pos:], word) {
 		return false

@@ -101,10 +101,7 @@ func (r *jsonReader) tableKeys() tableKeys {
 	for name := range r.fields() {
 		switch name {
 		case "Keys":
-			r.open('[')
-			for r.next(']') {
-				t.keys = append(t.keys, r.item())
-			}
+			t.keys = append(t.keys, list(r, r.item)...)
 		case "ConsistentRead":
 			t.consistent = r.bool()
 		default:

@@ -45,10 +45,7 @@ func (r *jsonReader) transactRequest() *transactRequest {
 	for name := range r.fields() {
 		switch name {
 		case "TransactItems":
-			r.open('[')
-			for r.next(']') {
-				rq.actions = append(rq.actions, r.transactAction())
-			}
+			rq.actions = append(rq.actions, list(r, r.transactAction)...)
 		case "ClientRequestToken":
 			if rq.token = r.string(); len(rq.token) > maxTokenBytes {
 				r.fail(invalid("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: "+

@@ -88,12 +88,8 @@ func (r *jsonReader) typed(name string, depth int) value {
 	case "M":
 		return value{kind: kindM, members: r.attributes(depth + 1)}
 	case "L":
-		v := value{kind: kindL}
-		r.open('[')
-		for r.next(']') {
-			v.members = append(v.members, attribute{value: r.value(depth + 1)})
-		}
-		return v
+		return value{kind: kindL,
+			members: list(r, func() attribute { return attribute{value: r.value(depth + 1)} })}
 	case "SS":
 		return r.set(kindSS, kindS, r.string)
 	case "NS":
@@ -107,11 +103,9 @@ func (r *jsonReader) typed(name string, depth int) value {
 }
 
 func (r *jsonReader) set(set, member kind, read func() string) value {
-	v := value{kind: set}
-	r.open('[')
-	for r.next(']') {
-		v.members = append(v.members, attribute{value: value{kind: member, text: read()}})
-	}
+	v := value{kind: set, members: list(r, func() attribute {
+		return attribute{value: value{kind: member, text: read()}}
+	})}
 	if len(v.members) == 0 {
 		r.fail(invalid("One or more parameter values were invalid: An %s set  may not be empty",
 			strings.ToLower(member.longName())))

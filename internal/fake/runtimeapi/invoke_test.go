@@ -25,12 +25,6 @@ func TestInvokeAnswers(t *testing.T) {
 		if string(result.Payload) != event {
 			t.Errorf("payload %s, want %s", result.Payload, event)
 		}
-		if result.Duration <= 0 {
-			t.Errorf("duration %s", result.Duration)
-		}
-		if first := i == 0; (result.InitDuration > 0) != first {
-			t.Errorf("invocation %d: init duration %s", i, result.InitDuration)
-		}
 	}
 	wantStarts(t, f, 1)
 }
@@ -76,7 +70,7 @@ func TestFunctionErrorsLeaveTheProcessAlive(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "lambda"))
 	e := fails[*runtimeapi.FunctionError](t, f, `{"do":"error","text":"no such account"}`)
-	if e.Type != "errorString" || e.Message != "no such account" || e.StackTrace != nil {
+	if e.Type != "errorString" || e.Message != "no such account" {
 		t.Errorf("got %+v", e)
 	}
 	if want := `{"errorMessage":"no such account","errorType":"errorString"}`; string(e.Payload) != want {
@@ -102,14 +96,9 @@ func TestPanicIsAFunctionErrorAndTheNextProcessIsNew(t *testing.T) {
 		if e.Type != "string" || e.Message != "index out of luck" {
 			t.Errorf("got %+v", e)
 		}
-		if !strings.Contains(strings.Join(e.StackTrace, "\n"), "handle (") {
-			t.Errorf("stack trace %q does not name the handler", e.StackTrace)
-		}
 		wantStarts(t, f, i+1)
 	}
-	if result := invoke(t, f, `{"do":"echo"}`); result.InitDuration == 0 {
-		t.Error("the new process has no init duration")
-	}
+	invoke(t, f, `{"do":"echo"}`)
 	wantStarts(t, f, 6)
 }
 
