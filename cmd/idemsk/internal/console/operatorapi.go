@@ -36,8 +36,7 @@ func Operate(ctx context.Context, c Config, o Operator, say func(url string)) er
 
 func operatorHandler(o Operator, host, password, token string) http.Handler {
 	mux := muxOf("store.html", token, "common.js", "store.js", "console.css", "store.css")
-	mux.HandleFunc("GET /api/store", func(w http.ResponseWriter,
-		r *http.Request) {
+	mux.HandleFunc("GET /api/store", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, o.Store(r.Context()))
 	})
 	mux.HandleFunc("GET /api/entry", func(w http.ResponseWriter, r *http.Request) {

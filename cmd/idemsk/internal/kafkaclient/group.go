@@ -17,9 +17,9 @@ const (
 	groupRetry   = 200 * time.Millisecond
 )
 
-// patiently repeats a request about a group while the brokers answer with a retriable error: the coordinator
+// Patiently repeats a request about a group while the brokers answer with a retriable error: the coordinator
 // of a cluster's first group is not available at once.
-func patiently(ctx context.Context, ask func(ctx context.Context) error) error {
+func Patiently(ctx context.Context, ask func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
 	defer cancel()
 	for {
@@ -39,7 +39,7 @@ func patiently(ctx context.Context, ask func(ctx context.Context) error) error {
 
 // Group returns a consumer group. One that does not exist yet has no members.
 func Group(ctx context.Context, admin *kadm.Client, name string) (group kadm.DescribedGroup, err error) {
-	err = patiently(ctx, func(ctx context.Context) error {
+	err = Patiently(ctx, func(ctx context.Context) error {
 		described, err := admin.DescribeGroups(ctx, name)
 		if group = described[name]; err == nil && !errors.Is(group.Err, kerr.GroupIDNotFound) {
 			err = group.Err
@@ -67,7 +67,7 @@ func CheckIdle(ctx context.Context, admin *kadm.Client, name string) error {
 // has none.
 func Committed(ctx context.Context, admin *kadm.Client, group, topic string) (map[int32]int64, error) {
 	var found kadm.OffsetResponses
-	err := patiently(ctx, func(ctx context.Context) (err error) {
+	err := Patiently(ctx, func(ctx context.Context) (err error) {
 		found, err = admin.FetchOffsets(ctx, group)
 		return err
 	})
@@ -89,7 +89,7 @@ func Commit(ctx context.Context, admin *kadm.Client, group, topic string, next m
 	for partition, at := range next {
 		offsets.AddOffset(topic, partition, at, -1)
 	}
-	err := patiently(ctx, func(ctx context.Context) error {
+	err := Patiently(ctx, func(ctx context.Context) error {
 		answers, err := admin.CommitOffsets(ctx, group, offsets)
 		if err == nil {
 			err = answers.Error()

@@ -36,8 +36,7 @@ func (s *partitionStates) open(starts map[int32]kadm.ListedOffset, commits map[i
 
 // update sets the offsets, and returns how many more are committed. It is negative if a late commit moved an
 // offset back.
-func (s *partitionStates) update(commits map[int32]int64,
-	ends map[int32]kadm.ListedOffset) (done int) {
+func (s *partitionStates) update(commits map[int32]int64, ends map[int32]kadm.ListedOffset) (done int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.states {

@@ -98,8 +98,7 @@ func TestLatestReadsNewRecords(t *testing.T) {
 	defer stop()
 	f := &function{answer: func(context.Context, []string) (esm.Answer, error) {
 		stop()
-		return esm.Answer{},
-			nil
+		return esm.Answer{}, nil
 	}}
 	m, err := esm.New(cfg, esm.Parts{Brokers: c.ListenAddrs(),
 		Invoker: func(context.Context, int) (esm.Invoker, error) {

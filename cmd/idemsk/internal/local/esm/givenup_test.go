@@ -181,8 +181,7 @@ func TestRecordsGivenUpAreNotDone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 4, 0)
-	f := &function{answer: func(context.Context, []string) (esm.Answer,
-		error) {
+	f := &function{answer: func(context.Context, []string) (esm.Answer, error) {
 		return naming("payments-0@1", "payments-0@2")
 	}}
 	cfg := config()

@@ -46,8 +46,7 @@ func TestInvalidParameters(t *testing.T) {
 			c.MaximumRecordAge = 59 * time.Second
 		},
 		"--maximum-record-age is 168h0m1s": func(c *esm.Config) {
-			c.MaximumRecordAge = esm.MaxRecordAge +
-				time.Second
+			c.MaximumRecordAge = esm.MaxRecordAge + time.Second
 		},
 		"kafka://payments, the topic that is": func(c *esm.Config) { c.OnFailure = "kafka://payments" },
 		"--pollers is 0":                      func(c *esm.Config) { c.Pollers = 0 },
