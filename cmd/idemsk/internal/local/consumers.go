@@ -213,7 +213,7 @@ func (c *consumers) look(ctx context.Context) error {
 		c.exits = 0
 	}
 	if done != 0 { // records whose offset a late commit moved back are committed again
-		c.run.tally.Observe(esm.Event{Kind: esm.Committed, Records: done})
+		c.run.tally.observe(esm.Event{Kind: esm.Committed, Records: done})
 	}
 	if err := c.lookAtGroup(ctx); err != nil {
 		return err

@@ -55,10 +55,7 @@ func TestConsumerProcessesBookOnce(t *testing.T) {
 				strings.Join(v.Lines(term.Room{Columns: 79, Rows: 23}), "\n"))
 		}
 	}
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if !report.Verified.OK() || report.Done != 3000 || report.Lag() != 0 || len(report.Kills) == 0 ||
 		report.Concurrent == 0 ||
 		report.Started <= 3 || report.Failed != 0 {
@@ -202,10 +199,7 @@ func TestConsumerProcessesWaitForTheCoordinator(t *testing.T) {
 	o, _ := processes(t, 1)
 	o.Brokers, o.Produce = c.ListenAddrs(), 10
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, Count: 5})
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if report.Done != 10 {
 		t.Errorf("%d records are done", report.Done)
 	}

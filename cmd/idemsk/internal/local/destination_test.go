@@ -25,10 +25,7 @@ func TestOnFailureToAQueueInThisProcess(t *testing.T) {
 	o, _ := options(t, "fails")
 	o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = 20, 0,
 		"arn:aws:sqs:us-east-1:000000000000:gave-up"
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if report.GivenUp[esm.RetryAttemptsExhausted] != 20 || report.Sent != 20 || report.Lag() != 0 ||
 		report.Failed != report.Invocations {
 		t.Errorf("%+v", report)

@@ -239,8 +239,8 @@ func (s *slot) line(line []byte) {
 	in.log = append(in.log, strings.ToValidUTF8(string(line), "\uFFFD"))
 }
 
-// Observe implements esm.Observer: it tags the invocation that an event is about, the last one of its poller.
-func (r *recorder) Observe(e esm.Event) {
+// observeMapping tags the invocation that an event of the mapping is about, the last one of its poller.
+func (r *recorder) observeMapping(e esm.Event) {
 	tag := map[esm.Kind]string{
 		esm.Bisected: "bisected", esm.Redelivered: "redelivered", esm.Misanswered: "answer not understood",
 		esm.Named:   "named failed records",

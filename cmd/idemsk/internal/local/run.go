@@ -167,7 +167,7 @@ func (r *run) openMapping(ctx context.Context) (*esm.ESM, error) {
 		}
 	}
 	parts := esm.Parts{
-		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.observer(),
+		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observe: r.observe,
 		Destination: destination.Destination, Cut: r.cut,
 	}
 	if parts.Schemas, err = r.openSchemas(ctx); err != nil {
@@ -233,21 +233,11 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 	return startProcess(ctx, r.o, r.command, env, point, s, r.tally, r.log)
 }
 
-// observer returns the observer of the mapping.
-func (r *run) observer() esm.Observer {
-	if r.recorder == nil {
-		return r.tally
-	}
-	return observers{r.tally, r.recorder}
-}
-
-// observers get the same events.
-type observers []esm.Observer
-
-// Observe implements esm.Observer.
-func (all observers) Observe(e esm.Event) {
-	for _, o := range all {
-		o.Observe(e)
+// observe takes an event of the mapping.
+func (r *run) observe(e esm.Event) {
+	r.tally.observe(e)
+	if r.recorder != nil {
+		r.recorder.observeMapping(e)
 	}
 }
 

@@ -87,8 +87,8 @@ type tally struct {
 // maxGarbage is the number of unparsable answers that end the run, if no answer could be parsed before.
 const maxGarbage = 3
 
-// Observe implements esm.Observer.
-func (t *tally) Observe(e esm.Event) {
+// observe takes an event of the mapping.
+func (t *tally) observe(e esm.Event) {
 	switch e.Kind { //nolint:exhaustive // without the lock, because say may wait for a view that reads the counts
 	case esm.Enabled:
 		t.say("The event source mapping is enabled again.")

@@ -24,8 +24,9 @@ type Parts struct {
 	// Invoker returns the invoker of a poller. Pollers are counted from 0. It is not called concurrently.
 	Invoker     func(ctx context.Context, poller int) (Invoker, error)
 	Destination Destination // if Config.OnFailure is set
-	Observer    Observer    // may be nil
-	Faults      Faults      // may be nil
+	// Observe is called with events, by several goroutines at once. It must not block. It may be nil.
+	Observe func(e Event)
+	Faults  Faults // may be nil
 	// Schemas decodes records, if Config.SchemaRegistry is set.
 	Schemas *schema.Decoder
 	// Drain is closed by the caller to end Run when nothing is left to deliver. It may be nil.
@@ -220,8 +221,8 @@ func (m *ESM) close() {
 }
 
 func (m *ESM) observe(e Event) {
-	if m.parts.Observer != nil {
-		m.parts.Observer.Observe(e)
+	if m.parts.Observe != nil {
+		m.parts.Observe(e)
 	}
 }
 

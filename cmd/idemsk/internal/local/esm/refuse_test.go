@@ -143,9 +143,7 @@ func TestCoordinatorIsRetriedUntilItIsAvailable(t *testing.T) {
 		return resp, nil, true
 	})
 	f := new(function)
-	if err := run(t, config(), parts(c, f.invoker)); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, config(), parts(c, f.invoker))
 	check(t, "calls", f.short(), []string{"0@0"})
 	if refused <= 6 {
 		t.Errorf("refused %d times", refused)
