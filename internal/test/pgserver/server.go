@@ -46,7 +46,7 @@ type Config struct {
 type Server struct {
 	*serverproc.Server
 
-	bin binaries
+	bin serverproc.Installation
 	as  *syscall.Credential
 }
 
@@ -165,11 +165,11 @@ func (s *Server) run(ctx context.Context, program string, args ...string) error 
 }
 
 func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(s.bin.dir, program), args...) //nolint:gosec // a program of this package
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.bin.Program), program), args...) //nolint:gosec // a program of this package
 	cmd.Dir = s.Dir()
 	// SIGQUIT is the immediate shutdown, which also ends the server's children
 	cmd.SysProcAttr = subprocess.Group(syscall.SIGQUIT, s.as)
-	cmd.Env = serverproc.Environment(s.bin.env)
+	cmd.Env = serverproc.Environment(s.bin.Env)
 	return cmd
 }
 

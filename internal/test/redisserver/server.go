@@ -47,7 +47,7 @@ type Server struct {
 	*serverproc.Server
 
 	kind     Kind
-	bin      binary
+	bin      serverproc.Installation
 	settings map[string]string
 }
 
@@ -78,9 +78,9 @@ func (s *Server) Restart(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(s.settings)) {
 		args = append(args, "--"+name, s.settings[name])
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.bin.path, args...) //nolint:gosec // the server of find
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.bin.Program, args...) //nolint:gosec // the server of find
 	cmd.Dir, cmd.SysProcAttr = s.Dir(), subprocess.Group(syscall.SIGKILL, nil)
-	cmd.Env = serverproc.Environment(s.bin.env)
+	cmd.Env = serverproc.Environment(s.bin.Env)
 	return s.Run(ctx, cmd)
 }
 
