@@ -66,16 +66,13 @@ func TestConsumerProcessesBookOnce(t *testing.T) {
 		t.Errorf("the metrics of the processes are not counted: %+v", report.Outcomes)
 	}
 	o.Unprotected = true
-	without, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(without.Verified.Off) == 0 {
+	report.Without = mustRun(t, o)
+	if len(report.Without.Verified.Off) == 0 {
 		t.Error("the ledger is exact without idemsk: the run delivers nothing twice")
 	}
 	for _, want := range []string{"processes killed in the middle", "paused until others had its partitions",
 		"and nothing is lost; without idemsk"} {
-		if text := report.Beside(without); !strings.Contains(squeezed(text), want) {
+		if text := report.Text(); !strings.Contains(squeezed(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}

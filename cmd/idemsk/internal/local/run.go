@@ -15,26 +15,19 @@ import (
 )
 
 // Run runs the function on the topic until the context ends, or until nothing is left to deliver if
-// UntilDrained is set. It returns an ErrOptions, or an error if the run could not start or continue. It
-// leaves nothing running.
+// UntilDrained is set. With Compare it runs it once more, without idemsk, on the same generated records, unless
+// the context has ended before. A page shows both. Run returns an ErrOptions, or an error if the run could not
+// start or continue. It leaves nothing running.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	shown := new(pages)
 	defer func() { err = errors.Join(err, shown.close()) }()
-	return once(ctx, o, shown)
-}
-
-// Compare runs the function as Run does, and then once more, without idemsk, on the same generated records.
-// It returns no second report if the context has ended before. A page shows both.
-func Compare(ctx context.Context, o Options) (with, without *Report, err error) {
-	shown := new(pages)
-	defer func() { err = errors.Join(err, shown.close()) }()
-	if with, err = once(ctx, o, shown); err != nil || ctx.Err() != nil {
-		return with, nil, err
+	if report, err = once(ctx, o, shown); err != nil || !o.Compare || ctx.Err() != nil {
+		return report, err
 	}
 	o.Say("The same without idemsk (IDEMSK_STORE=none):")
 	o.Unprotected = true
-	without, err = once(ctx, o, shown)
-	return with, without, err
+	report.Without, err = once(ctx, o, shown)
+	return report, err
 }
 
 // once runs the function once.
