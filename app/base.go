@@ -175,8 +175,7 @@ func (b *Base) queue(ctx context.Context) (*sqs.Queue, error) {
 	client := awssqs.NewFromConfig(awsCfg, func(o *awssqs.Options) {
 		o.HTTPClient = awsclient.New(awsCfg.HTTPClient, dynamostore.AttemptTimeout)
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
-			r.MaxAttempts,
-				r.MaxBackoff = sqsAttempts, sqsMaxBackoff
+			r.MaxAttempts, r.MaxBackoff = sqsAttempts, sqsMaxBackoff
 		})
 	})
 	return sqs.New(client, sqs.Config{URL: b.Config.DeadLetterQueueURL,

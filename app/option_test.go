@@ -28,8 +28,7 @@ func TestTopicThatCannotBeUsedIsRefused(t *testing.T) {
 	}{
 		"a queue too": {map[string]string{topicVariable: "t",
 			"IDEMSK_DEAD_LETTER_QUEUE_URL": queueURL}, []Option{client}, "either a topic or a queue", 0},
-		"no client": {map[string]string{topicVariable: "t"}, nil,
-			"pass topic.DeadLetters() to Start", 0},
+		"no client": {map[string]string{topicVariable: "t"}, nil, "pass topic.DeadLetters() to Start", 0},
 		"no brokers": {map[string]string{topicVariable: "t"}, []Option{client},
 			`IDEMSK_KAFKA_BROKERS is "": want brokers`, 1},
 		"neither": {nil, []Option{client}, "", 0},
@@ -51,8 +50,7 @@ func TestTopicThatCannotBeUsedIsRefused(t *testing.T) {
 // The values of dead letters need dead letters, and a client of S3.
 func TestBucketThatCannotBeUsedIsRefused(t *testing.T) {
 	const name = "IDEMSK_DEAD_LETTER_BUCKET"
-	client := WithDeadLetterBucket(DeadLetterBucket{Check: func(v *Vars, name,
-		value string) {
+	client := WithDeadLetterBucket(DeadLetterBucket{Check: func(v *Vars, name, value string) {
 		v.Fail(name, value, "another one")
 	}})
 	for want, tc := range map[string]struct {

@@ -43,8 +43,7 @@ func variables() []variable {
 		{"IDEMSK_KAFKA_TOPICS", func(c Config) any { return c.Consumer.Topics },
 			map[string]any{"a": []string{"a"}, "a, b,": []string{"a", "b"}}, []string{","}},
 		{"IDEMSK_KAFKA_GROUP", func(c Config) any {
-			return c.Consumer.Group + " " + c.Records.Namespace +
-				" " + c.Records.Function
+			return c.Consumer.Group + " " + c.Records.Namespace + " " + c.Records.Function
 		}, map[string]any{"g": "g g g"}, nil},
 		{"IDEMSK_NAMESPACE", func(c Config) any { return c.Records.Namespace },
 			map[string]any{"": "ledger", "n": "n"}, []string{"a#b"}},

@@ -72,8 +72,7 @@ func NewClient(cfg aws.Config) *awss3.Client {
 	return awss3.NewFromConfig(cfg, func(o *awss3.Options) {
 		o.HTTPClient = awsclient.New(cfg.HTTPClient, attemptTimeout)
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
-			r.MaxAttempts, r.MaxBackoff = attempts,
-				maxBackoff
+			r.MaxAttempts, r.MaxBackoff = attempts, maxBackoff
 		})
 		o.UsePathStyle = o.BaseEndpoint != nil // LocalStack has no name for each bucket
 	})

@@ -88,8 +88,7 @@ func TestInterrupt(t *testing.T) {
 func TestVersionOfAnInstalledTool(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.CommandContext(t.Context(), tool, "version").CombinedOutput(); err != nil ||
-		!strings.HasPrefix(string(out), "idemsk (devel)") &&
-			!strings.HasPrefix(string(out), "idemsk v") {
+		!strings.HasPrefix(string(out), "idemsk (devel)") && !strings.HasPrefix(string(out), "idemsk v") {
 		t.Errorf("%s, %v; want the module's version", out, err)
 	}
 }

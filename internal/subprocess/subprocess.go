@@ -7,8 +7,6 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
-
-	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 )
 
 // Process is a process that was started. Its methods are safe for concurrent use.
@@ -27,13 +25,19 @@ func Start(command, env []string, line func([]byte)) (*Process, error) {
 // StartWithInput is Start with a standard input, which is not read ahead of the process. The caller closes
 // the file.
 func StartWithInput(command, env []string, input *os.File, line func([]byte)) (*Process, error) {
-	p := &Process{cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})} //nolint:gosec,noctx // the caller's program, which Signal ends
-	out := &lines{each: line}
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = env, out, out
+	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the caller's program, which Signal ends
+	cmd.Env, cmd.SysProcAttr = env, Group(syscall.SIGKILL, nil)
 	if input != nil {
-		p.cmd.Stdin = input
+		cmd.Stdin = input
 	}
-	p.cmd.SysProcAttr = serverproc.Group(syscall.SIGKILL, nil)
+	return Run(cmd, line)
+}
+
+// Run starts a command that has its environment and its Group, and gives its output to line as Start does.
+func Run(cmd *exec.Cmd, line func([]byte)) (*Process, error) {
+	p := &Process{cmd: cmd, ended: make(chan struct{})}
+	out := &lines{each: line}
+	cmd.Stdout, cmd.Stderr = out, out
 	started := make(chan error)
 	go func() {
 		// The kernel sends the signal when the thread that started the process ends: the goroutine keeps its
@@ -41,10 +45,10 @@ func StartWithInput(command, env []string, input *os.File, line func([]byte)) (*
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.ended)
-		err := p.cmd.Start()
+		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = p.cmd.Wait() // Status tells
+			_ = cmd.Wait() // Status tells
 			out.end()
 		}
 	}()

@@ -61,14 +61,12 @@ func TestParkAndRequeueOnLocalStack(t *testing.T) {
 	before := time.Now()
 	full := event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-1000))
 	if out := s.run("pay-1", func(ctx context.Context) error {
-		return outbox.Publish(ctx, full,
-			event(secondID, "t", "k", "two"))
+		return outbox.Publish(ctx, full, event(secondID, "t", "k", "two"))
 	}); out.Kind != idem.Executed {
 		t.Fatal(out.Kind, out.Err)
 	}
 	if out := s.run("pay-2", func(ctx context.Context) error {
-		return outbox.Publish(ctx,
-			event(thirdID, "t", "k", "three"))
+		return outbox.Publish(ctx, event(thirdID, "t", "k", "three"))
 	}); out.Kind != idem.Executed {
 		t.Fatal(out.Kind, out.Err)
 	}

@@ -103,8 +103,7 @@ func ptr[T any](v T) *T { return &v }
 func TestNothingIsPublishedWithoutTheEffect(t *testing.T) {
 	errHandler := errors.New("the handler failed")
 	publish := func(ctx context.Context) error {
-		return outbox.Publish(ctx,
-			event(firstID, "credited", "acc-1", "x"))
+		return outbox.Publish(ctx, event(firstID, "credited", "acc-1", "x"))
 	}
 	t.Run("the handler fails", func(t *testing.T) {
 		s := newEnv(t, dynamooutbox.Config{})
@@ -159,8 +158,7 @@ func TestNothingToPublish(t *testing.T) {
 func TestIDIsPublishedOnce(t *testing.T) {
 	s := newEnv(t, dynamooutbox.Config{})
 	publish := func(ctx context.Context) error {
-		return outbox.Publish(ctx,
-			event(firstID, "credited", "acc-1", "x"))
+		return outbox.Publish(ctx, event(firstID, "credited", "acc-1", "x"))
 	}
 	if out := s.run("pay-1", publish); out.Kind != idem.Executed {
 		t.Fatal(out.Kind, out.Err)

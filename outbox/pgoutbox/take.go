@@ -55,8 +55,7 @@ func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outco
 			sql, args = w.outbox.sql.beside, append(args, topics, keys)
 		}
 		b := batch{held: make(map[aggregate]bool), behind: make(map[aggregate]bool)}
-		if err := w.ask(ctx, func(watch *silence.Watch,
-			_ *pgx.Conn) error {
+		if err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error {
 			return b.read(watch, tx, sql, args...)
 		}); err != nil {
 			return nil, err

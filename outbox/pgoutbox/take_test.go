@@ -25,10 +25,8 @@ func TestLockedEventDelaysOnlyItsKey(t *testing.T) {
 	}{
 		"it is deleted":     {`DELETE FROM %s ` + own, "COMMIT", []string{"3", "4", "5"}},
 		"it is not deleted": {`DELETE FROM %s ` + own, "ROLLBACK", []string{"2", "3", "4", "5"}},
-		"it is parked": {`UPDATE %s SET parked_at = now() ` + own, "COMMIT",
-			[]string{"3", "4", "5"}},
-		"it is changed": {`UPDATE %s SET payload = '2!' ` + own, "COMMIT",
-			[]string{"2!", "3", "4", "5"}},
+		"it is parked":      {`UPDATE %s SET parked_at = now() ` + own, "COMMIT", []string{"3", "4", "5"}},
+		"it is changed":     {`UPDATE %s SET payload = '2!' ` + own, "COMMIT", []string{"2!", "3", "4", "5"}},
 		"it was only looked at": {`SELECT FROM %s ` + own + ` FOR SHARE`, "COMMIT",
 			[]string{"2", "3", "4", "5"}},
 		"it is delayed by a tick": {`UPDATE %s SET retry_at = now() + interval '1s' ` + own, "COMMIT",

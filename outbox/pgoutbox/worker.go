@@ -114,6 +114,11 @@ func (w *worker) ask(ctx context.Context, f pgtrip.Exchange) error {
 	return w.pool.On(ctx, w.cfg.RoundTripTimeout, w.conn, f)
 }
 
+// askIn is ask for an exchange that needs its context alone.
+func (w *worker) askIn(ctx context.Context, f func(ctx context.Context) error) error {
+	return w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error { return f(watch.Context()) })
+}
+
 func (w *worker) execute(ctx context.Context, sql string, args ...any) error {
 	return w.ask(ctx, func(watch *silence.Watch, conn *pgx.Conn) error {
 		_, err := conn.Exec(watch.Context(), sql, args...)
@@ -172,12 +177,7 @@ func (w *worker) round(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	settling := context.WithoutCancel(ctx)
-	defer func() { // nothing to roll back after a commit
-		_ = w.ask(settling, func(watch *silence.Watch,
-			_ *pgx.Conn) error {
-			return tx.Rollback(watch.Context())
-		})
-	}()
+	defer func() { _ = w.askIn(settling, tx.Rollback) }() // nothing to roll back after a commit
 	var out outcome
 	taken, err := w.take(ctx, tx, &out)
 	if err != nil || len(taken)+len(out.rejected.ids) == 0 {
@@ -261,16 +261,11 @@ func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
 				return err
 			})
 	}
-	if err := w.ask(ctx, func(watch *silence.Watch,
-		_ *pgx.Conn) error {
-		return tx.SendBatch(watch.Context(), &batch).Close()
-	}); err != nil {
+	send := func(ctx context.Context) error { return tx.SendBatch(ctx, &batch).Close() }
+	if err := w.askIn(ctx, send); err != nil {
 		return err
 	}
-	if err := w.ask(ctx, func(watch *silence.Watch,
-		_ *pgx.Conn) error {
-		return tx.Commit(watch.Context())
-	}); err != nil {
+	if err := w.askIn(ctx, tx.Commit); err != nil {
 		return err
 	}
 	w.published.Add(int64(len(out.published.ids)))

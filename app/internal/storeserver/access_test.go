@@ -26,8 +26,7 @@ func TestURLFromASecret(t *testing.T) {
 	}{
 		"a URL": {likePostgres(), "postgres://u:p@h:5/d?sslmode=disable\n", "",
 			"postgres://u:p@h:5/d?sslmode=disable"},
-		"JSON with a URL": {likePostgres(), `{"url":"postgresql://u:p@h/d"}`, "",
-			"postgresql://u:p@h/d"},
+		"JSON with a URL": {likePostgres(), `{"url":"postgresql://u:p@h/d"}`, "", "postgresql://u:p@h/d"},
 		"a URL, login apart": {likePostgres(),
 			`{"url":"postgres://h/d","username":"u","password":"a/b@c"}`, "", "postgres://u:a%2Fb%40c@h/d"},
 		"RDS": {likePostgres(),

@@ -71,8 +71,7 @@ func TestUnreadableSecret(t *testing.T) {
 			"ResourceNotFoundException"},
 		"binary":      {http.StatusOK, map[string]any{"SecretBinary": "aHVzaA=="}, "binary"},
 		"no password": {http.StatusOK, map[string]any{"SecretString": `{"host":"hush"}`}, "no password"},
-		"no JSON": {http.StatusOK, map[string]any{"SecretString": `{"password":"hush`},
-			"neither a URL nor"},
+		"no JSON":     {http.StatusOK, map[string]any{"SecretString": `{"password":"hush`}, "neither a URL nor"},
 		"no URL": {http.StatusOK, map[string]any{"SecretString": "postgres://u:hush%zz@h"},
 			"neither a URL nor"},
 	} {

@@ -62,6 +62,12 @@ func (c charges) add(table string, units float64) charges {
 	return append(c, charge{table, units})
 }
 
+func (c charges) append(out []byte) []byte {
+	return append(appendEach(append(out, '['), c, func(out []byte, one *charge) []byte {
+		return appendCapacity(out, one.table, one.units)
+	}), ']')
+}
+
 func (c charges) total() float64 {
 	total := 0.0
 	for i := range c {

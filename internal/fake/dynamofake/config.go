@@ -1,16 +1,11 @@
 package dynamofake
 
-import (
-	"fmt"
-	"net/netip"
-	"time"
-)
+import "time"
 
 // Config are the options of a server. The zero value is valid: no latency, no faults, a free port on
 // 127.0.0.1.
 type Config struct {
-	// Addr is the address that Start listens on (default "127.0.0.1:0", a free port). It must be a loopback
-	// address, because the server does not check credentials.
+	// Addr is the loopback address that Start listens on (default: localhttp.FreePort).
 	Addr string
 	// Latency delays each request before it is performed. It is 0 or more.
 	Latency time.Duration
@@ -32,24 +27,4 @@ type Fault struct {
 	Error      *Error        // answered instead of performing the request
 	ReplyDelay time.Duration // waited between performing the request and answering it
 	DropReply  bool          // the connection is closed instead of an answer: the reply is lost
-}
-
-func (c *Config) validate() error {
-	if c.Latency < 0 {
-		return fmt.Errorf("dynamofake: Latency is %v, must be 0 or more", c.Latency)
-	}
-	if c.Addr == "" {
-		c.Addr = "127.0.0.1:0"
-	}
-	addr, err := netip.ParseAddrPort(c.Addr)
-	if err != nil {
-		return fmt.Errorf("dynamofake: Addr: %w; want 127.0.0.1:port", err)
-	}
-	if !addr.Addr().IsLoopback() {
-		return fmt.Errorf("dynamofake: Addr is %s, must be a loopback address such as 127.0.0.1:0", c.Addr)
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return nil
 }

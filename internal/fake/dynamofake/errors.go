@@ -74,18 +74,12 @@ func (e *Error) append(out []byte) []byte {
 	}
 	if e.reasons != nil {
 		out = append(out, `,"CancellationReasons":[`...)
-		for i, reason := range e.reasons {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = reason.append(out)
-		}
-		out = append(out, ']')
+		out = append(appendEach(out, e.reasons, appendReason), ']')
 	}
 	return append(out, '}')
 }
 
-func (c cancellationReason) append(out []byte) []byte {
+func appendReason(out []byte, c *cancellationReason) []byte {
 	if c.code == "" {
 		return append(out, `{"Code":"None"}`...)
 	}

@@ -139,7 +139,7 @@ func (p *parser) not() *node {
 // comparison follows.
 func (p *parser) comparison() *node {
 	left := p.primary(p.or)
-	if !left.isLeaf() && !left.isFunction() {
+	if !left.isLeaf() && (p.partiQL || !left.isFunction()) {
 		return left
 	}
 	switch op := p.current.text; {
@@ -153,6 +153,13 @@ func (p *parser) comparison() *node {
 	case p.accept(tokenKeyword, "IN"):
 		p.expect(tokenPunctuation, "(")
 		return p.operator("IN", append([]*node{left}, p.operands()...)...)
+	case p.accept(tokenKeyword, "IS"): // of PartiQL
+		op := "attribute_not_exists"
+		if p.accept(tokenKeyword, "NOT") {
+			op = "attribute_exists"
+		}
+		p.expect(tokenKeyword, "MISSING")
+		return p.operator(op, left)
 	}
 	return left
 }
@@ -184,7 +191,7 @@ func (p *parser) primary(inner func() *node) *node {
 	case p.accept(tokenPunctuation, "("):
 		n := inner()
 		p.expect(tokenPunctuation, ")")
-		if n.parenthesised {
+		if n.parenthesised && !p.partiQL {
 			p.failf("The expression has redundant parentheses;")
 		}
 		n.parenthesised = true
@@ -194,7 +201,7 @@ func (p *parser) primary(inner func() *node) *node {
 	case p.current.kind == tokenIdentifier:
 		name := p.current
 		p.advance()
-		if p.accept(tokenPunctuation, "(") {
+		if !p.partiQL && p.accept(tokenPunctuation, "(") {
 			return p.operator(name.text, p.operands()...)
 		}
 		return p.leaf(opPath, &p.expression.paths, name.text)

@@ -97,6 +97,15 @@ func (r *jsonReader) fields() iter.Seq[string] {
 	}
 }
 
+// list reads an array whose elements one reads.
+func list[T any](r *jsonReader, one func() T) (elements []T) {
+	r.open('[')
+	for r.next(']') {
+		elements = append(elements, one())
+	}
+	return elements
+}
+
 func (r *jsonReader) literal(word string) bool {
 	if !strings.HasPrefix(r.text[r.pos:], word) {
 		return false
@@ -166,6 +175,17 @@ func (r *jsonReader) unquote(quoted string) string {
 		r.fail(malformed("malformed JSON before byte %d: %v", r.pos, err))
 	}
 	return s
+}
+
+// appendEach appends elements with commas between them.
+func appendEach[T any](out []byte, elements []T, appendOne func([]byte, *T) []byte) []byte {
+	for i := range elements {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendOne(out, &elements[i])
+	}
+	return out
 }
 
 func appendString(out []byte, s string) []byte {

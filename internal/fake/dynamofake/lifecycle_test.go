@@ -16,7 +16,7 @@ func TestConfig(t *testing.T) {
 	for want, config := range map[string]dynamofake.Config{
 		"Latency is -1ns": {Latency: -1},
 		"loopback":        {Addr: "0.0.0.0:0"},
-		"Addr":            {Addr: "localhost:80"},
+		"127.0.0.1:port":  {Addr: "localhost:80"},
 	} {
 		if _, err := dynamofake.New(config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want it to name %q", config, err, want)
@@ -42,7 +42,7 @@ func TestLifecycle(t *testing.T) {
 		server.URL() != "http://"+server.Addr() {
 		t.Errorf("listening on %q, %q", server.Addr(), server.URL())
 	}
-	if err := server.Start(); err == nil || !strings.Contains(err.Error(), "called twice") {
+	if err := server.Start(); err == nil || !strings.Contains(err.Error(), "started twice") {
 		t.Errorf("second Start: %v", err)
 	}
 	idle, err := net.Dial("tcp", server.Addr())

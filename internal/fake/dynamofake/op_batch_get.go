@@ -29,17 +29,10 @@ func (s *Server) batchGetItem(in request, out []byte) ([]byte, error) {
 		answer.add(&requests[i], t, s.itemsOf(t, keys))
 	}
 	s.usage.read(answer.charged.total())
-	out = appendUnprocessed(append(answer.out, `},"UnprocessedKeys":{`...), answer.left)
+	out = appendEach(append(answer.out, `},"UnprocessedKeys":{`...), answer.left, appendUnprocessed)
 	out = append(out, '}')
 	if report {
-		out = append(out, `,"ConsumedCapacity":[`...)
-		for i, c := range answer.charged {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = appendCapacity(out, c.table, c.units)
-		}
-		out = append(out, ']')
+		out = answer.charged.append(append(out, `,"ConsumedCapacity":`...))
 	}
 	return append(out, '}'), nil
 }
@@ -108,10 +101,7 @@ func (r *jsonReader) tableKeys() tableKeys {
 	for name := range r.fields() {
 		switch name {
 		case "Keys":
-			r.open('[')
-			for r.next(']') {
-				t.keys = append(t.keys, r.item())
-			}
+			t.keys = append(t.keys, list(r, r.item)...)
 		case "ConsistentRead":
 			t.consistent = r.bool()
 		default:
@@ -148,23 +138,11 @@ func (s *Server) itemsOf(t *table, keys []string) []item {
 	return items
 }
 
-func appendUnprocessed(out []byte, left []tableKeys) []byte {
-	for i, t := range left {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(appendString(out, t.name), `:{"Keys":[`...)
-		for n, key := range t.keys {
-			if n > 0 {
-				out = append(out, ',')
-			}
-			out = appendItem(out, key)
-		}
-		out = append(out, ']')
-		if t.consistent {
-			out = append(out, `,"ConsistentRead":true`...)
-		}
-		out = append(out, '}')
+func appendUnprocessed(out []byte, t *tableKeys) []byte {
+	out = appendItems(append(appendString(out, t.name), `:{"Keys":[`...), t.keys)
+	out = append(out, ']')
+	if t.consistent {
+		out = append(out, `,"ConsistentRead":true`...)
 	}
-	return out
+	return append(out, '}')
 }

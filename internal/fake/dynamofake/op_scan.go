@@ -120,13 +120,7 @@ func (s *Server) scanPage(t *table, after string, limit int, filter *bound) scan
 
 // append writes the page's members, and leaves the object open.
 func (p *scanPage) append(out []byte, t *table) []byte {
-	out = append(out, `{"Items":[`...)
-	for i, it := range p.items {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = appendItem(out, it)
-	}
+	out = appendItems(append(out, `{"Items":[`...), p.items)
 	out = strconv.AppendInt(append(out, `],"Count":`...), int64(len(p.items)), 10)
 	out = strconv.AppendInt(append(out, `,"ScannedCount":`...), int64(p.scanned), 10)
 	if p.lastKey != "" {

@@ -45,13 +45,7 @@ func (s *Server) batchExecuteStatement(in request, out []byte) ([]byte, error) {
 	}
 	s.mu.Unlock()
 	s.usage.wrote(units)
-	out = append(out, `{"Responses":[`...)
-	for i := range results {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = results[i].append(out)
-	}
+	out = appendEach(append(out, `{"Responses":[`...), results, appendStatementResult)
 	return append(out, "]}"...), nil
 }
 
@@ -61,10 +55,7 @@ func (r *jsonReader) statements() (requests []statementRequest) {
 			r.fail(unsupported("the parameter %s of BatchExecuteStatement", name))
 			return nil
 		}
-		r.open('[')
-		for r.next(']') {
-			requests = append(requests, r.statement())
-		}
+		requests = append(requests, list(r, r.statement)...)
 	}
 	for i := range requests {
 		if requests[i].text == "" {
@@ -87,10 +78,7 @@ func (r *jsonReader) statement() (rq statementRequest) {
 		case "Statement":
 			rq.text = r.string()
 		case "Parameters":
-			r.open('[')
-			for r.next(']') {
-				rq.parameters = append(rq.parameters, r.value(1))
-			}
+			rq.parameters = append(rq.parameters, list(r, func() value { return r.value(1) })...)
 		case "ReturnValuesOnConditionCheckFailure":
 			rq.returnOld = r.oneOf("returnValuesOnConditionCheckFailure", "ALL_OLD", "NONE") == "ALL_OLD"
 		default:
@@ -112,11 +100,9 @@ func (s *Server) prepareStatements(requests []statementRequest) ([]*statementWri
 			results[i].fail(err)
 			continue
 		}
-		if slices.ContainsFunc(writes[:i],
-			func(other *statementWrite) bool {
-				return other != nil && other.table == w.table &&
-					other.key == w.key
-			}) {
+		if slices.ContainsFunc(writes[:i], func(other *statementWrite) bool {
+			return other != nil && other.table == w.table && other.key == w.key
+		}) {
 			return nil, nil, invalid("Provided list of item keys contains duplicates")
 		}
 		writes[i] = w
@@ -237,7 +223,7 @@ func (res *statementResult) fail(err error) {
 	}
 }
 
-func (res *statementResult) append(out []byte) []byte {
+func appendStatementResult(out []byte, res *statementResult) []byte {
 	out = append(out, '{')
 	if e := res.err; e != nil {
 		out = appendString(append(out, `"Error":{"Code":`...), res.code)

@@ -35,14 +35,7 @@ func (s *Server) transactWriteItems(in request, out []byte) ([]byte, error) {
 	}
 	out = append(out, '{')
 	if rq.reportCapacity {
-		out = append(out, `"ConsumedCapacity":[`...)
-		for i, c := range charged {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = appendCapacity(out, c.table, c.units)
-		}
-		out = append(out, ']')
+		out = charged.append(append(out, `"ConsumedCapacity":`...))
 	}
 	return append(out, '}'), nil
 }
@@ -52,10 +45,7 @@ func (r *jsonReader) transactRequest() *transactRequest {
 	for name := range r.fields() {
 		switch name {
 		case "TransactItems":
-			r.open('[')
-			for r.next(']') {
-				rq.actions = append(rq.actions, r.transactAction())
-			}
+			rq.actions = append(rq.actions, list(r, r.transactAction)...)
 		case "ClientRequestToken":
 			if rq.token = r.string(); len(rq.token) > maxTokenBytes {
 				r.fail(invalid("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: "+

@@ -18,16 +18,9 @@ type writeRequest struct {
 	reportCapacity    bool
 }
 
-func (s *Server) putItem(in request, out []byte) ([]byte, error) {
-	return s.writeItem(verbPut, in, out)
-}
-
-func (s *Server) updateItem(in request, out []byte) ([]byte, error) {
-	return s.writeItem(verbUpdate, in, out)
-}
-
-func (s *Server) deleteItem(in request, out []byte) ([]byte, error) {
-	return s.writeItem(verbDelete, in, out)
+// writing returns the operation of a verb.
+func writing(v verb) operation {
+	return func(s *Server, in request, out []byte) ([]byte, error) { return s.writeItem(v, in, out) }
 }
 
 func (s *Server) writeItem(v verb, in request, out []byte) ([]byte, error) {

@@ -1,10 +1,5 @@
 package dynamofake
 
-import (
-	"slices"
-	"strings"
-)
-
 // maxStatementBytes is DynamoDB's limit on a PartiQL statement.
 const maxStatementBytes = 8192
 
@@ -26,234 +21,80 @@ type insertedAttribute struct {
 	parameter int
 }
 
-// partiqlParser parses a subset of DynamoDB's INSERT and UPDATE, in which every value is a parameter and
-// every path a name. It keeps the first error.
-type partiqlParser struct {
-	text       string
-	pos        int
-	current    string // keywords in upper case; names with the quote before them; empty at the end
-	statement  statement
-	expression expression // of the update and its WHERE
-	err        error
+// statementParser parses a subset of DynamoDB's INSERT and UPDATE, in which every value is a parameter and
+// every path a name.
+type statementParser struct {
+	parser
+	statement statement
 }
 
 func parseStatement(text string) (*statement, error) {
-	p := partiqlParser{text: text}
 	if len(text) > maxStatementBytes {
 		return nil, invalid("1 validation error detected: Value at 'statement' failed to satisfy constraint: "+
 			"Member must have length less than or equal to %d", maxStatementBytes)
 	}
+	p := statementParser{parser: parser{lexer: lexer{text: text, partiQL: true}}}
+	p.expression.place = "statement"
 	p.advance()
-	switch p.current {
-	case "INSERT":
+	switch verb := p.current.text; {
+	case p.accept(tokenKeyword, "INSERT"):
 		p.insert()
-	case "UPDATE":
-		p.update()
-	case "SELECT", "DELETE", "EXISTS":
-		return nil, unsupported("%s in a statement: %s", p.current, text)
+	case p.accept(tokenKeyword, "UPDATE"):
+		p.change()
+	case p.at(tokenKeyword, "SELECT"), p.at(tokenKeyword, "DELETE"), p.at(tokenKeyword, "EXISTS"):
+		return nil, unsupported("%s in a statement: %s", verb, text)
 	default:
-		p.malformed()
+		p.unexpected()
 	}
-	if p.current != "" {
-		p.malformed()
+	if p.current.kind != tokenEnd {
+		p.unexpected()
 	}
 	if p.err != nil {
-		return nil, p.err
+		return nil, invalid("Statement wasn't well formed, can't be processed: %s", text)
 	}
+	p.statement.parameters = len(p.expression.values)
 	return &p.statement, nil
 }
 
-func (p *partiqlParser) malformed() {
-	if p.err == nil {
-		p.err = invalid("Statement wasn't well formed, can't be processed: %s", p.text)
+// name reads a name: an attribute of an INSERT is in single quotes.
+func (p *statementParser) name(kind tokenKind) string {
+	if p.current.kind != kind {
+		p.unexpected()
 	}
-	p.pos, p.current = len(p.text), ""
-}
-
-// advance reads the next token.
-func (p *partiqlParser) advance() {
-	for p.pos < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.pos]) >= 0 {
-		p.pos++
-	}
-	if p.pos == len(p.text) {
-		p.current = ""
-		return
-	}
-	rest := p.text[p.pos:]
-	n := 1
-	switch c := rest[0]; {
-	case c == '"' || c == '\'':
-		end := strings.IndexByte(rest[1:], c)
-		if end < 1 {
-			p.malformed()
-			return
-		}
-		p.current = rest[:end+1]
-		p.pos += end + 2
-		return
-	case isLetter(c):
-		n += wordLength(rest[1:])
-		p.pos += n
-		p.current = rest[:n]
-		if word := strings.ToUpper(p.current); isPartiQLKeyword(word) {
-			p.current = word
-		} else {
-			p.current = `"` + p.current // an unquoted name
-		}
-		return
-	case strings.HasPrefix(rest, "<=") || strings.HasPrefix(rest, ">=") || strings.HasPrefix(rest, "<>"):
-		n++
-	}
-	p.current = rest[:n]
-	p.pos += n
-}
-
-func isPartiQLKeyword(word string) bool {
-	switch word {
-	case "INSERT", "INTO", "VALUE", "UPDATE", "SET", "REMOVE", "WHERE", "AND", "OR", "NOT", "IS", "MISSING",
-		"SELECT", "DELETE", "EXISTS":
-		return true
-	}
-	return false
-}
-
-func (p *partiqlParser) accept(token string) bool {
-	if p.current != token {
-		return false
-	}
-	p.advance()
-	return true
-}
-
-func (p *partiqlParser) expect(token string) {
-	if !p.accept(token) {
-		p.malformed()
-	}
-}
-
-// name reads a name in the given quotes. Double quotes are optional.
-func (p *partiqlParser) name(quote byte) string {
-	if len(p.current) < 2 || p.current[0] != quote {
-		p.malformed()
-		return ""
-	}
-	name := p.current[1:]
+	name := p.current.text
 	p.advance()
 	return name
 }
 
-// parameter reads a question mark.
-func (p *partiqlParser) parameter() int {
-	p.expect("?")
-	p.statement.parameters++
-	return p.statement.parameters - 1
-}
-
-func (p *partiqlParser) insert() {
-	p.advance()
-	p.expect("INTO")
-	p.statement.verb, p.statement.table = verbPut, p.name('"')
-	p.expect("VALUE")
-	p.expect("{")
-	for again := true; again; again = p.accept(",") {
-		name := p.name('\'')
-		p.expect(":")
-		p.statement.inserted = append(p.statement.inserted, insertedAttribute{name, p.parameter()})
+func (p *statementParser) insert() {
+	p.expect(tokenKeyword, "INTO")
+	p.statement.verb, p.statement.table = verbPut, p.name(tokenIdentifier)
+	p.expect(tokenKeyword, "VALUE")
+	p.expect(tokenPunctuation, "{")
+	for again := true; again; again = p.accept(tokenPunctuation, ",") {
+		name := p.name(tokenQuoted)
+		p.expect(tokenPunctuation, ":")
+		p.statement.inserted = append(p.statement.inserted, insertedAttribute{name, p.value().slot})
 	}
-	p.expect("}")
+	p.expect(tokenPunctuation, "}")
 }
 
-func (p *partiqlParser) update() {
-	p.advance()
-	p.statement.verb, p.statement.table = verbUpdate, p.name('"')
-	for p.current == "SET" || p.current == "REMOVE" {
-		a := action{verb: p.current}
+func (p *statementParser) change() {
+	p.statement.verb, p.statement.table = verbUpdate, p.name(tokenIdentifier)
+	for p.at(tokenKeyword, "SET") || p.at(tokenKeyword, "REMOVE") {
+		a := action{verb: p.current.text}
 		p.advance()
-		a.path = p.path()
-		if a.verb == "SET" {
-			p.expect("=")
-			a.value = p.sum()
+		if a.path = p.path(); a.verb == "SET" {
+			a.value = p.assigned()
 		}
 		p.expression.actions = append(p.expression.actions, a)
 	}
-	p.expect("WHERE")
-	p.statement.where = p.or()
-	p.expression.place = "statement"
+	if len(p.expression.actions) == 0 {
+		p.unexpected()
+	}
+	p.expect(tokenKeyword, "WHERE")
+	p.statement.where = p.condition(p.or())
 	p.statement.update = &p.expression
-	if p.err == nil && len(p.expression.actions) == 0 {
-		p.malformed()
-	}
-}
-
-func (p *partiqlParser) path() *node {
-	name := p.name('"')
-	slot := slices.Index(p.expression.paths, name)
-	if slot < 0 {
-		slot = len(p.expression.paths)
-		p.expression.paths = append(p.expression.paths, name)
-	}
-	return &node{op: opPath, slot: slot}
-}
-
-// operand reads a path or a parameter.
-func (p *partiqlParser) operand() *node {
-	if p.current != "?" {
-		return p.path()
-	}
-	p.expression.values = append(p.expression.values, "?")
-	return &node{op: opValue, slot: p.parameter()}
-}
-
-func (p *partiqlParser) sum() *node {
-	left := p.operand()
-	for _, op := range [...]string{"+", "-"} {
-		if p.accept(op) {
-			return &node{op: op, args: []*node{left, p.operand()}}
-		}
-	}
-	return left
-}
-
-func (p *partiqlParser) or() *node {
-	n := p.and()
-	for p.accept("OR") {
-		n = &node{op: "OR", args: []*node{n, p.and()}}
-	}
-	return n
-}
-
-func (p *partiqlParser) and() *node {
-	n := p.not()
-	for p.accept("AND") {
-		n = &node{op: "AND", args: []*node{n, p.not()}}
-	}
-	return n
-}
-
-func (p *partiqlParser) not() *node {
-	if p.accept("NOT") {
-		return &node{op: "NOT", args: []*node{p.not()}}
-	}
-	if p.accept("(") {
-		n := p.or()
-		p.expect(")")
-		return n
-	}
-	left := p.operand()
-	if p.accept("IS") {
-		op := "attribute_not_exists"
-		if p.accept("NOT") {
-			op = "attribute_exists"
-		}
-		p.expect("MISSING")
-		return &node{op: op, args: []*node{left}}
-	}
-	op := p.current
-	if !isComparator(op) {
-		p.malformed()
-	}
-	p.advance()
-	return &node{op: op, args: []*node{left, p.operand()}}
 }
 
 // keyOf splits a WHERE clause into the parameter that the key must equal, and the other conditions, nil if

@@ -14,28 +14,29 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/fake/localhttp"
 )
 
 // maxBodyBytes is DynamoDB's limit on a request.
 const maxBodyBytes = 16 << 20
 
-// Server is an in-memory DynamoDB. Create it with [New]. It is an [http.Handler]; [Server.Start] makes it
-// listen. It is safe for concurrent use.
+// Server is an in-memory DynamoDB. Create it with [New]. It is an [http.Handler]; Start makes it listen. It is
+// safe for concurrent use.
 type Server struct {
+	*localhttp.Server
+
 	config      Config
 	expressions expressionCache
 	statements  statementCache
 	usage       usage
 	exchanges   sync.Pool     // of *exchange
 	requests    atomic.Uint64 // for request ids
-	stopped     chan struct{} // closed by Close
 
 	// guards the data: tables with their items, and tokens; held while Config.Observe is called
 	mu     sync.Mutex
 	tables map[string]*table
 	tokens tokens
-
-	listening listening
 }
 
 // exchange holds the buffers of one request, for reuse.
@@ -48,14 +49,18 @@ type exchange struct {
 
 // New returns a server without tables, or an error that names the invalid option.
 func New(config Config) (*Server, error) {
-	if err := config.validate(); err != nil {
-		return nil, err
+	if config.Latency < 0 {
+		return nil, fmt.Errorf("dynamofake: Latency is %v, must be 0 or more", config.Latency)
 	}
-	return &Server{
-		config:  config,
-		stopped: make(chan struct{}),
-		tables:  make(map[string]*table),
-	}, nil
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	s := &Server{config: config, tables: make(map[string]*table)}
+	var err error
+	if s.Server, err = localhttp.New(config.Addr, s); err != nil {
+		return nil, fmt.Errorf("dynamofake: %w", err)
+	}
+	return s, nil
 }
 
 // request is what an operation reads of a request.
@@ -67,39 +72,22 @@ type request struct {
 // operation performs a request and appends its answer to out.
 type operation func(s *Server, in request, out []byte) ([]byte, error)
 
-// operationNamed returns nil for an operation that is not known.
-func operationNamed(name string) operation {
-	switch name {
-	case "PutItem":
-		return (*Server).putItem
-	case "UpdateItem":
-		return (*Server).updateItem
-	case "DeleteItem":
-		return (*Server).deleteItem
-	case "GetItem":
-		return (*Server).getItem
-	case "Scan":
-		return (*Server).scan
-	case "TransactWriteItems":
-		return (*Server).transactWriteItems
-	case "BatchExecuteStatement":
-		return (*Server).batchExecuteStatement
-	case "BatchGetItem":
-		return (*Server).batchGetItem
-	case "CreateTable":
-		return (*Server).createTableOperation
-	case "DescribeTable":
-		return (*Server).describeTable
-	case "DeleteTable":
-		return (*Server).deleteTable
-	case "ListTables":
-		return (*Server).listTables
-	case "UpdateTimeToLive":
-		return (*Server).updateTimeToLive
-	case "DescribeTimeToLive":
-		return (*Server).describeTimeToLive
-	}
-	return nil
+// operations are the operations that are known.
+var operations = map[string]operation{
+	"PutItem":               writing(verbPut),
+	"UpdateItem":            writing(verbUpdate),
+	"DeleteItem":            writing(verbDelete),
+	"GetItem":               (*Server).getItem,
+	"Scan":                  (*Server).scan,
+	"TransactWriteItems":    (*Server).transactWriteItems,
+	"BatchExecuteStatement": (*Server).batchExecuteStatement,
+	"BatchGetItem":          (*Server).batchGetItem,
+	"CreateTable":           (*Server).createTableOperation,
+	"DescribeTable":         (*Server).describeTable,
+	"DeleteTable":           (*Server).deleteTable,
+	"ListTables":            (*Server).listTables,
+	"UpdateTimeToLive":      (*Server).updateTimeToLive,
+	"DescribeTimeToLive":    (*Server).describeTimeToLive,
 }
 
 // ServeHTTP answers one request of the DynamoDB API. If no answer is sent (a dropped reply, a disconnected
@@ -165,13 +153,13 @@ func (s *Server) wait(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 		panic(http.ErrAbortHandler)
-	case <-s.stopped:
+	case <-s.Stopped():
 		panic(http.ErrAbortHandler)
 	}
 }
 
 func (s *Server) perform(x *exchange) ([]byte, error) {
-	do := operationNamed(x.operation)
+	do := operations[x.operation]
 	if do == nil {
 		return nil, clientError("UnknownOperationException", "dynamofake does not support the operation %s",
 			x.operation)

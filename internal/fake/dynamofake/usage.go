@@ -25,7 +25,7 @@ type usage struct {
 
 // count adds a request. Unknown operations are counted together, so that their number is bounded.
 func (u *usage) count(operation string) {
-	if operationNamed(operation) == nil {
+	if operations[operation] == nil {
 		operation = "Unknown"
 	}
 	u.mu.Lock()

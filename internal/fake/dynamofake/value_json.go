@@ -88,12 +88,8 @@ func (r *jsonReader) typed(name string, depth int) value {
 	case "M":
 		return value{kind: kindM, members: r.attributes(depth + 1)}
 	case "L":
-		v := value{kind: kindL}
-		r.open('[')
-		for r.next(']') {
-			v.members = append(v.members, attribute{value: r.value(depth + 1)})
-		}
-		return v
+		return value{kind: kindL,
+			members: list(r, func() attribute { return attribute{value: r.value(depth + 1)} })}
 	case "SS":
 		return r.set(kindSS, kindS, r.string)
 	case "NS":
@@ -107,19 +103,14 @@ func (r *jsonReader) typed(name string, depth int) value {
 }
 
 func (r *jsonReader) set(set, member kind, read func() string) value {
-	v := value{kind: set}
-	r.open('[')
-	for r.next(']') {
-		v.members = append(v.members, attribute{value: value{kind: member, text: read()}})
-	}
+	v := value{kind: set, members: list(r, func() attribute {
+		return attribute{value: value{kind: member, text: read()}}
+	})}
 	if len(v.members) == 0 {
 		r.fail(invalid("One or more parameter values were invalid: An %s set  may not be empty",
 			strings.ToLower(member.longName())))
 	}
-	slices.SortFunc(v.members, func(a, b attribute) int {
-		return strings.Compare(a.value.text,
-			b.value.text)
-	})
+	slices.SortFunc(v.members, func(a, b attribute) int { return strings.Compare(a.value.text, b.value.text) })
 	for i := 1; i < len(v.members); i++ {
 		if v.members[i].value.text == v.members[i-1].value.text {
 			r.fail(invalid("One or more parameter values were invalid: Input collection contains duplicates"))
@@ -150,15 +141,14 @@ func (r *jsonReader) binary() string {
 }
 
 func appendItem(out []byte, it item) []byte {
-	out = append(out, '{')
-	for i := range it {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(appendString(out, it[i].name), ':')
-		out = appendValue(out, &it[i].value)
-	}
-	return append(out, '}')
+	return append(appendEach(append(out, '{'), it, func(out []byte, a *attribute) []byte {
+		return appendValue(append(appendString(out, a.name), ':'), &a.value)
+	}), '}')
+}
+
+// appendItems appends items with commas between them.
+func appendItems(out []byte, items []item) []byte {
+	return appendEach(out, items, func(out []byte, it *item) []byte { return appendItem(out, *it) })
 }
 
 func appendValue(out []byte, v *value) []byte {
@@ -183,14 +173,9 @@ func appendValue(out []byte, v *value) []byte {
 }
 
 func appendList(out []byte, members []attribute, appendMember func([]byte, *value) []byte) []byte {
-	out = append(out, '[')
-	for i := range members {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = appendMember(out, &members[i].value)
-	}
-	return append(out, ']')
+	return append(appendEach(append(out, '['), members, func(out []byte, a *attribute) []byte {
+		return appendMember(out, &a.value)
+	}), ']')
 }
 
 // appendScalar writes the text of an S, N or B.

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/uuid"
 )
 
 const (
@@ -43,7 +45,7 @@ type answer struct {
 
 func newInvocation(payload []byte) *invocation {
 	return &invocation{
-		id:      newRequestID(),
+		id:      uuid.New(),
 		trace:   newTraceID(),
 		payload: payload,
 		written: make(chan struct{}),

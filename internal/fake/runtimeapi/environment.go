@@ -47,15 +47,6 @@ func randomHex(n int) string {
 	return fmt.Sprintf("%x", b)
 }
 
-// newRequestID returns a random UUID (version 4), like AWS.
-func newRequestID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
 // newTraceID returns an X-Ray tracing header without sampling.
 func newTraceID() string {
 	return fmt.Sprintf("Root=1-%08x-%s;Parent=%s;Sampled=0", time.Now().Unix(), randomHex(12), randomHex(8))

@@ -26,8 +26,6 @@ type FunctionError struct {
 	// are Function.ResponseSizeTooLarge, Runtime.InvalidResponseModeHeader and, if the function named no
 	// type, Runtime.Unknown.
 	Type, Message string
-	// StackTrace has one text for each frame. The formats of the runtimes differ.
-	StackTrace []string
 	// Payload is the answer as it was sent.
 	Payload []byte
 }

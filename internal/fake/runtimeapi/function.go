@@ -24,11 +24,7 @@ type Function struct {
 // Result is the answer to an invocation.
 type Result struct {
 	RequestID string
-	Payload   []byte        // the answer, as it was sent
-	Duration  time.Duration // from handing the event over to the answer
-	// InitDuration is the time from the start of the process until it asked for work, in its first
-	// invocation, and zero in later ones.
-	InitDuration time.Duration
+	Payload   []byte // the answer, as it was sent
 }
 
 // Start starts the function's first process and returns when it asks for work. ctx bounds only the start.
@@ -127,7 +123,6 @@ func (f *Function) launch(ctx context.Context) (*process, error) {
 	late := false
 	select {
 	case <-p.api.asked:
-		p.init = time.Since(p.begun)
 		return p, nil
 	case reported := <-p.api.initError:
 		p.leave(ctx, f.cfg.StopTimeout) // what it prints on its way out belongs to the report
@@ -215,18 +210,14 @@ func (f *Function) offer(ctx context.Context, p *process, inv *invocation) error
 
 // await waits for the answer, the end of the process, the timeout, or the end of the context.
 func (f *Function) await(ctx context.Context, p *process, inv *invocation) (Result, error) {
-	begun := time.Now()
 	timer := time.NewTimer(f.cfg.Timeout)
 	defer timer.Stop()
-	init := p.init
-	p.init = 0
 	answered := func(a answer) (Result, error) {
-		duration := time.Since(begun)
 		p.output.sync()
 		if a.err != nil {
 			return Result{}, a.err
 		}
-		return Result{RequestID: inv.id, Payload: a.payload, Duration: duration, InitDuration: init}, nil
+		return Result{RequestID: inv.id, Payload: a.payload}, nil
 	}
 	fail := f.crashed
 	select {

@@ -92,8 +92,7 @@ func TestLines(t *testing.T) {
 			cfg.Stdout = stdout.add
 			f := start(t, cfg)
 			event := func(exit int) string {
-				return fmt.Sprintf(`{"do":"print raw","text":%q,"count":%d}`,
-					c.text, exit)
+				return fmt.Sprintf(`{"do":"print raw","text":%q,"count":%d}`, c.text, exit)
 			}
 			invoke(t, f, event(0))
 			got := stdout.take()

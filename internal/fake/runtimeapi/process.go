@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/subprocess"
 )
 
 // process is one process of the function and its own Runtime API server. Processes that a dead process left
@@ -21,8 +23,6 @@ type process struct {
 	cmd    *exec.Cmd
 	api    *api
 	output *output
-	begun  time.Time
-	init   time.Duration // how long it took to ask for work, until the first invocation has told it
 	killed atomic.Bool   // by Function.Kill
 	exited chan struct{} // closed when it has ended, all its output is delivered and its port is free
 
@@ -45,7 +45,7 @@ func startProcess(ctx context.Context, cfg *Config) (*process, error) {
 		api.close()
 		return nil, fmt.Errorf("function %s: no pipe for its output: %w", cfg.Name, err)
 	}
-	p := &process{api: api, output: output, begun: time.Now(), exited: make(chan struct{})}
+	p := &process{api: api, output: output, exited: make(chan struct{})}
 	p.cmd = &exec.Cmd{
 		Path:        program,
 		Args:        cfg.Command,
@@ -53,7 +53,7 @@ func startProcess(ctx context.Context, cfg *Config) (*process, error) {
 		Dir:         cfg.Dir,
 		Stdout:      output.stdout.write,
 		Stderr:      output.stderr.write,
-		SysProcAttr: sysProcAttr(),
+		SysProcAttr: subprocess.Group(syscall.SIGKILL, nil),
 	}
 	started := make(chan error)
 	go p.keep(started)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,20 +60,18 @@ func TestErrorDocumentsOfOtherRuntimes(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	for name, c := range map[string]struct {
 		header, body, kind, message string
-		stack                       []string
 	}{
 		"Python": {
 			header: "Unhandled", body: `{"errorMessage":"'id'","errorType":"KeyError","requestId":"1","stackTrace":["  File \"app.py\", line 3"]}`,
-			kind: "KeyError", message: "'id'", stack: []string{`  File "app.py", line 3`},
+			kind: "KeyError", message: "'id'",
 		},
 		"Node": {
 			body: `{"errorType":"TypeError","errorMessage":"x is not a function","trace":["TypeError: x","    at handler"]}`,
 			kind: "TypeError", message: "x is not a function",
-			stack: []string{"TypeError: x", "    at handler"},
 		},
 		"Go": {
 			body: `{"errorMessage":"m","errorType":"t","stackTrace":[{"path":"a/b.go","line":7,"label":"handle"},{"other":1}]}`,
-			kind: "t", message: "m", stack: []string{"handle (a/b.go:7)", `{"other":1}`},
+			kind: "t", message: "m",
 		},
 		"type in the header": {header: "Function.NoIdea", body: `{"errorMessage":"m"}`,
 			kind: "Function.NoIdea", message: "m"},
@@ -91,8 +88,7 @@ func TestErrorDocumentsOfOtherRuntimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := fails[*runtimeapi.FunctionError](t, f, string(event))
-		if e.Type != c.kind || e.Message != c.message || !slices.Equal(e.StackTrace, c.stack) ||
-			string(e.Payload) != c.body {
+		if e.Type != c.kind || e.Message != c.message || string(e.Payload) != c.body {
 			t.Errorf("%s: got %+v", name, e)
 		}
 	}

@@ -30,25 +30,15 @@ const (
 // operation performs a request and returns the answer to encode.
 type operation func(s *Server, ctx context.Context, body []byte) (any, error)
 
-// operationNamed returns nil for an unknown operation.
-func operationNamed(name string) operation {
-	switch name {
-	case "CreateQueue":
-		return (*Server).createQueue
-	case "DeleteQueue":
-		return (*Server).deleteQueue
-	case "GetQueueUrl":
-		return (*Server).getQueueURL
-	case "SendMessage":
-		return (*Server).sendMessage
-	case "ReceiveMessage":
-		return (*Server).receiveMessage
-	case "ChangeMessageVisibility":
-		return (*Server).changeMessageVisibility
-	case "DeleteMessage":
-		return (*Server).deleteMessage
-	}
-	return nil
+// operations are the operations that are known.
+var operations = map[string]operation{
+	"CreateQueue":             (*Server).createQueue,
+	"DeleteQueue":             (*Server).deleteQueue,
+	"GetQueueUrl":             (*Server).getQueueURL,
+	"SendMessage":             (*Server).sendMessage,
+	"ReceiveMessage":          (*Server).receiveMessage,
+	"ChangeMessageVisibility": (*Server).changeMessageVisibility,
+	"DeleteMessage":           (*Server).deleteMessage,
 }
 
 // decode decodes parameters. It returns an error that names a parameter which in does not have.
@@ -184,9 +174,9 @@ func (s *Server) sendMessage(_ context.Context, body []byte) (any, error) {
 	}
 	var m *message
 	if q.fifo == nil {
-		m = q.send(in.MessageBody, s.config.Now())
+		m = q.send(in.MessageBody, s.now())
 	} else {
-		m = q.sendOnce(in.MessageBody, in.MessageGroupId, in.MessageDeduplicationId, s.config.Now())
+		m = q.sendOnce(in.MessageBody, in.MessageGroupId, in.MessageDeduplicationId, s.now())
 	}
 	return struct {
 		MD5OfMessageBody, MessageId string //nolint:revive // SQS's names
@@ -305,7 +295,7 @@ func (s *Server) await(ctx context.Context, url string, limit, visibility int, w
 		if err != nil || len(taken) > 0 || wait == 0 {
 			return taken, err
 		}
-		visible := time.NewTimer(max(0, next.Sub(s.config.Now())))
+		visible := time.NewTimer(max(0, next.Sub(s.now())))
 		due := visible.C
 		if next.IsZero() {
 			due = nil
@@ -317,7 +307,7 @@ func (s *Server) await(ctx context.Context, url string, limit, visibility int, w
 			wait = 0 // the last attempt
 		case <-ctx.Done():
 			wait = 0
-		case <-s.stopped:
+		case <-s.Stopped():
 			wait = 0
 		}
 		visible.Stop()
@@ -336,7 +326,7 @@ func (s *Server) tryReceive(url string, limit, visibility int) (taken []message,
 	if visibility >= 0 {
 		hide = time.Duration(visibility) * time.Second
 	}
-	taken, next = q.receive(limit, hide, s.config.Now())
+	taken, next = q.receive(limit, hide, s.now())
 	return taken, q.changed, next, nil
 }
 
@@ -362,7 +352,7 @@ func (s *Server) changeMessageVisibility(_ context.Context, body []byte) (any, e
 	if err != nil {
 		return nil, err
 	}
-	if !q.hide(in.ReceiptHandle, time.Duration(seconds)*time.Second, s.config.Now()) {
+	if !q.hide(in.ReceiptHandle, time.Duration(seconds)*time.Second, s.now()) {
 		return nil, &apiError{code: "MessageNotInflight", query: "AWS.SimpleQueueService.MessageNotInflight",
 			message: "The message referred to is not in flight under this receipt handle."}
 	}
@@ -384,7 +374,7 @@ func (s *Server) deleteMessage(_ context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.expired(in.ReceiptHandle, s.config.Now()) {
+	if q.expired(in.ReceiptHandle, s.now()) {
 		return nil, &apiError{code: "InvalidParameterValue",
 			message: fmt.Sprintf("Value %s for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.", in.ReceiptHandle)}
 	}

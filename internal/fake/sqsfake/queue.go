@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/uuid"
 )
 
 // queue is a standard or a FIFO queue. The server's lock guards it.
@@ -40,7 +42,7 @@ func newQueue(name string, visibility time.Duration) *queue {
 }
 
 func (q *queue) send(body string, now time.Time) *message {
-	m := &message{id: newID(), body: body, sent: now}
+	m := &message{id: uuid.New(), body: body, sent: now}
 	q.messages = append(q.messages, m)
 	q.wake()
 	return m
@@ -95,22 +97,6 @@ func (q *queue) hide(receipt string, d time.Duration, now time.Time) bool {
 		}
 	}
 	return false
-}
-
-// newID returns a random UUID (version 4), like SQS.
-func newID() string {
-	const hexDigits = "0123456789abcdef"
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	out := make([]byte, 0, 36)
-	for i, v := range b {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			out = append(out, '-')
-		}
-		out = append(out, hexDigits[v>>4], hexDigits[v&0x0f])
-	}
-	return string(out)
 }
 
 // Bodies returns the bodies of the messages in a queue, also of hidden ones, in the order in which they were

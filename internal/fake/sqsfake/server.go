@@ -1,18 +1,19 @@
 package sqsfake
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/fake/localhttp"
 )
 
 // account is the AWS account of all queues.
@@ -21,100 +22,42 @@ const account = "000000000000"
 // maxRequest is larger than any request with a body of maxBody bytes. JSON may escape each of them.
 const maxRequest = 7 << 20
 
-// Server is an SQS in memory. Make it with [New]; use it as an [http.Handler] or let it listen with
-// [Server.Start]. All methods may be called concurrently.
-type Server struct {
-	config   Config
-	requests atomic.Uint64 // for request ids
-	stopped  chan struct{} // closed by Close
+// Config configures a Server. The zero value is valid: a free port of 127.0.0.1.
+type Config struct {
+	// Addr is the loopback address on which Start listens (default: localhttp.FreePort).
+	Addr string
+	// Now is the clock for visibility timeouts; nil means time.Now.
+	Now func() time.Time
+}
 
-	mu     sync.Mutex // guards what is below
+// Server is an SQS in memory. Make it with [New]; use it as an [http.Handler] or let it listen with Start. All
+// methods may be called concurrently.
+type Server struct {
+	*localhttp.Server
+
+	now      func() time.Time
+	requests atomic.Uint64 // for request ids
+
+	mu     sync.Mutex // guards queues
 	queues map[string]*queue
-	addr   string
-	server *http.Server
-	served chan struct{} // closed when the accepting goroutine has ended
-	closed bool
-	active sync.WaitGroup // connections, each of which has a goroutine
 }
 
 // New returns a server without queues, or an error that names the invalid option.
 func New(config Config) (*Server, error) {
-	if err := config.validate(); err != nil {
-		return nil, err
+	s := &Server{now: config.Now, queues: make(map[string]*queue)}
+	if s.now == nil {
+		s.now = time.Now
 	}
-	return &Server{config: config, stopped: make(chan struct{}), queues: make(map[string]*queue)}, nil
+	var err error
+	if s.Server, err = localhttp.New(config.Addr, s); err != nil {
+		return nil, fmt.Errorf("sqsfake: %w", err)
+	}
+	return s, nil
 }
 
-// Start listens on the configured address and serves in the background until Close. It can be called once.
-func (s *Server) Start() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.server != nil {
-		return errors.New("sqsfake: Start called twice, or after Close")
-	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.config.Addr)
-	if err != nil {
-		return fmt.Errorf("sqsfake: listen: %w", err)
-	}
-	s.addr, s.served = listener.Addr().String(), make(chan struct{})
-	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ConnState: s.track}
-	go func(server *http.Server) {
-		defer close(s.served)
-		_ = server.Serve(listener) // ends with Close
-	}(s.server)
-	return nil
-}
-
-func (s *Server) track(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		s.active.Add(1)
-	case http.StateClosed:
-		s.active.Done()
-	case http.StateActive, http.StateIdle, http.StateHijacked:
-	}
-}
-
-// URL returns the endpoint for a client's BaseEndpoint; empty before Start.
-func (s *Server) URL() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.addr == "" {
-		return ""
-	}
-	return "http://" + s.addr
-}
-
-// Close stops the server. It closes all connections, ends all waits, and returns when all goroutines have
-// ended. Further calls have no effect.
-func (s *Server) Close() error {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.stopped)
-	}
-	server := s.server
-	s.mu.Unlock()
-	if server == nil {
-		return nil
-	}
-	err := server.Close()
-	<-s.served
-	// A connection that was accepted during Close is known to the server only now.
-	if err = errors.Join(err, server.Close()); err != nil {
-		return fmt.Errorf("sqsfake: close: %w", err)
-	}
-	s.active.Wait()
-	return nil
-}
-
-// urlOf returns a queue's URL. The caller holds s.mu.
+// urlOf returns a queue's URL.
 func (s *Server) urlOf(name string) string {
-	addr := s.addr
-	if addr == "" {
-		addr = "sqsfake.invalid"
-	}
-	return "http://" + addr + "/" + account + "/" + name
+	return "http://" + cmp.Or(s.Addr(), "sqsfake.invalid") + "/" + account + "/" + name
 }
 
 // ServeHTTP answers one request of SQS's API.
@@ -146,7 +89,7 @@ func (s *Server) perform(r *http.Request) (any, error) {
 	if r.Method != http.MethodPost || !ok {
 		return nil, unsupported("what is no POST with a header X-Amz-Target: AmazonSQS.<operation>")
 	}
-	do := operationNamed(name)
+	do := operations[name]
 	if do == nil {
 		return nil, unsupported("the operation %s", name)
 	}

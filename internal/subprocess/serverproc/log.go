@@ -1,7 +1,6 @@
 package serverproc
 
 import (
-	"io"
 	"regexp"
 	"slices"
 	"sync"
@@ -18,27 +17,22 @@ type logTail struct {
 	ready  chan struct{}
 }
 
-var _ io.Writer = (*logTail)(nil)
-
 func newLogTail(marker *regexp.Regexp) *logTail {
 	return &logTail{marker: marker, ready: make(chan struct{})}
 }
 
-// Write implements io.Writer.
-func (l *logTail) Write(p []byte) (int, error) {
+// line adds a line.
+func (l *logTail) line(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.text = append(l.text, p...)
-	if l.match == "" {
-		if m := l.marker.FindSubmatch(l.text); m != nil {
-			l.match = string(m[len(m)-1])
-			close(l.ready)
-		}
+	if m := l.marker.FindSubmatch(line); m != nil && l.match == "" {
+		l.match = string(m[len(m)-1])
+		close(l.ready)
 	}
+	l.text = append(append(l.text, line...), '\n')
 	if cut := len(l.text) - logTailSize; cut > 0 {
 		l.text = slices.Delete(l.text, 0, cut)
 	}
-	return len(p), nil
 }
 
 // String returns the end of the log.

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/subprocess"
 )
 
 // Config configures how a server is started and ended.
@@ -23,32 +25,24 @@ type Config struct {
 // Process is a running server. Its methods are not safe for concurrent use. A nil Process has ended.
 type Process struct {
 	cfg     Config
-	cmd     *exec.Cmd
+	process *subprocess.Process
 	log     *logTail
 	running bool
-	ended   chan struct{}
 }
 
-// Start starts a server, which has a process group of its own (see Group), and waits until it is ready. The
-// command's output becomes the log.
-func Start(ctx context.Context, cmd *exec.Cmd, cfg Config) (*Process, error) {
-	p := &Process{cfg: cfg, cmd: cmd, log: newLogTail(cfg.Ready), ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = p.log, p.log
-	if err := cmd.Start(); err != nil {
+// Start starts a server, which has a process group of its own (see subprocess.Group), and waits until it is
+// ready. The command's output becomes the log.
+func Start(ctx context.Context, cmd *exec.Cmd, cfg Config) (p *Process, err error) {
+	p = &Process{cfg: cfg, log: newLogTail(cfg.Ready), running: true}
+	if p.process, err = subprocess.Run(cmd, p.log.line); err != nil {
 		return nil, err
 	}
-	p.running = true
-	go func() {
-		defer close(p.ended)
-		_ = cmd.Wait() // how it ended is in its log
-	}()
 	limit := time.NewTimer(cfg.StartLimit)
 	defer limit.Stop()
-	var err error
 	select {
 	case <-p.log.ready:
 		return p, nil
-	case <-p.ended:
+	case <-p.process.Ended():
 		err = errors.New("it ended by itself")
 	case <-limit.C:
 		err = fmt.Errorf("it did not accept connections within %v", cfg.StartLimit)
@@ -69,7 +63,8 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	if !p.Running() {
 		return errors.New("it is not running")
 	}
-	return p.cmd.Process.Signal(sig)
+	p.process.Signal(sig)
+	return nil
 }
 
 // End sends a signal to the process and waits until it has ended. If it exceeds StopLimit, it is killed with
@@ -78,17 +73,17 @@ func (p *Process) End(sig syscall.Signal) error {
 	if !p.Running() {
 		return nil
 	}
-	_ = p.cmd.Process.Signal(sig) // it may have ended by itself
+	p.process.Signal(sig)
 	limit := time.NewTimer(p.cfg.StopLimit)
 	defer limit.Stop()
 	var err error
 	select {
-	case <-p.ended:
+	case <-p.process.Ended():
 	case <-limit.C:
 		err = fmt.Errorf("the server, process %d, did not end within %v and is killed; its log ends:\n%s",
-			p.cmd.Process.Pid, p.cfg.StopLimit, p.log)
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have ended by itself
-		<-p.ended
+			p.process.PID(), p.cfg.StopLimit, p.log)
+		_ = syscall.Kill(-p.process.PID(), syscall.SIGKILL) // it may have ended by itself
+		<-p.process.Ended()
 	}
 	p.running = false
 	return err

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/subprocess"
 )
 
 // The scripts of the repository that run a server in the foreground, on a free port of 127.0.0.1.
@@ -34,7 +36,7 @@ func StartScript(ctx context.Context, line string) (*Script, error) {
 	}
 	words := strings.Fields(line)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(root, words[0]), words[1:]...) //nolint:gosec // a script of this repository
-	cmd.SysProcAttr = Group(syscall.SIGTERM, nil)
+	cmd.SysProcAttr = subprocess.Group(syscall.SIGTERM, nil)
 	process, err := Start(ctx, cmd, Config{Ready: announcement, StartLimit: 5 * time.Minute,
 		StopLimit: 20 * time.Second, Crash: syscall.SIGTERM})
 	if err != nil {
@@ -47,10 +49,10 @@ func StartScript(ctx context.Context, line string) (*Script, error) {
 func (s *Script) Addr() string { return s.process.Ready() }
 
 // Freeze stops the server's processes. Connections stay open, and requests get no answer.
-func (s *Script) Freeze() error { return syscall.Kill(-s.process.cmd.Process.Pid, syscall.SIGSTOP) }
+func (s *Script) Freeze() error { return syscall.Kill(-s.process.process.PID(), syscall.SIGSTOP) }
 
 // Thaw continues the server's processes.
-func (s *Script) Thaw() error { return syscall.Kill(-s.process.cmd.Process.Pid, syscall.SIGCONT) }
+func (s *Script) Thaw() error { return syscall.Kill(-s.process.process.PID(), syscall.SIGCONT) }
 
 // Restart kills the broker of Kafka and has it started again with its data. It does not wait until the broker
 // accepts connections.

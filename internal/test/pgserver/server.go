@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/idemsk/idemsk/internal/subprocess"
 	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 )
 
@@ -28,11 +28,13 @@ const (
 	Database = "postgres"
 )
 
-// startLimit bounds the time until a server accepts connections, stopLimit the time until it ends.
-const (
-	startLimit = 60 * time.Second
-	stopLimit  = 30 * time.Second
-)
+var server = serverproc.Kind{Package: "pgserver", Config: serverproc.Config{
+	Ready:      regexp.MustCompile("database system is ready to accept"), // connections, or read-only ones
+	StartLimit: 60 * time.Second, StopLimit: 30 * time.Second,
+	Crash: syscall.SIGQUIT, // the immediate shutdown: at the next start the server recovers from its log
+},
+	Stop: syscall.SIGINT, // the fast shutdown: it closes connections and rolls their transactions back
+}
 
 // Config configures a Server. The zero value is valid.
 type Config struct {
@@ -40,14 +42,12 @@ type Config struct {
 	Settings map[string]string
 }
 
-// Server is a PostgreSQL server. Its methods are not safe for concurrent use, except URL.
+// Server is a PostgreSQL server. Its methods are not safe for concurrent use, except Addr, Port and URL.
 type Server struct {
-	bin  binaries
-	as   *syscall.Credential
-	dir  string // data and password, gone with Close
-	port int
+	*serverproc.Server
 
-	process *serverproc.Process
+	bin serverproc.Installation
+	as  *syscall.Credential
 }
 
 // Start initialises a server and starts it. The caller must call Close.
@@ -79,7 +79,7 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	if err == nil {
 		err = standby.configure(map[string]string{
 			// which promotion waits for
-			"port": strconv.Itoa(standby.port), "synchronous_standby_names": "",
+			"port": strconv.Itoa(standby.Port()), "synchronous_standby_names": "",
 			"wal_retrieve_retry_interval": "50ms",
 		})
 	}
@@ -108,22 +108,19 @@ func prepare(ctx context.Context) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{bin: bin, as: as}
-	if s.port, err = serverproc.FreePort(ctx); err != nil {
-		return nil, fmt.Errorf("pgserver: %w", err)
+	if s.Server, err = serverproc.NewServer(ctx, server); err != nil {
+		return nil, err
 	}
-	if s.dir, err = os.MkdirTemp("", "idemsk-postgres-"); err != nil {
-		return nil, fmt.Errorf("pgserver: %w", err)
-	}
-	if err := give(s.dir, as); err != nil {
-		return nil, errors.Join(fmt.Errorf("pgserver: %w", err), os.RemoveAll(s.dir))
+	if err := give(s.Dir(), as); err != nil {
+		return nil, errors.Join(fmt.Errorf("pgserver: %w", err), s.Close())
 	}
 	return s, nil
 }
 
-func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+func (s *Server) data() string { return filepath.Join(s.Dir(), "data") }
 
 func (s *Server) initdb(ctx context.Context, cfg Config) error {
-	pwfile := filepath.Join(s.dir, "password")
+	pwfile := filepath.Join(s.Dir(), "password")
 	if err := os.WriteFile(pwfile, []byte(Password+"\n"), 0o600); err != nil {
 		return fmt.Errorf("pgserver: %w", err)
 	}
@@ -137,7 +134,7 @@ func (s *Server) initdb(ctx context.Context, cfg Config) error {
 		return err
 	}
 	settings := map[string]string{
-		"listen_addresses": "127.0.0.1", "port": strconv.Itoa(s.port), "unix_socket_directories": "",
+		"listen_addresses": "127.0.0.1", "port": strconv.Itoa(s.Port()), "unix_socket_directories": "",
 		"fsync": "off", "max_connections": "200", "logging_collector": "off", "wal_level": "replica",
 	}
 	maps.Copy(settings, cfg.Settings)
@@ -168,49 +165,17 @@ func (s *Server) run(ctx context.Context, program string, args ...string) error 
 }
 
 func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(s.bin.dir, program), args...) //nolint:gosec // a program of this package
-	cmd.Dir = s.dir
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.bin.Program), program), args...) //nolint:gosec // a program of this package
+	cmd.Dir = s.Dir()
 	// SIGQUIT is the immediate shutdown, which also ends the server's children
-	cmd.SysProcAttr = serverproc.Group(syscall.SIGQUIT, s.as)
-	cmd.Env = serverproc.Environment(s.bin.env)
+	cmd.SysProcAttr = subprocess.Group(syscall.SIGQUIT, s.as)
+	cmd.Env = serverproc.Environment(s.bin.Env)
 	return cmd
 }
 
 // Restart starts a stopped server, and waits until it accepts connections.
 func (s *Server) Restart(ctx context.Context) error {
-	if s.process.Running() {
-		return errors.New("pgserver: it is running")
-	}
-	cmd := s.command(context.WithoutCancel(ctx), "postgres", "-D", s.data())
-	process, err := serverproc.Start(ctx, cmd, serverproc.Config{
-		// connections, or read-only connections
-		Ready:      regexp.MustCompile("database system is ready to accept"),
-		StartLimit: startLimit, StopLimit: stopLimit, Crash: syscall.SIGQUIT,
-	})
-	if err != nil {
-		return fmt.Errorf("pgserver: starting on port %d: %w", s.port, err)
-	}
-	s.process = process
-	return nil
-}
-
-// Stop ends the server in its fast shutdown mode: it closes its connections, rolls their transactions back,
-// and writes all data to disk.
-func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
-
-// Crash ends the server at once. At the next start it recovers from its log.
-func (s *Server) Crash() error { return s.end(syscall.SIGQUIT) }
-
-func (s *Server) end(sig syscall.Signal) error {
-	if err := s.process.End(sig); err != nil {
-		return fmt.Errorf("pgserver: %w", err)
-	}
-	return nil
-}
-
-// Close ends the server and deletes its data.
-func (s *Server) Close() error {
-	return errors.Join(s.Crash(), os.RemoveAll(s.dir))
+	return s.Run(ctx, s.command(context.WithoutCancel(ctx), "postgres", "-D", s.data()))
 }
 
 // URL returns a connection string for the superuser.
@@ -220,7 +185,7 @@ func (s *Server) URL() string { return s.URLOf(User, Password, Database) }
 func (s *Server) URLOf(user, password, database string) string {
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(user, password),
-		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)),
+		Host: s.Addr(),
 		Path: database, RawQuery: "sslmode=disable",
 	}
 	return u.String()
@@ -231,7 +196,7 @@ func (s *Server) URLOf(user, password, database string) string {
 func FailoverURL(servers ...*Server) string {
 	hosts := make([]string, len(servers))
 	for i, s := range servers {
-		hosts[i] = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+		hosts[i] = s.Addr()
 	}
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(User, Password), Host: strings.Join(hosts, ","),
@@ -240,6 +205,3 @@ func FailoverURL(servers ...*Server) string {
 	}
 	return u.String()
 }
-
-// Log returns the end of the server's log since its last start.
-func (s *Server) Log() string { return s.process.Log() }

@@ -34,31 +34,19 @@ func (k Kind) program() (private, public string, oldest, newest int) {
 	return "", "", 0, 0
 }
 
-// binary is a server's program.
-type binary struct {
-	path string
-	env  []string // for a private installation: where its libraries are
-}
-
-// find returns the program of a kind. It prefers a private one.
-func find(ctx context.Context, k Kind) (binary, error) {
+// find returns the newest supported server of a kind.
+func find(ctx context.Context, k Kind) (serverproc.Installation, error) {
 	private, public, oldest, newest := k.program()
-	var found []binary
-	if root, err := serverproc.Repository(); err == nil {
-		dir := filepath.Join(root, ".cache/servers", string(k))
-		found = append(found, binary{path: filepath.Join(dir, "usr/bin", private),
-			env: serverproc.LibraryPath(dir)})
-	}
+	programs := serverproc.Private(filepath.Join(string(k), "usr/bin", private))
 	if path, err := exec.LookPath(public); err == nil {
-		found = append(found, binary{path: path})
+		programs = append(programs, path)
 	}
-	for _, b := range found {
-		if v := serverproc.VersionOf(ctx, b.path, b.env, versionText); v >= oldest && v <= newest {
-			return b, nil
-		}
+	found, ok := serverproc.Newest(ctx, versionText, oldest, newest, programs)
+	if !ok {
+		return found, fmt.Errorf("redisserver: there is no %s (version %d to %d): run scripts/redis.sh install, or install %s "+
+			"into a folder of the PATH", k, oldest, newest, public)
 	}
-	return binary{}, fmt.Errorf("redisserver: there is no %s (version %d to %d): run scripts/redis.sh install, or install %s "+
-		"into a folder of the PATH", k, oldest, newest, public)
+	return found, nil
 }
 
 var versionText = regexp.MustCompile(` v=(\d+)\.`) // Redis server v=7.0.15 sha=…

@@ -15,7 +15,7 @@ import (
 // promoted. Replica returns when the replica has all data.
 func (s *Server) Replica(ctx context.Context) (*Server, error) {
 	settings := maps.Clone(s.settings)
-	settings["replicaof"] = "127.0.0.1 " + strconv.Itoa(s.port)
+	settings["replicaof"] = "127.0.0.1 " + strconv.Itoa(s.Port())
 	replica, err := Start(ctx, Config{Kind: s.kind, Settings: settings})
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (c *Cluster) join(ctx context.Context) error {
 			continue
 		}
 		first := c.Nodes[0]
-		if _, err := node.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", first.port,
+		if _, err := node.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", first.Port(),
 			first.settings["cluster-port"]); err != nil {
 			return err
 		}

@@ -14,7 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // process is a child that is pinned to one core.
@@ -128,25 +129,22 @@ func onCore(core int, f func() error) error {
 
 // pin pins the calling thread.
 func pin(core int) error {
-	var set [16]uint64
-	set[core/64] = 1 << (core % 64)
-	_, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set))) //nolint:gosec // as the call wants it
-	if errno != 0 {
-		return fmt.Errorf("pinning to core %d: %w", core, errno)
+	var set unix.CPUSet
+	set.Set(core)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("pinning to core %d: %w", core, err)
 	}
 	return nil
 }
 
 // cores returns the cores that this process may use.
-func cores() ([]int, error) {
-	var set [16]uint64
-	_, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set))) //nolint:gosec // as the call wants it
-	if errno != 0 {
-		return nil, fmt.Errorf("asking for the cores: %w", errno)
+func cores() (found []int, err error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("asking for the cores: %w", err)
 	}
-	var found []int
-	for core := range len(set) * 64 {
-		if set[core/64]&(1<<(core%64)) != 0 {
+	for core := 0; len(found) < set.Count(); core++ {
+		if set.IsSet(core) {
 			found = append(found, core)
 		}
 	}

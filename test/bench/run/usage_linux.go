@@ -10,7 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // cpu returns the CPU time that the process and its descendants have taken so far, all threads together, to
@@ -18,11 +19,9 @@ import (
 func (p *process) cpu() (sum time.Duration, err error) {
 	return overFamily(p, func(pid int) (time.Duration, error) {
 		const schedClock = 2 // see clock_getcpuclockid in glibc
-		var ts syscall.Timespec
-		clock := int32(^pid)<<3 | schedClock
-		_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&ts)), 0) //nolint:gosec // as the call wants it
-		if errno != 0 {
-			return 0, fmt.Errorf("the CPU clock of %s: %w", p.name, errno)
+		var ts unix.Timespec
+		if err := unix.ClockGettime(int32(^pid)<<3|schedClock, &ts); err != nil {
+			return 0, fmt.Errorf("the CPU clock of %s: %w", p.name, err)
 		}
 		return time.Duration(ts.Nano()), nil
 	})

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/fake/localhttp"
 )
 
 func main() {
@@ -44,24 +44,16 @@ func run(latency, batchLatency time.Duration) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = fake.Close() }() // ends the waits
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	server, err := localhttp.New(localhttp.FreePort, routes(fake))
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
-	server := &http.Server{Handler: routes(fake), ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	fmt.Printf("listening http://%s\n", listener.Addr())
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-		err = errors.Join(server.Close(), <-served)
+	if err := server.Start(); err != nil {
+		return err
 	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	fmt.Println("listening", server.URL())
+	<-ctx.Done()
+	return errors.Join(fake.Close(), server.Close()) // the first ends the waits
 }
 
 func isBatch(operation string) bool {

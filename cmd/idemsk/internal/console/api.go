@@ -2,10 +2,10 @@ package console
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,7 +15,7 @@ const maxBody = 2*MaxFile + 1<<20
 
 // api answers the requests of the page.
 type api struct {
-	source  Source
+	shown   atomic.Pointer[Source]
 	streams chan struct{} // its capacity is the maximum number of streams
 	every   time.Duration // the interval of a stream
 	ending  chan struct{} // closed when the streams are to send their last state
@@ -28,32 +28,42 @@ const (
 )
 
 func newAPI(source Source) *api {
-	return &api{source: source, streams: make(chan struct{}, maxStreams), every: streamEvery,
-		ending: make(chan struct{})}
+	a := &api{streams: make(chan struct{}, maxStreams), every: streamEvery, ending: make(chan struct{})}
+	a.shown.Store(&source)
+	return a
 }
 
+func (a *api) source() Source { return *a.shown.Load() }
+
 func (a *api) handler(host, password, token string) http.Handler {
-	source := a.source
 	mux := muxOf("index.html", token, "common.js", "console.js", "console.css")
-	mux.HandleFunc("GET /api/run", func(w http.ResponseWriter, _ *http.Request) { reply(w, source.Run()) })
+	mux.HandleFunc("GET /api/run", func(w http.ResponseWriter, _ *http.Request) { reply(w, a.source().Run()) })
 	mux.HandleFunc("GET /api/stream", a.stream)
 	mux.HandleFunc("GET /api/keys", a.keys)
 	mux.HandleFunc("GET /api/key", a.key)
 	mux.HandleFunc("GET /api/invocations",
-		func(w http.ResponseWriter, _ *http.Request) { reply(w, source.Invocations()) })
+		func(w http.ResponseWriter, _ *http.Request) { reply(w, a.source().Invocations()) })
 	mux.HandleFunc("GET /api/invocation", a.invocation)
-	mux.HandleFunc("GET /api/letters", a.letters)
-	mux.HandleFunc("GET /api/verdict", a.verdict)
-	mux.HandleFunc("POST /api/actions", a.action)
+	mux.HandleFunc("GET /api/letters", func(w http.ResponseWriter, r *http.Request) {
+		letters, err := a.source().Letters(r.Context())
+		answer(w, letters, err)
+	})
+	mux.HandleFunc("GET /api/verdict", func(w http.ResponseWriter, r *http.Request) {
+		verdict, err := a.source().Verdict(r.Context())
+		answer(w, verdict, err)
+	})
+	mux.HandleFunc("POST /api/actions", func(w http.ResponseWriter, r *http.Request) {
+		perform(w, r, maxBody, said(a.source().Do))
+	})
 	return &guard{next: mux, host: host, password: password, token: token}
 }
 
 func (a *api) keys(w http.ResponseWriter, r *http.Request) {
-	reply(w, a.source.Keys(Query{Has: r.FormValue("has"), State: r.FormValue("state")}))
+	reply(w, a.source().Keys(Query{Has: r.FormValue("has"), State: r.FormValue("state")}))
 }
 
 func (a *api) key(w http.ResponseWriter, r *http.Request) {
-	h, ok := a.source.History(r.FormValue("key"))
+	h, ok := a.source().History(r.FormValue("key"))
 	if !ok {
 		refuse(w, http.StatusNotFound, "no history of this key is kept")
 		return
@@ -63,38 +73,12 @@ func (a *api) key(w http.ResponseWriter, r *http.Request) {
 
 func (a *api) invocation(w http.ResponseWriter, r *http.Request) {
 	number, err := strconv.Atoi(r.FormValue("number"))
-	d, ok := a.source.Invocation(number)
+	d, ok := a.source().Invocation(number)
 	if err != nil || !ok {
 		refuse(w, http.StatusNotFound, "this invocation is not kept")
 		return
 	}
 	reply(w, d)
-}
-
-func (a *api) letters(w http.ResponseWriter, r *http.Request) {
-	letters, err := a.source.Letters(r.Context())
-	if err != nil {
-		refuse(w, http.StatusBadGateway, err.Error())
-		return
-	}
-	reply(w, letters)
-}
-
-func (a *api) action(w http.ResponseWriter, r *http.Request) {
-	var action Action
-	if err := readBody(http.MaxBytesReader(w, r.Body, maxBody), &action); err != nil {
-		refuse(w, http.StatusBadRequest, "the action can't be read: "+err.Error())
-		return
-	}
-	done, err := a.source.Do(r.Context(), action)
-	switch {
-	case errors.Is(err, ErrAction), errors.Is(err, ErrFile):
-		refuse(w, http.StatusBadRequest, err.Error())
-	case err != nil:
-		refuse(w, http.StatusBadGateway, err.Error())
-	default:
-		reply(w, map[string]string{"done": done})
-	}
 }
 
 // stream sends the state of the run at an interval, and a last one when the server ends. A slow reader misses
@@ -112,7 +96,7 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) {
 	ticker := time.NewTicker(a.every)
 	defer ticker.Stop()
 	for last := false; ; {
-		state, err := json.Marshal(a.source.Run())
+		state, err := json.Marshal(a.source().Run())
 		if err != nil {
 			return
 		}

@@ -24,7 +24,7 @@ func FuzzPerform(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		var done []Change
 		w := httptest.NewRecorder()
-		perform(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body)),
+		perform(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body)), maxChange,
 			func(_ context.Context, c Change) (string, error) {
 				done = append(done, c)
 				return "done", nil

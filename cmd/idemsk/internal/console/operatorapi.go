@@ -36,8 +36,7 @@ func Operate(ctx context.Context, c Config, o Operator, say func(url string)) er
 
 func operatorHandler(o Operator, host, password, token string) http.Handler {
 	mux := muxOf("store.html", token, "common.js", "store.js", "console.css", "store.css")
-	mux.HandleFunc("GET /api/store", func(w http.ResponseWriter,
-		r *http.Request) {
+	mux.HandleFunc("GET /api/store", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, o.Store(r.Context()))
 	})
 	mux.HandleFunc("GET /api/entry", func(w http.ResponseWriter, r *http.Request) {
@@ -62,21 +61,27 @@ func operatorHandler(o Operator, host, password, token string) http.Handler {
 		answer(w, letters, err)
 	})
 	mux.HandleFunc("POST /api/reconcile", func(w http.ResponseWriter, r *http.Request) {
-		perform(w, r, o.Reconcile)
+		perform(w, r, maxChange, o.Reconcile)
 	})
 	mux.HandleFunc("POST /api/actions", func(w http.ResponseWriter, r *http.Request) {
-		perform(w, r, func(ctx context.Context, c Change) (map[string]string, error) {
-			done, err := o.Do(ctx, c)
-			return map[string]string{"done": done}, err
-		})
+		perform(w, r, maxChange, said(o.Do))
 	})
 	return &guard{next: mux, host: host, password: password, token: token}
 }
 
-// perform reads what a request asks for, and answers with what becomes of it.
-func perform[In, Out any](w http.ResponseWriter, r *http.Request, do func(context.Context, In) (Out, error)) {
+// said makes what is done answer with what it says.
+func said[In any](do func(context.Context, In) (string, error)) func(context.Context, In) (map[string]string, error) {
+	return func(ctx context.Context, in In) (map[string]string, error) {
+		done, err := do(ctx, in)
+		return map[string]string{"done": done}, err
+	}
+}
+
+// perform reads what a request of at most so many bytes asks for, and answers with what becomes of it.
+func perform[In, Out any](w http.ResponseWriter, r *http.Request, bytes int64,
+	do func(context.Context, In) (Out, error)) {
 	var in In
-	if err := readBody(http.MaxBytesReader(w, r.Body, maxChange), &in); err != nil {
+	if err := readBody(http.MaxBytesReader(w, r.Body, bytes), &in); err != nil {
 		refuse(w, http.StatusBadRequest, "the request can't be read: "+err.Error())
 		return
 	}
@@ -105,8 +110,8 @@ func answer(w http.ResponseWriter, v any, err error) {
 	}
 	status := http.StatusBadGateway // the store, the queue or Kafka has refused, or does not answer
 	for of, is := range map[error]int{
-		ErrAction: http.StatusBadRequest, ErrInput: http.StatusBadRequest, ErrReadOnly: http.StatusForbidden,
-		ErrCursor:         http.StatusGone,
+		ErrAction: http.StatusBadRequest, ErrFile: http.StatusBadRequest, ErrInput: http.StatusBadRequest,
+		ErrReadOnly: http.StatusForbidden, ErrCursor: http.StatusGone,
 		store.ErrNotFound: http.StatusNotFound, store.ErrFenced: http.StatusConflict,
 		store.ErrInvalidKey: http.StatusBadRequest,
 	} {

@@ -51,6 +51,9 @@ func Start(c Config) (*Server, error) {
 	return s, nil
 }
 
+// Show shows another source from now on.
+func (s *Server) Show(source Source) { s.api.shown.Store(&source) }
+
 // URL returns the address of the page.
 func (s *Server) URL() string { return s.url }
 

@@ -1,7 +1,5 @@
 package console
 
-import "net/http"
-
 // Verdict compares the ledger of the example function with the records that it got.
 type Verdict struct {
 	// Why says why the ledger of this run can't be verified; "" if it can.
@@ -49,13 +47,4 @@ type Balance struct {
 	Account  string `json:"account"` // with its currency: "acc-1/EUR"
 	Expected int64  `json:"expected"`
 	Found    int64  `json:"found"`
-}
-
-func (a *api) verdict(w http.ResponseWriter, r *http.Request) {
-	v, err := a.source.Verdict(r.Context())
-	if err != nil {
-		refuse(w, http.StatusBadGateway, err.Error())
-		return
-	}
-	reply(w, v)
 }

@@ -12,8 +12,7 @@ import (
 // startBroker starts a broker in this process, with the topic and, if the on-failure destination is a topic,
 // that one.
 func startBroker(o *Options) (*kfake.Cluster, error) {
-	listen := func(network, _ string) (net.Listener,
-		error) {
+	listen := func(network, _ string) (net.Listener, error) {
 		return net.Listen(network, loopback(o.Ports.Broker))
 	}
 	topics := o.ESM.Topics

@@ -193,7 +193,7 @@ func (b *buttons) deliver(ctx context.Context, in *invocation, n int) error {
 		}
 		go func() {
 			_, err := invoker.Invoke(ctx, &esm.Invocation{
-				Poller: esm.NoPoller, Batch: in.batch, Number: in.Try, Records: in.Records,
+				Poller: esm.NoPoller, Batch: in.Batch, Number: in.Try, Records: in.Records,
 				Delivered: in.delivered, Payload: in.payload,
 			})
 			errs <- err

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
@@ -89,18 +88,14 @@ func (c *consumers) open(ctx context.Context) error {
 		return fmt.Errorf("the topic %s: %w: create it (idemsk topic create), or name another with --topic",
 			topic, err)
 	}
-	group, err := c.group(ctx)
+	if err := kafkaclient.CheckIdle(ctx, c.admin, c.o.ESM.ConsumerGroup); err != nil {
+		return err
+	}
+	commits, err := kafkaclient.Committed(ctx, c.admin, c.o.ESM.ConsumerGroup, topic)
 	if err != nil {
 		return err
 	}
-	if n := len(group.Members); n > 0 {
-		return fmt.Errorf("the consumer group %s has %d active members: stop them, or name another group with --consumer-group-id", group.Group, n)
-	}
-	commits, err := c.committed(ctx)
-	if err != nil {
-		return err
-	}
-	c.partitions.open(starts[topic], commits[topic])
+	c.partitions.open(starts[topic], commits)
 	return nil
 }
 
@@ -139,7 +134,7 @@ func (c *consumers) Run(ctx context.Context) error {
 		}
 		produced := c.allProduced() // before the look at the ends
 		if err := c.look(ctx); err != nil {
-			c.run.tally.unavailable(err)
+			c.run.tally.note(func(counts *Counts) { counts.LastError = err.Error() })
 			continue
 		}
 		if produced && c.partitions.lag() == 0 {
@@ -174,7 +169,7 @@ func (c *consumers) keep() error {
 		if err := m.start(c.run.command, env, c.run.log); err != nil {
 			return fmt.Errorf("the consumer process can't be started (--function): %w", err)
 		}
-		c.run.tally.started()
+		c.run.tally.note(func(counts *Counts) { counts.Started++ })
 	}
 	return nil
 }
@@ -190,7 +185,10 @@ func (c *consumers) ended(m *member) error {
 	if m.killed {
 		return nil
 	}
-	c.run.tally.exited(fmt.Sprintf("process %d ended by itself: %s: %s", m.number, status, m.lastLine()))
+	c.run.tally.note(func(counts *Counts) {
+		counts.Failed++
+		counts.LastError = fmt.Sprintf("process %d ended by itself: %s: %s", m.number, status, m.lastLine())
+	})
 	if c.exits++; c.exits >= maxExits {
 		return fmt.Errorf("the consumer ended %d times by itself before it committed anything, the last time with %s: %s", c.exits, status, m.lastLine())
 	}
@@ -206,16 +204,16 @@ func (c *consumers) look(ctx context.Context) error {
 	if err = cmp.Or(err, ends.Error()); err != nil {
 		return err
 	}
-	commits, err := c.committed(ctx)
+	commits, err := kafkaclient.Committed(ctx, c.admin, c.o.ESM.ConsumerGroup, topic)
 	if err != nil {
 		return err
 	}
-	done := c.partitions.update(commits[topic], ends[topic])
+	done := c.partitions.update(commits, ends[topic])
 	if done > 0 {
 		c.exits = 0
 	}
 	if done != 0 { // records whose offset a late commit moved back are committed again
-		c.run.tally.Observe(esm.Event{Kind: esm.Committed, Records: done})
+		c.run.tally.observe(esm.Event{Kind: esm.Committed, Records: done})
 	}
 	if err := c.lookAtGroup(ctx); err != nil {
 		return err
@@ -235,7 +233,7 @@ func (c *consumers) lookAtGroup(ctx context.Context) error {
 		c.stable = stableLooks // brokers that answer every member
 		return nil
 	}
-	group, err := c.group(ctx)
+	group, err := kafkaclient.Group(ctx, c.admin, c.o.ESM.ConsumerGroup)
 	if err != nil {
 		return err
 	}
@@ -245,34 +243,6 @@ func (c *consumers) lookAtGroup(ctx context.Context) error {
 		c.stable = 0
 	}
 	return nil
-}
-
-// group returns the consumer group. One that does not exist yet has no members.
-func (c *consumers) group(ctx context.Context) (group kadm.DescribedGroup, err error) {
-	name := c.o.ESM.ConsumerGroup
-	err = esm.Patiently(ctx, func(ctx context.Context) error {
-		described, err := c.admin.DescribeGroups(ctx, name)
-		if group = described[name]; err == nil && !errors.Is(group.Err, kerr.GroupIDNotFound) {
-			err = group.Err
-		}
-		return err
-	})
-	if err != nil {
-		return group, fmt.Errorf("the consumer group %s: %w", name, err)
-	}
-	return group, nil
-}
-
-// committed returns the offsets of the group, none if it does not exist yet.
-func (c *consumers) committed(ctx context.Context) (commits kadm.OffsetResponses, err error) {
-	err = esm.Patiently(ctx, func(ctx context.Context) (err error) {
-		commits, err = c.admin.FetchOffsets(ctx, c.o.ESM.ConsumerGroup)
-		return err
-	})
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, fmt.Errorf("the offsets of the consumer group %s: %w", c.o.ESM.ConsumerGroup, err)
-	}
-	return commits, nil
 }
 
 // injectFaults rolls the chances once for every recordsOfChance records that were committed, as soon as the

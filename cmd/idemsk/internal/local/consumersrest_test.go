@@ -57,10 +57,7 @@ func onServer(t *testing.T, url string) local.Options {
 // proven runs to the end and wants an exact ledger.
 func proven(t *testing.T, o local.Options) *local.Report {
 	t.Helper()
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if !report.Verified.OK() || report.Done != o.Produce || report.Outcomes.DeadLettered == 0 ||
 		report.Outcomes.Replayed == 0 {
 		t.Errorf("%+v\n%s", report, report.Text())

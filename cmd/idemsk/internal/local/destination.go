@@ -1,22 +1,27 @@
 package local
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
+	"github.com/idemsk/idemsk/internal/awsclient"
+	"github.com/idemsk/idemsk/internal/uuid"
 )
 
 // destinationTimeout is the maximum time until a destination answers.
@@ -107,25 +112,26 @@ func (q *queue) Send(ctx context.Context, f *esm.Failure) error {
 
 // bucket is an S3 bucket. Requests are path-style.
 type bucket struct {
-	service *service
+	client  *s3.Client
 	name    string
 	mapping string // the mapping's UUID, a part of the object keys
 }
 
 func openBucket(ctx context.Context, o *Options, name string) (*onFailure, error) {
-	s, err := newService(ctx, o, "s3", "")
+	cfg, end, err := o.destinationConfig(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	b := &bucket{service: s, name: name, mapping: newUUID()}
+	b := &bucket{client: s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = true }), name: name,
+		mapping: uuid.New()}
 	if err := promptly(ctx, func(ctx context.Context) error {
-		return b.do(ctx, http.MethodHead, "",
-			nil)
+		_, err := b.client.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &name})
+		return err
 	}); err != nil {
-		s.close()
-		return nil, fmt.Errorf("the on-failure destination, bucket %s at %s: %w", name, s.endpoint, err)
+		end()
+		return nil, fmt.Errorf("the on-failure destination, bucket %s%s: %w", name, at(&cfg), err)
 	}
-	return &onFailure{Destination: b, close: s.close}, nil
+	return &onFailure{Destination: b, close: end}, nil
 }
 
 func (b *bucket) String() string { return "the bucket " + b.name }
@@ -138,18 +144,15 @@ func (b *bucket) Send(ctx context.Context, f *esm.Failure) error {
 		return err
 	}
 	key := fmt.Sprintf("aws/lambda/%s/%s/%s-%s", b.mapping, f.Records[0].Place().Partition,
-		f.At.UTC().Format("2006/01/02/2006-01-02T15.04.05"), newUUID())
-	return b.do(ctx, http.MethodPut, key, body)
-}
-
-func (b *bucket) do(ctx context.Context, method, key string, body []byte) error {
-	return b.service.do(ctx, method, strings.TrimRight("/"+b.name+"/"+key, "/"), body)
+		f.At.UTC().Format("2006/01/02/2006-01-02T15.04.05"), uuid.New())
+	_, err = b.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.name, Key: &key, Body: bytes.NewReader(body)})
+	return err
 }
 
 // notifications is an SNS topic.
 type notifications struct {
-	service *service
-	arn     string
+	client *sns.Client
+	arn    string
 }
 
 // openNotifications checks that the topic exists. A role that may publish may not be allowed to ask for that.
@@ -158,21 +161,21 @@ func openNotifications(ctx context.Context, o *Options, arn string) (*onFailure,
 	if len(parts) != 6 || parts[3] == "" || parts[5] == "" {
 		return nil, optionsf("--on-failure is %q: want arn:aws:sns:REGION:ACCOUNT:TOPIC", arn)
 	}
-	s, err := newService(ctx, o, "sns", parts[3])
+	cfg, end, err := o.destinationConfig(ctx, parts[3])
 	if err != nil {
 		return nil, err
 	}
-	n := &notifications{service: s, arn: arn}
+	n := &notifications{client: sns.NewFromConfig(cfg), arn: arn}
 	err = promptly(ctx, func(ctx context.Context) error {
-		return n.call(ctx,
-			url.Values{"Action": {"GetTopicAttributes"}})
+		_, err := n.client.GetTopicAttributes(ctx, &sns.GetTopicAttributesInput{TopicArn: &arn})
+		return err
 	})
-	if refused := (*statusError)(nil); err != nil &&
-		(!errors.As(err, &refused) || refused.code != http.StatusForbidden) {
-		s.close()
-		return nil, fmt.Errorf("the on-failure destination %s at %s: %w", arn, s.endpoint, err)
+	var refused *awshttp.ResponseError
+	if err != nil && (!errors.As(err, &refused) || refused.HTTPStatusCode() != http.StatusForbidden) {
+		end()
+		return nil, fmt.Errorf("the on-failure destination %s%s: %w", arn, at(&cfg), err)
 	}
-	return &onFailure{Destination: n, close: s.close}, nil
+	return &onFailure{Destination: n, close: end}, nil
 }
 
 func (n *notifications) String() string { return "the topic " + n.arn }
@@ -183,23 +186,28 @@ func (n *notifications) Send(ctx context.Context, f *esm.Failure) error {
 	if err != nil {
 		return err
 	}
-	return n.call(ctx, url.Values{"Action": {"Publish"}, "Message": {string(body)}})
+	_, err = n.client.Publish(ctx, &sns.PublishInput{TopicArn: &n.arn, Message: aws.String(string(body))})
+	return err
 }
 
-// call sends a request of the query protocol.
-func (n *notifications) call(ctx context.Context, form url.Values) error {
-	form.Set("Version", "2010-03-31")
-	form.Set("TopicArn", n.arn)
-	return n.service.do(ctx, http.MethodPost, "/", []byte(form.Encode()))
+// destinationConfig returns the configuration of a destination's client, in a region or by default in that of
+// the configuration, and what ends its connections.
+func (o *Options) destinationConfig(ctx context.Context, region string) (cfg aws.Config, end func(), err error) {
+	if cfg, err = o.AWS(ctx); err != nil {
+		return cfg, nil, err
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	cfg.HTTPClient = awsclient.New(&http.Client{Transport: transport, Timeout: destinationTimeout}, 0)
+	cfg.Region = cmp.Or(region, cfg.Region)
+	return cfg, transport.CloseIdleConnections, nil
 }
 
-// newUUID returns a random UUID, version 4.
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+// at names the endpoint of a configuration that has one.
+func at(cfg *aws.Config) string {
+	if cfg.BaseEndpoint == nil {
+		return ""
+	}
+	return " at " + *cfg.BaseEndpoint
 }
 
 // topic is a topic of the same cluster.

@@ -25,10 +25,7 @@ func TestOnFailureToAQueueInThisProcess(t *testing.T) {
 	o, _ := options(t, "fails")
 	o.Produce, o.ESM.MaximumRetryAttempts, o.ESM.OnFailure = 20, 0,
 		"arn:aws:sqs:us-east-1:000000000000:gave-up"
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if report.GivenUp[esm.RetryAttemptsExhausted] != 20 || report.Sent != 20 || report.Lag() != 0 ||
 		report.Failed != report.Invocations {
 		t.Errorf("%+v", report)
@@ -112,8 +109,8 @@ func TestOnFailureToABucket(t *testing.T) {
 		}
 	}
 	o.ESM.OnFailure = "s3://nowhere"
-	if _, err := run(t, o); err == nil ||
-		!strings.Contains(err.Error(), "bucket nowhere at "+server.URL+": 404") {
+	if _, err := run(t, o); err == nil || !strings.Contains(err.Error(), "bucket nowhere at "+server.URL+": ") ||
+		!strings.Contains(err.Error(), "404") {
 		t.Errorf("an unknown bucket: %v", err)
 	}
 }
@@ -132,17 +129,17 @@ func (s *snsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	form, err := url.ParseQuery(string(body))
 	switch {
 	case err != nil || r.Method != http.MethodPost || r.URL.Path != "/" ||
-		form.Get("Version") != "2010-03-31" ||
-		!strings.Contains(r.Header.Get("Authorization"), "/eu-west-1/sns/aws4_request") ||
-		r.Header.Get("Content-Type") != "application/x-www-form-urlencoded; charset=utf-8":
+		!strings.Contains(r.Header.Get("Authorization"), "/eu-west-1/sns/aws4_request"):
 		w.WriteHeader(http.StatusBadRequest)
 	case form.Get("TopicArn") != "arn:aws:sns:eu-west-1:000000000000:gave-up":
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, "<ErrorResponse><Error><Code>NotFound</Code></Error></ErrorResponse>")
 	case form.Get("Action") == "GetTopicAttributes":
 		w.WriteHeader(s.asked)
+		_, _ = io.WriteString(w, "<GetTopicAttributesResponse><GetTopicAttributesResult/></GetTopicAttributesResponse>")
 	case form.Get("Action") == "Publish":
 		s.published = append(s.published, form.Get("Message"))
+		_, _ = io.WriteString(w, "<PublishResponse><PublishResult/></PublishResponse>")
 	default:
 		w.WriteHeader(http.StatusBadRequest)
 	}
@@ -192,7 +189,7 @@ func TestOnFailureToSNS(t *testing.T) {
 		o.ESM.OnFailure = "arn:aws:sns:eu-west-1:000000000000:nowhere"
 		if _, err := run(t, o); err == nil ||
 			!strings.Contains(err.Error(),
-				o.ESM.OnFailure+" at "+server.URL+": 404 Not Found: <ErrorResponse>") {
+				o.ESM.OnFailure+" at "+server.URL+": ") || !strings.Contains(err.Error(), "404") {
 			t.Errorf("an unknown topic: %v", err)
 		}
 		o.ESM.OnFailure = "arn:aws:sns:gave-up"

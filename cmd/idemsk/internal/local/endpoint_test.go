@@ -49,10 +49,7 @@ func TestInvokeEndpoint(t *testing.T) {
 	o, _ := options(t, "")
 	o.Function, o.Env, o.Invoke, o.FunctionName = "", nil, url, "payments"
 	o.Brokers, o.ESM.MaximumRetryAttempts = newCluster(t, "a", "b").ListenAddrs(), 1
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if report.Invocations != 2 || report.Failed != 1 || report.Done != 2 || report.Outcomes.Executed != 2 ||
 		len(report.GivenUp) != 0 {
 		t.Errorf("%+v; want one function error, and the throttle not counted", report)

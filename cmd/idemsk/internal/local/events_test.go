@@ -44,10 +44,7 @@ func deliver(t *testing.T, o *local.Options, names ...string) {
 
 func prove(t *testing.T, o local.Options) *local.Report {
 	t.Helper()
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	return report
 }
 

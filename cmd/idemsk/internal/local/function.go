@@ -105,7 +105,7 @@ func (p *process) Close(ctx context.Context) {
 
 func (p *process) closePoint() {
 	if p.point != nil {
-		p.point.close()
+		_ = p.point.Close()
 	}
 }
 

@@ -71,7 +71,7 @@ func (k *keyHistory) delivered(in *invocation) {
 		return
 	}
 	in.has[k] = true
-	k.add(event{Event: console.Event{At: in.begun.UnixMicro(), Kind: console.KindDelivered}, in: in})
+	k.add(event{Event: console.Event{At: in.Begun, Kind: console.KindDelivered}, in: in})
 }
 
 // Attributes of the items of dynamostore. Another program reads them here, as an operator does.
@@ -333,7 +333,7 @@ func (r *recorder) History(key string) (console.History, bool) {
 	h := console.History{Key: k.show(time.Now().UnixMicro()), Dropped: k.dropped}
 	for _, e := range k.events {
 		if e.in != nil {
-			e.Process, e.Invocation, e.Batch = e.in.process, e.in.number, e.in.batch
+			e.Process, e.Invocation, e.Batch = e.in.Process, e.in.Number, e.in.Batch
 		}
 		h.Events = append(h.Events, e.Event)
 	}

@@ -2,15 +2,14 @@ package local
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync/atomic"
-	"time"
+
+	"github.com/idemsk/idemsk/internal/fake/localhttp"
 )
 
 // The moments of an invocation at which a process is killed. An effect is a write to a table other than that
@@ -23,36 +22,26 @@ const (
 
 // killPoint is the DynamoDB endpoint of a process. It kills the process before or after an effect.
 type killPoint struct {
+	*localhttp.Server
+
 	tables http.Handler
 	keys   string // the table of keys
 	after  bool
 	kill   func()
 	armed  atomic.Bool
-
-	url    string
-	server *http.Server
-	served chan struct{} // closed when the goroutine of Serve has ended
 }
 
 // startKillPoint listens on a free port of 127.0.0.1 in front of the tables.
 func startKillPoint(tables http.Handler, keys string, after bool) (*killPoint, error) {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", loopback(0))
+	k := &killPoint{tables: tables, keys: keys, after: after}
+	var err error
+	if k.Server, err = localhttp.New(localhttp.FreePort, k); err == nil {
+		err = k.Start()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the DynamoDB endpoint for a process (--kill-at): %w", err)
 	}
-	k := &killPoint{tables: tables, keys: keys, after: after, url: "http://" + listener.Addr().String(),
-		served: make(chan struct{})}
-	k.server = &http.Server{Handler: k, ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		defer close(k.served)
-		_ = k.server.Serve(listener) // ends with close
-	}()
 	return k, nil
-}
-
-func (k *killPoint) close() {
-	_ = k.server.Close() // its process has ended
-	<-k.served
 }
 
 // ServeHTTP performs a request. If it is armed and the request is an effect, it kills the process and sends

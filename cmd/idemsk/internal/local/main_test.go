@@ -137,6 +137,16 @@ func run(t *testing.T, o local.Options) (*local.Report, error) {
 	return report, err
 }
 
+// mustRun is run for a run without an error.
+func mustRun(t *testing.T, o local.Options) *local.Report {
+	t.Helper()
+	report, err := run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
 // newCluster starts a cluster with records in its topic.
 func newCluster(t *testing.T, values ...string) *kfake.Cluster {
 	t.Helper()

@@ -209,14 +209,11 @@ func TestFromMappingThatCannotBeServed(t *testing.T) {
 		mappings []object
 		wanted   local.Wanted
 	}{
-		"there is no event source mapping on Kafka at http://127.0.0.1": {nil,
-			local.Wanted{}},
-		": deploy one (make deploy-local)": {nil,
-			local.Wanted{}},
+		"there is no event source mapping on Kafka at http://127.0.0.1": {nil, local.Wanted{}},
+		": deploy one (make deploy-local)":                              {nil, local.Wanted{}},
 		"for the function other with the topic payments; there are: topic payments to": {two,
 			local.Wanted{Function: "other", Topic: "payments"}},
-		"there are 2 event source mappings": {two,
-			local.Wanted{}},
+		"there are 2 event source mappings": {two, local.Wanted{}},
 		"name one with --function-name or --topic: topic payments to ledger:live; topic": {two,
 			local.Wanted{Function: "ledger"}},
 		"the event source mapping uuid-payments is disabled: enable it": {[]object{mapping(

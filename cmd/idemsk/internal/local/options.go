@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -127,12 +128,14 @@ type Options struct {
 	// Traces is a folder for traces of what the DynamoDB in this process did to keys, which scripts/trace.sh
 	// compares with the model. Default: none.
 	Traces string
+	// Compare runs the example function a second time, without idemsk.
+	Compare bool
 	// Unprotected runs the example function without idemsk, for comparison.
 	Unprotected bool
 	// A value on Cut after the context has ended aborts the running invocations. It may be nil.
 	Cut <-chan struct{}
-	// Each value on Toggle disables or enables the mapping. It may be nil.
-	Toggle <-chan struct{}
+	// Each signal on Toggle disables or enables the mapping. It may be nil.
+	Toggle <-chan os.Signal
 
 	// UI is the page of the run. Without an Addr there is none.
 	UI UI
@@ -306,6 +309,8 @@ func (o *Options) validate() (command []string, err error) {
 		name, _, ok := strings.Cut(entry, "=")
 		check(ok && name != "", "--env %q is neither NAME=VALUE nor a variable that is set here", entry)
 	}
+	check(!o.Compare || o.Prove && len(o.Brokers) == 0,
+		"--compare needs --prove and a broker in this process, because it delivers the same records twice")
 	o.checkHost(check)
 	o.checkEvents(check)
 	o.checkOwn(check)

@@ -25,29 +25,23 @@ func TestInvalidOptions(t *testing.T) {
 		"--concurrent-duplicates is 1.5": func(o *local.Options) { o.Faults.Concurrent = 1.5 },
 		"--init-timeout is -1s":          func(o *local.Options) { o.InitTimeout = -time.Second },
 		"--init-timeout needs": func(o *local.Options) {
-			o.Function, o.Env, o.Invoke,
-				o.InitTimeout = "", nil, "http://x", time.Second
+			o.Function, o.Env, o.Invoke, o.InitTimeout = "", nil, "http://x", time.Second
 		},
 		"--broker-port is 65536": func(o *local.Options) { o.Ports.Broker = 65536 },
 		"--broker-port and --brokers": func(o *local.Options) {
-			o.Ports.Broker, o.Brokers = 1,
-				[]string{"127.0.0.1:1"}
+			o.Ports.Broker, o.Brokers = 1, []string{"127.0.0.1:1"}
 		},
 		"--dynamodb-port needs": func(o *local.Options) {
-			o.Ports.DynamoDB, o.Store = 1,
-				"http://127.0.0.1:1"
+			o.Ports.DynamoDB, o.Store = 1, "http://127.0.0.1:1"
 		},
 		"--sqs-port needs": func(o *local.Options) {
-			o.Ports.SQS, o.Store = 1,
-				local.StoreNone
+			o.Ports.SQS, o.Store = 1, local.StoreNone
 		},
 		"--traces needs --store fake": func(o *local.Options) {
-			o.Traces, o.Store = ".",
-				"http://127.0.0.1:1"
+			o.Traces, o.Store = ".", "http://127.0.0.1:1"
 		},
 		"--traces needs claims by key": func(o *local.Options) {
-			o.Traces, o.Env = ".",
-				append(o.Env, "IDEMSK_CLAIM=partition")
+			o.Traces, o.Env = ".", append(o.Env, "IDEMSK_CLAIM=partition")
 		},
 		"--traces: nowhere is not a": func(o *local.Options) { o.Traces = "nowhere" },
 		"IDEMSK_OUTBOX=on needs": func(
@@ -56,8 +50,7 @@ func TestInvalidOptions(t *testing.T) {
 		},
 		"--slow is -1s": func(o *local.Options) { o.Faults.Slow = -time.Second },
 		"--kill needs --function": func(o *local.Options) {
-			o.Function, o.Invoke, o.Faults.Kill = "",
-				"http://x", 0.1
+			o.Function, o.Invoke, o.Faults.Kill = "", "http://x", 0.1
 		},
 		"--env needs --function":          func(o *local.Options) { o.Function, o.Invoke = "", "http://x" },
 		`--env "x" is neither NAME=VALUE`: func(o *local.Options) { o.Env = []string{"x"} },
@@ -66,12 +59,10 @@ func TestInvalidOptions(t *testing.T) {
 		"--producer-duplicates is 2":      func(o *local.Options) { o.Copies = 2 },
 		"--prove needs --until-drained":   func(o *local.Options) { o.Prove, o.UntilDrained = true, false },
 		"--prove needs a --store": func(o *local.Options) {
-			o.Prove, o.Store = true,
-				local.StoreNone
+			o.Prove, o.Store = true, local.StoreNone
 		},
 		"--prove allows no option": func(o *local.Options) {
-			o.Prove, o.ESM.OnFailure = true,
-				"s3://letters"
+			o.Prove, o.ESM.OnFailure = true, "s3://letters"
 		},
 		`--kill-at is "noon"`: func(o *local.Options) { o.Faults.KillAt = "noon" },
 		"--kill-at before-effect needs": func(
@@ -82,28 +73,23 @@ func TestInvalidOptions(t *testing.T) {
 			o.Faults, o.Store = local.Faults{Kill: 1, KillAt: local.KillAfterEffect}, "http://127.0.0.1:1"
 		},
 		"--events excludes --brokers": func(o *local.Options) {
-			o.ESM.Events,
-				o.Produce = []*mskevent.Event{{}}, 1
+			o.ESM.Events, o.Produce = []*mskevent.Event{{}}, 1
 		},
 		"--events excludes --filter-crit": func(o *local.Options) {
-			o.ESM.Events,
-				o.ESM.FilterCriteria = []*mskevent.Event{{}}, "{}"
+			o.ESM.Events, o.ESM.FilterCriteria = []*mskevent.Event{{}}, "{}"
 		},
 		"--events has none": func(o *local.Options) {
-			o.ESM.Events,
-				o.ESM.OnFailure = []*mskevent.Event{{}}, "kafka://letters"
+			o.ESM.Events, o.ESM.OnFailure = []*mskevent.Event{{}}, "kafka://letters"
 		},
 		"--prove and --concurrent-duplicates don't go": func(o *local.Options) {
 			o.Host, o.Processes, o.Prove, o.Store, o.Faults.Concurrent = local.HostProcess, 2, true,
 				"redis://127.0.0.1:1", 0.1
 		},
 		"--prove and --kill don't go": func(o *local.Options) {
-			o.Prove, o.Store, o.Faults.Kill = true,
-				"redis://127.0.0.1:1", 0.1
+			o.Prove, o.Store, o.Faults.Kill = true, "redis://127.0.0.1:1", 0.1
 		},
 		"--prove needs --function": func(o *local.Options) {
-			o.Prove, o.Function, o.Env,
-				o.Invoke = true, "", nil, "http://x"
+			o.Prove, o.Function, o.Env, o.Invoke = true, "", nil, "http://x"
 		},
 		"IDEMSK_MAX_ATTEMPTS is": func(
 			o *local.Options) {
@@ -114,16 +100,13 @@ func TestInvalidOptions(t *testing.T) {
 		`--host is "x"`:                   func(o *local.Options) { o.Host = "x" },
 		"--processes is 0":                func(o *local.Options) { o.Host = local.HostProcess },
 		"no --invoke, no --events": func(o *local.Options) {
-			o.Host, o.Function,
-				o.Invoke = local.HostProcess, "", "http://x"
+			o.Host, o.Function, o.Invoke = local.HostProcess, "", "http://x"
 		},
 		"--kill-at need --host lambda": func(o *local.Options) {
-			o.Host, o.Processes,
-				o.Faults.Duplicate = local.HostProcess, 1, 0.1
+			o.Host, o.Processes, o.Faults.Duplicate = local.HostProcess, 1, 0.1
 		},
 		"--concurrent-duplicates needs": func(o *local.Options) {
-			o.Host, o.Processes,
-				o.Faults.Concurrent = local.HostProcess, 1, 0.1
+			o.Host, o.Processes, o.Faults.Concurrent = local.HostProcess, 1, 0.1
 		},
 		"--prove and --kill need IDEMSK": func(o *local.Options) {
 			o.Host, o.Processes, o.Prove, o.Faults.Kill, o.Env = local.HostProcess, 1, true, 0.1,
@@ -131,8 +114,7 @@ func TestInvalidOptions(t *testing.T) {
 		},
 		`--invoke is "x"`: func(o *local.Options) { o.Function, o.Env, o.Invoke = "", nil, "x" },
 		"--invoke has the path /x": func(o *local.Options) {
-			o.Function, o.Env, o.Invoke = "", nil,
-				"http://x/x"
+			o.Function, o.Env, o.Invoke = "", nil, "http://x/x"
 		},
 	} {
 		o, _ := options(t, "noop")

@@ -42,9 +42,7 @@ func TestVariablesOfTheExample(t *testing.T) {
 	for _, example := range []bool{false, true} {
 		o, s := options(t, "environment")
 		o.Produce, o.Example = 1, example
-		if _, err := run(t, o); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, o)
 		for _, name := range []string{"IDEMSK_SIMULATE=", "IDEMSK_LEDGER_TABLE="} {
 			if strings.Contains(s.String(), name) != example {
 				t.Errorf("example %t: %s in\n%s", example, name, s)
@@ -92,10 +90,7 @@ func TestSchemaRegistry(t *testing.T) {
 			"\x00\x00\x00\x00\x07[]").ListenAddrs(), address
 		o.ESM.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON,
 			Attributes: []string{esm.AttributeValue}}
-		report, err := run(t, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		report := mustRun(t, o)
 		if report.Done != want.done || fmt.Sprint(report.GivenUp) != want.givenUp || report.Lag() != 0 {
 			t.Errorf("%s: %+v", address, report)
 		}
@@ -231,9 +226,7 @@ func TestPorts(t *testing.T) {
 	o.Produce, o.Tables = 10, []string{"accounts=account"}
 	tables := ""
 	o.Show = func(*local.View) func() { tables = tablesAt(t, o.Ports.DynamoDB); return func() {} }
-	if _, err := run(t, o); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, o)
 	if tables != "accounts idemsk idemsk-audit idemsk-ledger" {
 		t.Errorf("the tables are %s", tables)
 	}

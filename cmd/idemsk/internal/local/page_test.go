@@ -105,11 +105,9 @@ func TestPageKillsAProcessAfterItsEffect(t *testing.T) {
 			p := open(t, func(o *local.Options) { o.Env = append(o.Env, "IDEMSK_LEDGER="+ledger) })
 			p.do(console.Action{Action: console.ActionKillEffect}, "killed before it gets the answer")
 			p.produce("pay-1", "")
-			v := p.verdict("the ledger is explained",
-				func(v *console.Verdict) bool {
-					return v.Sides[0].State == console.SideExact &&
-						v.Sides[0].Records == 1
-				})
+			v := p.verdict("the ledger is explained", func(v *console.Verdict) bool {
+				return v.Sides[0].State == console.SideExact && v.Sides[0].Records == 1
+			})
 			if got := kinds(get[console.History](p,
 				"api/key?key="+url.QueryEscape("function#payments#pay-1"))); !slices.Equal(got, want.kinds) {
 				t.Errorf("the history is %q, want %q", got, want.kinds)

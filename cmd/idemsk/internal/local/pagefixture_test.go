@@ -33,13 +33,6 @@ type page struct {
 // open starts a run with a page. The run is ended with the test.
 func open(t *testing.T, change func(o *local.Options)) *page {
 	t.Helper()
-	return openTo(t, local.Run, change)
-}
-
-// openTo starts what runs, and opens its page before the first record is delivered.
-func openTo(t *testing.T, runs func(ctx context.Context, o local.Options) (*local.Report, error),
-	change func(o *local.Options)) *page {
-	t.Helper()
 	o, s := options(t, "")
 	o.Function, o.Example, o.UntilDrained, o.Partitions = "'"+handler+"'", true, false, 1
 	o.Env = []string{"IDEMSK_LEASE=1s"}
@@ -64,7 +57,7 @@ func openTo(t *testing.T, runs func(ctx context.Context, o local.Options) (*loca
 	var runErr error
 	go func() {
 		defer close(p.ended)
-		p.report, runErr = runs(ctx, o)
+		p.report, runErr = local.Run(ctx, o)
 	}()
 	t.Cleanup(func() {
 		stop()

@@ -19,34 +19,31 @@ type partitionStates struct {
 
 // open sets the partitions, and where each begins: at the offset that the group has committed, else at the
 // first one.
-func (s *partitionStates) open(starts map[int32]kadm.ListedOffset, commits map[int32]kadm.OffsetResponse) {
+func (s *partitionStates) open(starts map[int32]kadm.ListedOffset, commits map[int32]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for number, start := range starts {
 		begin := start.Offset
 		if c, ok := commits[number]; ok {
-			begin = max(begin, c.At)
+			begin = max(begin, c)
 		}
 		s.states = append(s.states, esm.PartitionState{Partition: number, Poller: esm.NoPoller, Begin: begin,
 			Committed: begin, End: begin})
 	}
-	slices.SortFunc(s.states, func(a, b esm.PartitionState) int {
-		return cmp.Compare(a.Partition,
-			b.Partition)
-	})
+	slices.SortFunc(s.states,
+		func(a, b esm.PartitionState) int { return cmp.Compare(a.Partition, b.Partition) })
 }
 
 // update sets the offsets, and returns how many more are committed. It is negative if a late commit moved an
 // offset back.
-func (s *partitionStates) update(commits map[int32]kadm.OffsetResponse,
-	ends map[int32]kadm.ListedOffset) (done int) {
+func (s *partitionStates) update(commits map[int32]int64, ends map[int32]kadm.ListedOffset) (done int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.states {
 		p := &s.states[i]
-		if c, ok := commits[p.Partition]; ok && c.At >= p.Begin {
-			done += int(c.At - p.Committed)
-			p.Committed = c.At
+		if c, ok := commits[p.Partition]; ok && c >= p.Begin {
+			done += int(c - p.Committed)
+			p.Committed = c
 		}
 		if e, ok := ends[p.Partition]; ok {
 			p.End = e.Offset

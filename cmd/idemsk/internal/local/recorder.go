@@ -76,12 +76,7 @@ type invocation struct {
 	console.Invocation
 	slot      *slot
 	poller    int
-	number    int
-	process   int
-	batch     string
 	begun     time.Time
-	took      time.Duration
-	ended     bool
 	has       map[*keyHistory]bool
 	delivered []esm.Record
 	replay    bool   // by a button
@@ -118,7 +113,7 @@ func (r *recorder) requesting(client string) *invocation {
 
 // label sets the process of an invocation. Processes are counted in the order in which they are first seen.
 func (s *slot) label(in *invocation) {
-	if in.process != 0 || s.process == nil {
+	if in.Process != 0 || s.process == nil {
 		return
 	}
 	n := s.process.number()
@@ -126,7 +121,7 @@ func (s *slot) label(in *invocation) {
 		s.recorder.processes++
 		s.labels[n] = s.recorder.processes
 	}
-	in.process = s.labels[n]
+	in.Process = s.labels[n]
 }
 
 // invoke records an invocation.
@@ -148,13 +143,14 @@ func (s *slot) begin(inv *esm.Invocation) *invocation {
 	defer r.mu.Unlock()
 	r.numbered++
 	r.runChanges++
-	in := &invocation{slot: s, number: r.numbered, poller: inv.Poller, batch: inv.Batch, begun: time.Now(),
-		has: make(map[*keyHistory]bool), payload: payload}
-	in.delivered = inv.Delivered
-	if in.replay = inv.Poller == esm.NoPoller; in.replay {
+	now := time.Now()
+	in := &invocation{slot: s, poller: inv.Poller, begun: now, has: make(map[*keyHistory]bool),
+		payload: payload, delivered: inv.Delivered, replay: inv.Poller == esm.NoPoller,
+		Invocation: console.Invocation{Number: r.numbered, Batch: inv.Batch, Try: inv.Number,
+			Records: inv.Records, Begun: now.UnixMicro(), Took: -1, Outcome: console.OutcomeRunning}}
+	if in.replay {
 		in.Tags = []string{"delivered again by a button"}
 	}
-	in.Try, in.Records, in.Outcome = inv.Number, inv.Records, console.OutcomeRunning
 	s.current = in
 	r.invocations = append(r.invocations, in)
 	r.bytes += len(payload)
@@ -174,7 +170,7 @@ func (s *slot) end(in *invocation, inv *esm.Invocation, answer *esm.Answer, err 
 	defer r.mu.Unlock()
 	r.runChanges++
 	s.label(in)
-	in.took, in.ended, in.Outcome = time.Since(in.begun), true, console.OutcomeOK
+	in.Took, in.Outcome = time.Since(in.begun).Microseconds(), console.OutcomeOK
 	in.answer = bytes.Clone(answer.Payload[:min(len(answer.Payload), maxText)])
 	in.cut = in.cut || len(answer.Payload) > maxText
 	switch {
@@ -199,7 +195,7 @@ func (s *slot) end(in *invocation, inv *esm.Invocation, answer *esm.Answer, err 
 		r.replayed(in, inv, now)
 	}
 	if in.kill && answer.Injected {
-		s.killed(verify.Kill{Executor: answer.RequestID, Process: s.process.number(), During: in.batch,
+		s.killed(verify.Kill{Executor: answer.RequestID, Process: s.process.number(), During: in.Batch,
 			At: time.Now()})
 	}
 	in.has = nil
@@ -214,7 +210,7 @@ func (r *recorder) replayed(in *invocation, inv *esm.Invocation, now int64) {
 	}
 	for i := range inv.Delivered {
 		k := r.places[inv.Delivered[i].Place()]
-		if k == nil || k.status != store.StatusCompleted || in.has[k] || k.updated >= in.begun.UnixMicro() {
+		if k == nil || k.status != store.StatusCompleted || in.has[k] || k.updated >= in.Begun {
 			continue
 		}
 		k.delivered(in)
@@ -243,8 +239,8 @@ func (s *slot) line(line []byte) {
 	in.log = append(in.log, strings.ToValidUTF8(string(line), "\uFFFD"))
 }
 
-// Observe implements esm.Observer: it tags the invocation that an event is about, the last one of its poller.
-func (r *recorder) Observe(e esm.Event) {
+// observeMapping tags the invocation that an event of the mapping is about, the last one of its poller.
+func (r *recorder) observeMapping(e esm.Event) {
 	tag := map[esm.Kind]string{
 		esm.Bisected: "bisected", esm.Redelivered: "redelivered", esm.Misanswered: "answer not understood",
 		esm.Named:   "named failed records",
@@ -256,7 +252,7 @@ func (r *recorder) Observe(e esm.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, in := range slices.Backward(r.invocations) {
-		if in.poller == e.Poller && in.batch == e.Batch && in.ended {
+		if in.poller == e.Poller && in.Batch == e.Batch && in.Took >= 0 {
 			in.Tags = append(in.Tags, tag)
 			r.runChanges++
 			return
@@ -266,12 +262,7 @@ func (r *recorder) Observe(e esm.Event) {
 
 func (in *invocation) show() console.Invocation {
 	out := in.Invocation
-	out.Number, out.Process, out.Batch, out.Begun, out.Took = in.number, in.process, in.batch,
-		in.begun.UnixMicro(), -1
 	out.Tags = append([]string{}, in.Tags...)
-	if in.ended {
-		out.Took = in.took.Microseconds()
-	}
 	return out
 }
 

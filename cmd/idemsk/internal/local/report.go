@@ -34,6 +34,7 @@ type Report struct {
 	Unexpected int             // number of messages without those of records that ask for their failure
 	Verified   *verify.Result  // if Options.Prove is set
 	Doubles    *verify.Doubles // if Options.Bookings is set
+	Without    *Report         // the same without idemsk, if Options.Compare is set
 }
 
 // report returns the report of a run that has ended.
@@ -96,6 +97,9 @@ func (r *Report) Lag() int64 { lag, _ := sums(r.Partitions); return lag }
 
 // Text returns the closing table and the summary.
 func (r *Report) Text() string {
+	if r.Without != nil {
+		return r.beside(r.Without)
+	}
 	var b strings.Builder
 	for _, line := range sourceLines(r.Events, r.Partitions, shownPartitions) {
 		b.WriteString(line + "\n")
@@ -140,8 +144,8 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
-// Beside returns the closing table of this run beside that of a run without idemsk, and the summary.
-func (r *Report) Beside(without *Report) string {
+// beside returns the closing table of this run beside that of a run without idemsk, and the summary.
+func (r *Report) beside(without *Report) string {
 	var t term.Table
 	t.Right(1, 2) //nolint:mnd // the figures
 	t.Row("", "with idemsk", "without")

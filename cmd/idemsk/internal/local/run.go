@@ -15,26 +15,19 @@ import (
 )
 
 // Run runs the function on the topic until the context ends, or until nothing is left to deliver if
-// UntilDrained is set. It returns an ErrOptions, or an error if the run could not start or continue. It
-// leaves nothing running.
+// UntilDrained is set. With Compare it runs it once more, without idemsk, on the same generated records, unless
+// the context has ended before. A page shows both. Run returns an ErrOptions, or an error if the run could not
+// start or continue. It leaves nothing running.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	shown := new(pages)
 	defer func() { err = errors.Join(err, shown.close()) }()
-	return once(ctx, o, shown)
-}
-
-// Compare runs the function as Run does, and then once more, without idemsk, on the same generated records.
-// It returns no second report if the context has ended before. A page shows both.
-func Compare(ctx context.Context, o Options) (with, without *Report, err error) {
-	shown := new(pages)
-	defer func() { err = errors.Join(err, shown.close()) }()
-	if with, err = once(ctx, o, shown); err != nil || ctx.Err() != nil {
-		return with, nil, err
+	if report, err = once(ctx, o, shown); err != nil || !o.Compare || ctx.Err() != nil {
+		return report, err
 	}
 	o.Say("The same without idemsk (IDEMSK_STORE=none):")
 	o.Unprotected = true
-	without, err = once(ctx, o, shown)
-	return with, without, err
+	report.Without, err = once(ctx, o, shown)
+	return report, err
 }
 
 // once runs the function once.
@@ -167,7 +160,7 @@ func (r *run) openMapping(ctx context.Context) (*esm.ESM, error) {
 		}
 	}
 	parts := esm.Parts{
-		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observer: r.observer(),
+		Brokers: r.brokers, Kafka: o.Kafka, Invoker: r.invoker, Observe: r.observe,
 		Destination: destination.Destination, Cut: r.cut,
 	}
 	if parts.Schemas, err = r.openSchemas(ctx); err != nil {
@@ -225,7 +218,7 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 			r.o.Faults.KillAt == KillAfterEffect); err != nil {
 			return nil, err
 		}
-		env = append(env, "AWS_ENDPOINT_URL_DYNAMODB="+point.url)
+		env = append(env, "AWS_ENDPOINT_URL_DYNAMODB="+point.URL())
 	}
 	if s != nil && r.o.storeKind() == StoreFake {
 		env = append(env, "AWS_ACCESS_KEY_ID="+s.id) // tells the requests of processes apart
@@ -233,21 +226,11 @@ func (r *run) plainInvoker(ctx context.Context) (esm.Invoker, error) {
 	return startProcess(ctx, r.o, r.command, env, point, s, r.tally, r.log)
 }
 
-// observer returns the observer of the mapping.
-func (r *run) observer() esm.Observer {
-	if r.recorder == nil {
-		return r.tally
-	}
-	return observers{r.tally, r.recorder}
-}
-
-// observers get the same events.
-type observers []esm.Observer
-
-// Observe implements esm.Observer.
-func (all observers) Observe(e esm.Event) {
-	for _, o := range all {
-		o.Observe(e)
+// observe takes an event of the mapping.
+func (r *run) observe(e esm.Event) {
+	r.tally.observe(e)
+	if r.recorder != nil {
+		r.recorder.observeMapping(e)
 	}
 }
 

@@ -24,10 +24,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "metrics")
 	o.Produce, o.ESM.Pollers = 500, 2
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if report.Done != 500 || report.Lag() != 0 || report.Delivered != 500 || report.Failed != 0 ||
 		report.First == 0 || report.First > report.Took {
 		t.Errorf("%+v", report)
@@ -54,10 +51,7 @@ func TestFaults(t *testing.T) {
 	o, s := options(t, "slow")
 	o.Produce, o.ESM.Pollers, o.ESM.BatchSize = 400, 2, 10
 	o.Faults = local.Faults{Duplicate: 0.3, Kill: 0.2, Concurrent: 0.2, Slow: time.Millisecond}
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if report.Lag() != 0 || report.Done != 400 || report.Delivered <= 400 || report.Redelivered == 0 ||
 		report.Concurrent == 0 || len(report.Kills) == 0 ||
 		report.Failed < len(report.Kills) {
@@ -95,10 +89,7 @@ func TestLostRecordsAreReported(t *testing.T) {
 	o, s := options(t, "fails")
 	o.Produce, o.ESM.MaximumRetryAttempts = 20, 1
 	o.Show = func(v *local.View) func() { return func() { s.say(v.Line()) } }
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if report.Lost != 20 || report.Done != 0 || report.Lag() != 0 ||
 		report.OwnFailures() != report.Invocations {
 		t.Errorf("%+v", report)
@@ -123,10 +114,7 @@ func TestIgnoredFailuresAreReported(t *testing.T) {
 	t.Parallel()
 	o, s := options(t, "names")
 	o.Produce, o.Partitions = 20, 1
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if report.Ignored == 0 || report.Ignored != report.Invocations || report.Done != 20-report.Ignored ||
 		report.Gone() != report.Ignored {
 		t.Errorf("%+v", report)
@@ -156,10 +144,7 @@ func TestVerificationFailsIfARecordIsLost(t *testing.T) {
 	}
 	o, _ := options(t, "noop")
 	o.Brokers, o.Prove = c.ListenAddrs(), true
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if report.Lost != 1 || report.Verified.OK() ||
 		!slices.Contains(report.Verified.Problems, "1 record lost: given up, no on-failure destination") {
 		t.Errorf("%+v, problems %q", report.Counts, report.Verified.Problems)
@@ -171,16 +156,13 @@ func TestLastError(t *testing.T) {
 	t.Parallel()
 	o, _ := options(t, "fatal")
 	o.Produce, o.Partitions, o.ESM.MaximumRetryAttempts = 5, 1, 0
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := mustRun(t, o)
 	if want := "payments-0@0+4: Runtime.ExitError: Runtime exited with error: exit status 3"; report.LastError != want || report.OwnFailures() != 1 {
 		t.Errorf("the last error is %q, want %q; %+v", report.LastError, want, report)
 	}
 	o, _ = options(t, "slow")
 	o.Produce, o.Faults.Kill, o.ESM.BatchSize = 100, 0.5, 10
-	if report, err = run(t, o); err != nil || len(report.Kills) == 0 || report.OwnFailures() != 0 ||
+	if report, err := run(t, o); err != nil || len(report.Kills) == 0 || report.OwnFailures() != 0 ||
 		report.LastError != "" || report.Lost != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -269,9 +251,7 @@ func TestViewInASmallRoom(t *testing.T) {
 			cut = v.Lines(term.Room{Columns: 49, Rows: 5})
 		}
 	}
-	if _, err := run(t, o); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, o)
 	text := strings.Join(shown, "\n")
 	if len(shown) != 23 || !strings.Contains(text, " more that lag less\n") ||
 		!strings.Contains(text, "\nlast error: payments-") ||
@@ -290,9 +270,7 @@ func TestHostileErrorsAreEscaped(t *testing.T) {
 	o.Show = func(v *local.View) func() {
 		return func() { s.say(strings.Join(v.Lines(term.Room{Columns: 79, Rows: 23}), "\n")) }
 	}
-	if _, err := run(t, o); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, o)
 	if said := s.String(); strings.Contains(said, "\x1b") || !strings.Contains(said, `Boom: no \x1b[31m`) {
 		t.Errorf("%q", said)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
 	"github.com/idemsk/idemsk/internal/fake/gluefake"
-	"github.com/idemsk/idemsk/internal/network/httpserve"
+	"github.com/idemsk/idemsk/internal/fake/localhttp"
 	"github.com/idemsk/idemsk/schema"
 	"github.com/idemsk/idemsk/schema/avro"
 	"github.com/idemsk/idemsk/schema/confluent"
@@ -48,7 +48,7 @@ func (r *run) openRegistry(ctx context.Context, name string) (schema.Registry, e
 	}
 	switch name {
 	case RegistryFakeGlue:
-		return r.startGlue(ctx)
+		return r.startGlue()
 	case RegistryFake:
 		fake := srfake.New()
 		r.closers = append(r.closers, func() error { fake.Close(); return nil })
@@ -77,24 +77,17 @@ func (r *run) openGlue(ctx context.Context, arn string) (schema.Registry, error)
 }
 
 // startGlue starts a Glue in this process.
-func (r *run) startGlue(ctx context.Context) (schema.Registry, error) {
-	lost := make(chan error, 1)
-	at, end, err := httpserve.Start(ctx, loopback(0), gluefake.New(), func(err error) { lost <- err })
+func (r *run) startGlue() (schema.Registry, error) {
+	server, err := localhttp.New(localhttp.FreePort, gluefake.New())
+	if err == nil {
+		err = server.Start()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the schema registry in this process: %w", err)
 	}
 	transport := &http.Transport{}
-	r.closers = append(r.closers, func() error {
-		transport.CloseIdleConnections()
-		end()
-		select {
-		case err := <-lost:
-			return fmt.Errorf("the schema registry in this process: %w", err)
-		default:
-			return nil
-		}
-	})
-	url := "http://" + at.String()
+	r.closers = append(r.closers, func() error { transport.CloseIdleConnections(); return server.Close() })
+	url := server.URL()
 	r.o.Say(fmt.Sprintf("Schema registry of AWS Glue in this process: AWS_ENDPOINT_URL_GLUE=%s, region %s.",
 		url, testenv.Region))
 	return glue.New(aws.Config{

@@ -143,9 +143,8 @@ func (s *runStore) dynamoDB() *dynamodb.Client { return dynamodb.NewFromConfig(s
 func (s *runStore) config(url string) aws.Config {
 	return aws.Config{
 		Region: testenv.Region, BaseEndpoint: &url,
-		Credentials: credentials.NewStaticCredentialsProvider(testenv.AccessKeyID, testenv.AccessSecret,
-			""),
-		HTTPClient: awsclient.New(&http.Client{Transport: s.transport}, 0),
+		Credentials: credentials.NewStaticCredentialsProvider(testenv.AccessKeyID, testenv.AccessSecret, ""),
+		HTTPClient:  awsclient.New(&http.Client{Transport: s.transport}, 0),
 	}
 }
 

@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -86,8 +87,8 @@ type tally struct {
 // maxGarbage is the number of unparsable answers that end the run, if no answer could be parsed before.
 const maxGarbage = 3
 
-// Observe implements esm.Observer.
-func (t *tally) Observe(e esm.Event) {
+// observe takes an event of the mapping.
+func (t *tally) observe(e esm.Event) {
 	switch e.Kind { //nolint:exhaustive // without the lock, because say may wait for a view that reads the counts
 	case esm.Enabled:
 		t.say("The event source mapping is enabled again.")
@@ -215,46 +216,22 @@ func (t *tally) handled(o *metrics.Outcomes) {
 	}
 }
 
-func (t *tally) started() {
+// note changes the counts.
+func (t *tally) note(change func(c *Counts)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.counts.Started++
+	change(&t.counts)
 }
 
-// exited takes note of a process that ended by itself.
-func (t *tally) exited(message string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counts.Failed++
-	t.counts.LastError = message
-}
+func (t *tally) concurrent() { t.note(func(c *Counts) { c.Concurrent++ }) }
 
-func (t *tally) unavailable(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counts.LastError = err.Error()
-}
-
-func (t *tally) concurrent() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counts.Concurrent++
-}
-
-func (t *tally) killed(k verify.Kill) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counts.Kills = append(t.counts.Kills, k)
-}
+func (t *tally) killed(k verify.Kill) { t.note(func(c *Counts) { c.Kills = append(c.Kills, k) }) }
 
 // snapshot returns the current counts.
 func (t *tally) snapshot() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.counts
-	c.GivenUp = make(map[string]int, len(t.counts.GivenUp))
-	for condition, n := range t.counts.GivenUp {
-		c.GivenUp[condition] = n
-	}
+	c.GivenUp = maps.Clone(c.GivenUp)
 	return c
 }

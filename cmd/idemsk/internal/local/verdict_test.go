@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"context"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,10 +82,9 @@ func TestPageVerifiesTheLedger(t *testing.T) {
 // beside it.
 func TestPageShowsTheVerdictAtTheEnd(t *testing.T) {
 	t.Parallel()
-	p := openTo(t, func(ctx context.Context, o local.Options) (*local.Report, error) {
-		with, _, err := local.Compare(ctx, o)
-		return with, err
-	}, func(o *local.Options) { o.Produce, o.Prove, o.UntilDrained, o.Copies = 40, true, true, 0.5 })
+	p := open(t, func(o *local.Options) {
+		o.Produce, o.Prove, o.UntilDrained, o.Copies, o.Compare = 40, true, true, 0.5, true
+	})
 	var last console.Run
 	p.until("it has ended", func(run *console.Run) bool { last = *run; return run.Ended })
 	if last.Verdict == nil || len(last.Verdict.Sides) != 2 || len(last.Actions) != 0 {

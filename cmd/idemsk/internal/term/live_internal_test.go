@@ -47,8 +47,7 @@ func TestLineIsWrittenIfItHasChanged(t *testing.T) {
 			t.Error(
 				"a block, where there is no terminal")
 			return nil
-		},
-			func() string { n++; return "line " + string(rune('0'+n/2)) })
+		}, func() string { n++; return "line " + string(rune('0'+n/2)) })
 		time.Sleep(lineEvery + lineEvery/2) //nolint:forbidigo // synctest's clock
 		l.Say("note")
 		time.Sleep(2 * lineEvery) //nolint:forbidigo // as above

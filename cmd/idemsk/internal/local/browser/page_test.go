@@ -42,9 +42,8 @@ const picturesVariable = "IDEMSK_TEST_PICTURES"
 
 // compare runs the example function with and without idemsk on records that are delivered twice.
 func compare(ctx context.Context, o local.Options) error {
-	o.UntilDrained, o.Prove, o.Faults.Duplicate = true, true, 1
-	_, _, err := local.Compare(ctx, o)
-	return err
+	o.UntilDrained, o.Prove, o.Faults.Duplicate, o.Compare = true, true, 1, true
+	return once(ctx, o)
 }
 
 func once(ctx context.Context, o local.Options) error {

@@ -42,7 +42,7 @@ func BenchmarkLocal(b *testing.B) {
 		answered := sync.OnceFunc(func() { first += time.Since(begun) })
 		p := parts(c, startNoop)
 		w := &watcher{seen: func(esm.Event) { answered() }}
-		p.Observer = w
+		p.Observe = w.Observe
 		if err := run(b, cfg, p); err != nil {
 			b.Fatal(err)
 		}

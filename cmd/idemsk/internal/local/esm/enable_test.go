@@ -27,7 +27,7 @@ func TestDisableAndEnable(t *testing.T) {
 	cfg := config()
 	cfg.BatchSize = 1
 	p := parts(c, f.invoker)
-	p.Observer = w
+	p.Observe = w.Observe
 	m, err := esm.New(cfg, p)
 	if err != nil {
 		t.Fatal(err)

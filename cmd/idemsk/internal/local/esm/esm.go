@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/schema"
 )
@@ -23,8 +24,9 @@ type Parts struct {
 	// Invoker returns the invoker of a poller. Pollers are counted from 0. It is not called concurrently.
 	Invoker     func(ctx context.Context, poller int) (Invoker, error)
 	Destination Destination // if Config.OnFailure is set
-	Observer    Observer    // may be nil
-	Faults      Faults      // may be nil
+	// Observe is called with events, by several goroutines at once. It must not block. It may be nil.
+	Observe func(e Event)
+	Faults  Faults // may be nil
 	// Schemas decodes records, if Config.SchemaRegistry is set.
 	Schemas *schema.Decoder
 	// Drain is closed by the caller to end Run when nothing is left to deliver. It may be nil.
@@ -150,10 +152,10 @@ func (m *ESM) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := Patiently(ctx, m.cluster.checkGroup); err != nil {
+	if err := kafkaclient.CheckIdle(ctx, m.cluster.admin, m.config.ConsumerGroup); err != nil {
 		return err
 	}
-	begin, err := m.cluster.start(ctx, &m.config, numbers)
+	begin, err := m.cluster.start(ctx, &m.config)
 	if err != nil {
 		return err
 	}
@@ -219,8 +221,8 @@ func (m *ESM) close() {
 }
 
 func (m *ESM) observe(e Event) {
-	if m.parts.Observer != nil {
-		m.parts.Observer.Observe(e)
+	if m.parts.Observe != nil {
+		m.parts.Observe(e)
 	}
 }
 
@@ -271,18 +273,14 @@ func (m *ESM) look(ctx context.Context) error {
 	if m.cluster == nil { // the number of recorded events is known
 		return nil
 	}
-	var numbers []int32
-	for _, s := range m.Partitions() {
-		numbers = append(numbers, s.Partition)
-	}
-	ends, err := m.cluster.offsetsAt(ctx, numbers, atEnd)
+	ends, err := m.cluster.ends(ctx)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for number, end := range ends {
-		m.states[number].End = end
+	for number, state := range m.states {
+		state.End = ends[number]
 	}
 	return nil
 }

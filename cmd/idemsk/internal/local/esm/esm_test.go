@@ -21,10 +21,8 @@ func TestEveryRecordOnceInOrder(t *testing.T) {
 	cfg.BatchSize, cfg.Pollers = 30, 3
 	f, w := new(function), new(watcher)
 	p := parts(c, f.invoker)
-	p.Observer = w
-	if err := run(t, cfg, p); err != nil {
-		t.Fatal(err)
-	}
+	p.Observe = w.Observe
+	mustRun(t, cfg, p)
 	next, mixed := make(map[string]int), false
 	for _, call := range f.short() {
 		places := strings.Fields(call)
@@ -73,18 +71,14 @@ func TestStartingPositions(t *testing.T) {
 			cfg.StartingPositionTimestamp = time.UnixMilli(test.at)
 		}
 		f := new(function)
-		if err := run(t, cfg, parts(c, f.invoker)); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, cfg, parts(c, f.invoker))
 		check(t, name, f.short(), test.want)
 	}
 	cfg := config()
 	cfg.ConsumerGroup, cfg.StartingPosition = "horizon", esm.TrimHorizon
 	write(t, c, &kgo.Record{Topic: topic, Value: []byte("x")})
 	f := new(function)
-	if err := run(t, cfg, parts(c, f.invoker)); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, cfg, parts(c, f.invoker))
 	check(t, "the group's second run", f.short(), []string{"0@3"})
 }
 
@@ -98,8 +92,7 @@ func TestLatestReadsNewRecords(t *testing.T) {
 	defer stop()
 	f := &function{answer: func(context.Context, []string) (esm.Answer, error) {
 		stop()
-		return esm.Answer{},
-			nil
+		return esm.Answer{}, nil
 	}}
 	m, err := esm.New(cfg, esm.Parts{Brokers: c.ListenAddrs(),
 		Invoker: func(context.Context, int) (esm.Invoker, error) {
@@ -132,10 +125,8 @@ func TestFilteredRecordsAreCommitted(t *testing.T) {
 		cfg.ConsumerGroup = "group" + want
 		cfg.FilterCriteria = fmt.Sprintf(`{"Filters":[{"Pattern":%q}]}`, `{"value":{"u":`+pattern+`}}`)
 		p := parts(c, f.invoker)
-		p.Observer = w
-		if err := run(t, cfg, p); err != nil { // it ends: nothing lags
-			t.Fatal(err)
-		}
+		p.Observe = w.Observe
+		mustRun(t, cfg, p) // it ends: nothing lags
 		check(t, pattern, f.short(), strings.Fields(want))
 		if _, n := w.of(esm.Filtered); n != 3-len(strings.Fields(want)) {
 			t.Errorf("%d filtered", n)
@@ -164,9 +155,7 @@ func TestStopWaitsForInvocations(t *testing.T) {
 	}
 	check(t, "calls", f.short(), []string{"0@0 0@1 0@2 0@3"})
 	next := new(function)
-	if err := run(t, cfg, parts(c, next.invoker)); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, cfg, parts(c, next.invoker))
 	check(t, "the next run", next.short(), []string{"0@2 0@3"})
 }
 
@@ -216,9 +205,7 @@ func TestPollersWorkConcurrently(t *testing.T) {
 	}}
 	cfg := config()
 	cfg.Pollers, cfg.BatchSize = 8, 1 // more than there are partitions
-	if err := run(t, cfg, parts(c, f.invoker)); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, cfg, parts(c, f.invoker))
 	if n := len(f.short()); n != 6 {
 		t.Errorf("%d invocations", n)
 	}

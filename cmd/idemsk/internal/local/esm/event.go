@@ -38,9 +38,6 @@ type Event struct {
 	Err       error
 }
 
-// Observer receives events, from several goroutines at once. It must not block.
-type Observer interface{ Observe(e Event) }
-
 // PartitionState is the progress of a partition.
 type PartitionState struct {
 	Partition int32

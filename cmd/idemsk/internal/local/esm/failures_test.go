@@ -21,12 +21,10 @@ func TestIgnoredFailuresAreObserved(t *testing.T) {
 	}}
 	w := new(watcher)
 	p := parts(c, f.invoker)
-	p.Observer, p.Faults = w, new(again)
+	p.Observe, p.Faults = w.Observe, new(again)
 	cfg := config()
 	cfg.BatchSize = 4
-	if err := run(t, cfg, p); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, cfg, p)
 	check(t, "calls", f.short(), []string{"0@0 0@1 0@2 0@3", "0@0 0@1 0@2 0@3"})
 	ignored, done := 0, 0
 	for _, e := range w.events {
@@ -57,9 +55,7 @@ func TestBisect(t *testing.T) {
 	l := new(letters)
 	p := parts(c, f.invoker)
 	p.Destination = l
-	if err := run(t, cfg, p); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, cfg, p)
 	check(t, "calls", f.short(), []string{"0@0 0@1 0@2 0@3 0@4", "0@0 0@1", "0@2 0@3 0@4", "0@2", "0@3 0@4",
 		"0@3", "0@3", "0@4"})
 	if len(l.failures) != 1 || len(l.failures[0].Records) != 1 ||
@@ -85,9 +81,7 @@ func TestPartialResponses(t *testing.T) {
 		}}
 		cfg := config()
 		cfg.Retry, cfg.BatchSize, cfg.FunctionResponseTypes = retry, 4, []string{esm.ReportBatchItemFailures}
-		if err := run(t, cfg, parts(c, f.invoker)); err != nil {
-			t.Fatal(err)
-		}
+		mustRun(t, cfg, parts(c, f.invoker))
 		check(t, retry, f.short(), want)
 	}
 }
@@ -109,10 +103,8 @@ func TestUnparsableAnswerFailsTheBatch(t *testing.T) {
 		cfg := config()
 		cfg.BatchSize, cfg.FunctionResponseTypes = 2, []string{esm.ReportBatchItemFailures}
 		p := parts(c, f.invoker)
-		p.Observer = w
-		if err := run(t, cfg, p); err != nil {
-			t.Fatal(err)
-		}
+		p.Observe = w.Observe
+		mustRun(t, cfg, p)
 		check(t, bad, f.short(), []string{"0@0 0@1", "0@0 0@1"})
 		if n, _ := w.of(esm.Misanswered); n != 1 {
 			t.Errorf("%d answers were found unreadable", n)
@@ -135,10 +127,8 @@ func TestUnavailableFunctionIsRetried(t *testing.T) {
 	cfg.MaximumRetryAttempts = 0 // throttles don't count
 	w := new(watcher)
 	p := parts(c, f.invoker)
-	p.Observer = w
-	if err := run(t, cfg, p); err != nil {
-		t.Fatal(err)
-	}
+	p.Observe = w.Observe
+	mustRun(t, cfg, p)
 	if k, _ := w.of(esm.Unavailable); k != 3 {
 		t.Errorf("%d times unavailable", k)
 	}

@@ -27,10 +27,8 @@ func TestExhaustedRetries(t *testing.T) {
 	cfg := config()
 	cfg.BatchSize, cfg.OnFailure, cfg.FunctionARN, cfg.EventSourceARN = 4, "arn", "arn:f", "arn:c"
 	p := parts(c, f.invoker)
-	p.Destination, p.Observer = l, w
-	if err := run(t, cfg, p); err != nil {
-		t.Fatal(err)
-	}
+	p.Destination, p.Observe = l, w.Observe
+	mustRun(t, cfg, p)
 	if n := len(f.short()); n != 11 {
 		t.Errorf("%d invocations; with an on-failure destination infinite retries are 10", n)
 	}
@@ -142,9 +140,7 @@ func TestRefusalOfTheDestinationEndsTheRun(t *testing.T) {
 	}
 	// Nothing was committed: all records are redelivered.
 	again := new(function)
-	if err := run(t, config(), parts(c, again.invoker)); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, config(), parts(c, again.invoker))
 	check(t, "the next run", again.short(), []string{"0@0 0@1"})
 }
 
@@ -160,9 +156,7 @@ func TestTooOldAndTooLargeRecordsAreGivenUp(t *testing.T) {
 	cfg.OnFailure, cfg.MaximumRecordAge = "arn", esm.MinRecordAge
 	p := parts(c, f.invoker)
 	p.Destination = l
-	if err := run(t, cfg, p); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, cfg, p)
 	check(t, "calls", f.short(), []string{"0@1"})
 	var conditions []string
 	for _, failure := range l.failures {
@@ -181,8 +175,7 @@ func TestRecordsGivenUpAreNotDone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	produce(t, c, 4, 0)
-	f := &function{answer: func(context.Context, []string) (esm.Answer,
-		error) {
+	f := &function{answer: func(context.Context, []string) (esm.Answer, error) {
 		return naming("payments-0@1", "payments-0@2")
 	}}
 	cfg := config()
@@ -190,10 +183,8 @@ func TestRecordsGivenUpAreNotDone(t *testing.T) {
 		[]string{esm.ReportBatchItemFailures}
 	w := new(watcher)
 	p := parts(c, f.invoker)
-	p.Observer, p.Faults = w, new(again)
-	if err := run(t, cfg, p); err != nil {
-		t.Fatal(err)
-	}
+	p.Observe, p.Faults = w.Observe, new(again)
+	mustRun(t, cfg, p)
 	_, lost := w.of(esm.GivenUp)
 	_, done := w.of(esm.Committed)
 	if lost != 2 || done != 2 || len(f.short()) != 2 {

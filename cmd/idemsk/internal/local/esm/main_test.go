@@ -129,6 +129,14 @@ func drained() <-chan struct{} {
 	return done
 }
 
+// mustRun is run for a mapping that ends without an error.
+func mustRun(t testing.TB, c esm.Config, parts esm.Parts) {
+	t.Helper()
+	if err := run(t, c, parts); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // run runs a mapping until it ends.
 func run(t testing.TB, c esm.Config, parts esm.Parts) error {
 	t.Helper()

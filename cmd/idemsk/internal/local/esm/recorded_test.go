@@ -55,10 +55,8 @@ func TestRecordedEvents(t *testing.T) {
 	c, parts := recorded(t, s, first, `{"records":{}}`)
 	c.FunctionResponseTypes = []string{esm.ReportBatchItemFailures}
 	w := new(watcher)
-	parts.Observer = w
-	if err := run(t, c, parts); err != nil {
-		t.Fatal(err)
-	}
+	parts.Observe = w.Observe
+	mustRun(t, c, parts)
 	const again = `{"eventSource":"SelfManagedKafka","bootstrapServers":"b","records":{"t-10":[{"offset":7,"value":42}],"t-2":[{"offset":1}]}}`
 	if want := []string{first, again, again, `{"records":{}}`}; !slices.Equal(s.got, want) {
 		t.Errorf("the function got\n%s\nwant\n%s", strings.Join(s.got, "\n"), strings.Join(want, "\n"))
@@ -73,9 +71,7 @@ func TestPayloadThatIsNoEventIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	s := &script{answers: []func() (esm.Answer, error){failed}}
 	c, parts := recorded(t, s, `{"Records":[]}`, `no JSON`)
-	if err := run(t, c, parts); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, c, parts)
 	if want := []string{`{"Records":[]}`, `no JSON`}; !slices.Equal(s.got, want) {
 		t.Errorf("the function got %q, want %q", s.got, want)
 	}
@@ -107,9 +103,7 @@ func TestRecordedEventThatIsGivenUp(t *testing.T) {
 	c, parts := recorded(t, s, `{"own":"field","records":{"t-0":[{"offset":1,"timestamp":1000,"key":"!"}]}}`)
 	d := new(letters)
 	c.MaximumRetryAttempts, c.OnFailure, parts.Destination = 0, "arn:aws:s3:::b", d
-	if err := run(t, c, parts); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, c, parts)
 	if len(d.failures) != 1 {
 		t.Fatalf("%d failures were sent, want 1", len(d.failures))
 	}

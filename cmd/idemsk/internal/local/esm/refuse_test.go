@@ -46,8 +46,7 @@ func TestInvalidParameters(t *testing.T) {
 			c.MaximumRecordAge = 59 * time.Second
 		},
 		"--maximum-record-age is 168h0m1s": func(c *esm.Config) {
-			c.MaximumRecordAge = esm.MaxRecordAge +
-				time.Second
+			c.MaximumRecordAge = esm.MaxRecordAge + time.Second
 		},
 		"kafka://payments, the topic that is": func(c *esm.Config) { c.OnFailure = "kafka://payments" },
 		"--pollers is 0":                      func(c *esm.Config) { c.Pollers = 0 },
@@ -144,9 +143,7 @@ func TestCoordinatorIsRetriedUntilItIsAvailable(t *testing.T) {
 		return resp, nil, true
 	})
 	f := new(function)
-	if err := run(t, config(), parts(c, f.invoker)); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, config(), parts(c, f.invoker))
 	check(t, "calls", f.short(), []string{"0@0"})
 	if refused <= 6 {
 		t.Errorf("refused %d times", refused)

@@ -102,10 +102,8 @@ func TestRecordsAreValidatedAndConverted(t *testing.T) {
 			cfg.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: format,
 				Attributes: []string{esm.AttributeKey, esm.AttributeValue}}
 			p := parts(c, f.invoker)
-			p.Destination, p.Observer, p.Schemas = l, w, decoder(t, registry(t).URL())
-			if err := run(t, cfg, p); err != nil {
-				t.Fatal(err)
-			}
+			p.Destination, p.Observe, p.Schemas = l, w.Observe, decoder(t, registry(t).URL())
+			mustRun(t, cfg, p)
 			key := map[string]string{esm.FormatJSON: `"\"k\""`, esm.FormatSource: `"\x02k"`}[format]
 			check(t, "read", f.read, []string{want, `5 ` + key + ` &{8 AVRO} "" <nil>`})
 			var given []string
@@ -142,10 +140,8 @@ func TestRegistryThatIsDownIsRetried(t *testing.T) {
 	cfg.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: esm.FormatJSON,
 		Attributes: []string{esm.AttributeValue}}
 	p := parts(c, f.invoker)
-	p.Observer, p.Schemas = w, decoder(t, proxied)
-	if err := run(t, cfg, p); err != nil {
-		t.Fatal(err)
-	}
+	p.Observe, p.Schemas = w.Observe, decoder(t, proxied)
+	mustRun(t, cfg, p)
 	check(t, "read", f.read, []string{`0 "plain" <nil> "{\"id\":\"p-1\"}" &{7 AVRO}`})
 	if n, _ := w.of(esm.GivenUp); n > 0 {
 		t.Error("records were given up")

@@ -32,9 +32,7 @@ func TestRecordsOfAbortedTransactionsAreDelivered(t *testing.T) {
 		}
 	}
 	f := new(reader)
-	if err := run(t, config(), parts(c, f.invoker)); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, config(), parts(c, f.invoker))
 	want := make([]string, 0, 3)
 	for i, value := range []string{"commit", "abort", "none"} { // each end is a record too
 		want = append(want, fmt.Sprintf("%d %q %v %q %v", 2*i, "", "<nil>", value, "<nil>"))

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -41,26 +42,10 @@ type Outcomes struct {
 
 // Add adds other to o.
 func (o *Outcomes) Add(other *Outcomes) {
-	o.Executed += other.Executed
-	o.Replayed += other.Replayed
-	o.ReplayedFailed += other.ReplayedFailed
-	o.Duplicates += other.Duplicates
-	o.DeadLettered += other.DeadLettered
-	o.FailedOpen += other.FailedOpen
-	o.Unprotected += other.Unprotected
-	o.Retried += other.Retried
-	o.InFlight += other.InFlight
-	o.NotStarted += other.NotStarted
-	o.CompletionFailed += other.CompletionFailed
-	o.StoreDown += other.StoreDown
-	o.Overruns += other.Overruns
-	o.Stolen += other.Stolen
-	o.Fenced += other.Fenced
-	o.Blocked += other.Blocked
-	o.Reported += other.Reported
-	o.BatchSize += other.BatchSize
-	o.KeysInTwoPartitions += other.KeysInTwoPartitions
-	o.HandlerDown += other.HandlerDown
+	sums, more := reflect.ValueOf(o).Elem(), reflect.ValueOf(other).Elem()
+	for i := range sums.NumField() {
+		sums.Field(i).SetInt(sums.Field(i).Int() + more.Field(i).Int())
+	}
 }
 
 // Sum returns the number of records with an outcome. A fenced record may have no other outcome.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -15,16 +15,10 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
 
-// The attributes of the example function's ledger and of its audit.
+// The partition keys of the example function's ledger and of its audit.
 const (
 	ledgerAccount  = "account"
-	ledgerBalance  = "balance"
 	auditExecution = "execution"
-	auditKey       = "idempotencyKey"
-	auditAmount    = "amount"
-	auditToken     = "token"
-	auditAttempt   = "attempt"
-	auditRequest   = "requestId"
 )
 
 // createTimeout is the maximum time until a new table can be used.
@@ -98,64 +92,37 @@ func (d *dynamoDB) remove(ctx context.Context) error {
 }
 
 func (d *dynamoDB) read(ctx context.Context, s *State) error {
-	s.Balances = make(map[string]int64)
-	err := d.scan(ctx, d.names.Ledger, func(i item) {
-		s.Balances[i.text(ledgerAccount)] = i.number(ledgerBalance)
-	})
-	if err != nil || d.names.Audit == "" {
+	accounts, err := scan[struct {
+		Account string `dynamodbav:"account"`
+		Balance int64  `dynamodbav:"balance"`
+	}](ctx, d, d.names.Ledger)
+	if err != nil {
 		return err
 	}
-	return d.scan(ctx, d.names.Audit, func(i item) {
-		e := Execution{Executor: i.text(auditRequest), Account: i.text(ledgerAccount),
-			Amount: i.number(auditAmount)}
-		if i.values[auditKey] != nil {
-			e.Key, e.Token, e.Attempt = i.text(auditKey), i.number(auditToken), int(i.number(auditAttempt))
-		}
-		s.Executions = append(s.Executions, e)
-	})
+	s.Balances = make(map[string]int64)
+	for _, a := range accounts {
+		s.Balances[a.Account] = a.Balance
+	}
+	if d.names.Audit != "" {
+		s.Executions, err = scan[Execution](ctx, d, d.names.Audit)
+	}
+	return err
 }
 
 // scan reads a table.
-func (d *dynamoDB) scan(ctx context.Context, table string, each func(item)) error {
+func scan[T any](ctx context.Context, d *dynamoDB, table string) (items []T, err error) {
 	pages := dynamodb.NewScanPaginator(d,
 		&dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
+		var found []T
 		page, err := pages.NextPage(ctx)
+		if err == nil {
+			err = attributevalue.UnmarshalListOfMaps(page.Items, &found)
+		}
 		if err != nil {
-			return fmt.Errorf("reading the table %s: %w", table, err)
+			return nil, fmt.Errorf("reading the table %s: %w", table, err)
 		}
-		for _, values := range page.Items {
-			each(item{values: values, err: &err})
-			if err != nil {
-				return fmt.Errorf("reading the table %s: %w", table, err)
-			}
-		}
+		items = append(items, found...)
 	}
-	return nil
-}
-
-// item is an item of a table, with the errors of reading it.
-type item struct {
-	values map[string]types.AttributeValue
-	err    *error
-}
-
-func (i item) text(name string) string {
-	s, ok := i.values[name].(*types.AttributeValueMemberS)
-	if !ok {
-		*i.err = errors.Join(*i.err, fmt.Errorf("an item has no %s", name))
-		return ""
-	}
-	return s.Value
-}
-
-func (i item) number(name string) int64 {
-	n, ok := i.values[name].(*types.AttributeValueMemberN)
-	if !ok {
-		*i.err = errors.Join(*i.err, fmt.Errorf("an item has no %s", name))
-		return 0
-	}
-	v, err := strconv.ParseInt(n.Value, 10, 64)
-	*i.err = errors.Join(*i.err, err)
-	return v
+	return items, nil
 }

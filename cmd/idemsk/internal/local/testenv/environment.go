@@ -118,12 +118,12 @@ type State struct {
 
 // Execution is a booking in the audit.
 type Execution struct {
-	Key      string // the stored key; "" without idemsk
-	Executor string // what made the booking: the request ID of an invocation
-	Token    int64  // the fencing token
-	Attempt  int
-	Account  string // with its currency
-	Amount   int64  // in minor units
+	Key      string `dynamodbav:"idempotencyKey"` // the stored key; "" without idemsk
+	Executor string `dynamodbav:"requestId"`      // what made the booking: the request ID of an invocation
+	Token    int64  `dynamodbav:"token"`          // the fencing token
+	Attempt  int    `dynamodbav:"attempt"`
+	Account  string `dynamodbav:"account"` // with its currency
+	Amount   int64  `dynamodbav:"amount"`  // in minor units
 }
 
 // Read reads the tables.

@@ -153,7 +153,7 @@ func (l *invocation) declareRun(fs *flag.FlagSet) {
 		"exit status 1 if there are unexpected dead letters (default: with --prove). Expected are only "+
 			"those of\npayments that "+
 			"ask the example for their failure, as a few generated ones do")
-	fs.BoolVar(&l.compare, "compare", false,
+	fs.BoolVar(&l.opt.Compare, "compare", false,
 		"with --prove: deliver the same records a second time, to the function without idemsk")
 	fs.StringVar(&l.opt.Traces, "traces", "",
 		"write what the DynamoDB in this process did to the keys with the most writes to this `FOLDER`,\n"+

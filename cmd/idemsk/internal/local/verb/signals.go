@@ -8,29 +8,6 @@ import (
 	"syscall"
 )
 
-// toggleSignal returns a channel that receives a value for each SIGUSR1.
-func toggleSignal() (<-chan struct{}, func()) {
-	signals, toggle := make(chan os.Signal, 1), make(chan struct{}, 1)
-	done := make(chan struct{})
-	signal.Notify(signals, syscall.SIGUSR1)
-	var end sync.WaitGroup
-	end.Go(func() {
-		for {
-			select {
-			case <-signals:
-				select {
-				case toggle <- struct{}{}:
-				case <-done:
-					return
-				}
-			case <-done:
-				return
-			}
-		}
-	})
-	return toggle, func() { signal.Stop(signals); close(done); end.Wait() }
-}
-
 // secondSignal returns a channel that receives a value for the first interrupt after ctx is done.
 func secondSignal(ctx context.Context) (<-chan struct{}, func()) {
 	signals, second, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})

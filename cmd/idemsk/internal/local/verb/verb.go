@@ -7,6 +7,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
@@ -45,7 +48,6 @@ type invocation struct {
 	format     string // of the records after their validation
 	validation string
 	logFile    string
-	compare    bool            // --compare
 	onLetters  bool            // --fail-on-dead-letters
 	ui         string          // --ui
 	layer      bool            // --layer
@@ -67,8 +69,9 @@ func (l *invocation) run(ctx context.Context, s command.Streams, args []string) 
 	}
 	defer func() { err = errors.Join(err, log.close(err, s)) }()
 	l.opt.Log = log
-	toggle, stop := toggleSignal()
-	defer stop()
+	toggle := make(chan os.Signal, 1)
+	signal.Notify(toggle, syscall.SIGUSR1)
+	defer signal.Stop(toggle)
 	l.opt.Toggle = toggle
 	cut, stop := secondSignal(ctx)
 	defer stop()
@@ -81,14 +84,14 @@ func (l *invocation) run(ctx context.Context, s command.Streams, args []string) 
 	if l.opt.Invoke == "" {
 		screen.say("The function's output is written to " + term.Escape(log.file.Name()) + ".")
 	}
-	text, report, err := l.play(ctx)
+	report, err := local.Run(ctx, l.opt)
 	switch {
 	case errors.Is(err, local.ErrOptions), errors.Is(err, esm.ErrConfig):
 		return &command.UsageError{Err: err}
 	case err != nil:
 		return err
 	}
-	if _, err := fmt.Fprint(s.Out, term.FoldFor(s.Out, text)); err != nil {
+	if _, err := fmt.Fprint(s.Out, term.FoldFor(s.Out, report.Text())); err != nil {
 		return err
 	}
 	if err := keepLetters(s, report, ctx.Err() != nil); err != nil {
@@ -106,27 +109,4 @@ func (l *invocation) run(ctx context.Context, s command.Streams, args []string) 
 		return command.ErrReported
 	}
 	return nil
-}
-
-// play runs the function, with --compare a second time without idemsk. It returns the report of the first
-// run.
-func (l *invocation) play(ctx context.Context) (text string, with *local.Report, err error) {
-	if l.compare && (!l.opt.Prove || len(l.opt.Brokers) > 0) {
-		return "", nil, command.Usagef("--compare needs --prove and a broker in this process, because it " +
-			"delivers the same records twice")
-	}
-	if !l.compare {
-		if with, err = local.Run(ctx, l.opt); err != nil {
-			return "", nil, err
-		}
-		return with.Text(), with, nil
-	}
-	with, without, err := local.Compare(ctx, l.opt)
-	switch {
-	case err != nil:
-		return "", nil, err
-	case without == nil: // an interrupted run has its report
-		return with.Text(), with, nil
-	}
-	return with.Beside(without), with, nil
 }

@@ -33,17 +33,22 @@ func StartDynamoDB(t *testing.T) (endpoint string, client *dynamodb.Client) {
 	return db.URL(), client
 }
 
+// storeAt returns the store at a time.
+func storeAt(t *testing.T, client *dynamodb.Client, now time.Time) *dynamostore.Store {
+	t.Helper()
+	st, err := dynamostore.New(client, dynamostore.Config{Clock: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
 // Fill adds keys in all states to the table, by the store.
 func Fill(t *testing.T, client *dynamodb.Client) {
 	t.Helper()
 	now := time.Now()
 	claim := func(key string, age, lease time.Duration) *store.Entry {
-		clock := func() time.Time { return now.Add(-age) }
-		st, err := dynamostore.New(client, dynamostore.Config{Clock: clock})
-		if err != nil {
-			t.Fatal(err)
-		}
-		res := st.Claim(t.Context(), []store.ClaimRequest{{
+		res := storeAt(t, client, now.Add(-age)).Claim(t.Context(), []store.ClaimRequest{{
 			Key: key, Owner: "owner-" + key, Source: "payments-0@7", Lease: lease, Retention: 168 * time.Hour,
 			Fingerprint: store.FingerprintOf([]byte("v")),
 		}})
@@ -53,13 +58,8 @@ func Fill(t *testing.T, client *dynamodb.Client) {
 		return &res[0].Entry
 	}
 	settle := func(entry *store.Entry, set store.Settlement, age time.Duration) {
-		st, err := dynamostore.New(client,
-			dynamostore.Config{Clock: func() time.Time { return now.Add(-age) }})
-		if err != nil {
-			t.Fatal(err)
-		}
 		set.Key, set.Token, set.Owner, set.Retention = entry.Key, entry.Token, entry.Owner, 168*time.Hour
-		if errs := st.Settle(t.Context(), []store.Settlement{set}); errs != nil {
+		if errs := storeAt(t, client, now.Add(-age)).Settle(t.Context(), []store.Settlement{set}); errs != nil {
 			t.Fatal(errs)
 		}
 	}
@@ -93,11 +93,7 @@ func Fill(t *testing.T, client *dynamodb.Client) {
 // dead owner.
 func fillLeases(t *testing.T, client *dynamodb.Client, now time.Time) {
 	t.Helper()
-	st, err := dynamostore.New(client,
-		dynamostore.Config{Clock: func() time.Time { return now.Add(-10*time.Minute - 30*time.Second) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := storeAt(t, client, now.Add(-10*time.Minute-30*time.Second))
 	var reqs []store.ClaimRequest
 	for partition, lease := range []time.Duration{time.Minute, 41 * time.Minute, time.Minute} {
 		reqs = append(reqs, store.ClaimRequest{

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // NewCluster starts a cluster with the topics of the options. It does not create topics automatically.
@@ -63,12 +63,8 @@ func CreateTopic(t *testing.T, cluster *kfake.Cluster, name string) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	req := kmsg.NewPtrCreateTopicsRequest()
-	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, 1
-	req.Topics = append(req.Topics, topic)
-	if resp, err := req.RequestWith(t.Context(), client); err != nil || resp.Topics[0].ErrorCode != 0 {
-		t.Fatal(resp, err)
+	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 1, 1, nil, name); err != nil {
+		t.Fatal(err)
 	}
 }
 

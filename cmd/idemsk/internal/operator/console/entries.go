@@ -100,8 +100,7 @@ func (o *operator) Entries(ctx context.Context, f page.Filter) (page.Listing, er
 	}
 	var list *reading
 	if f.Cursor == "" {
-		list = o.entries.begin(func(ctx context.Context) iter.Seq2[store.Entry,
-			error] {
+		list = o.entries.begin(func(ctx context.Context) iter.Seq2[store.Entry, error] {
 			return o.store.List(ctx, store.ListQuery{})
 		})
 	} else if list, err = o.entries.take(f.Cursor); err != nil {

@@ -55,22 +55,15 @@ func TestProduceStopsAtTheFirstError(t *testing.T) {
 		input string
 		args  []string
 	}{
-		"line 2: want a record such as": {`{"value":1}` + "\nnonsense\n",
-			[]string{"--format", "json"}},
-		`unknown field "headder"`: {`{"value":1,"headder":{}}`,
-			[]string{"--format", "json"}},
-		`line 1: the record has no "value"`: {`{"key":"a"}`,
-			[]string{"--format", "json"}},
-		"line 1: want one record in a line": {`{"value":1} {"value":2}`,
-			[]string{"--format", "json"}},
-		"line 2 has more than 10485760 bytes": {"a\n" + strings.Repeat("x",
-			produce.MaxLine+1), nil},
-		"line 1: producing to nowhere: UNKNOWN_TOPIC_OR_PARTITION": {"a\n",
-			[]string{"--topic", "nowhere"}},
+		"line 2: want a record such as":                            {`{"value":1}` + "\nnonsense\n", []string{"--format", "json"}},
+		`unknown field "headder"`:                                  {`{"value":1,"headder":{}}`, []string{"--format", "json"}},
+		`line 1: the record has no "value"`:                        {`{"key":"a"}`, []string{"--format", "json"}},
+		"line 1: want one record in a line":                        {`{"value":1} {"value":2}`, []string{"--format", "json"}},
+		"line 2 has more than 10485760 bytes":                      {"a\n" + strings.Repeat("x", produce.MaxLine+1), nil},
+		"line 1: producing to nowhere: UNKNOWN_TOPIC_OR_PARTITION": {"a\n", []string{"--topic", "nowhere"}},
 		"(the cluster has no such topic: idemsk topic create nowhere)": {"a\n",
 			[]string{"--topic", "nowhere"}},
-		"line 2: producing to payments: MESSAGE_TOO_LARGE": {"a\n" + strings.Repeat("x",
-			2_000_000), nil},
+		"line 2: producing to payments: MESSAGE_TOO_LARGE": {"a\n" + strings.Repeat("x", 2_000_000), nil},
 	} {
 		r := clitest.RunWith(t, test.input,
 			append([]string{"produce", "--brokers", brokers}, test.args...)...)

@@ -71,8 +71,7 @@ func (r *invocation) declare(fs *flag.FlagSet) {
 	fs.DurationVar(&r.covers, "covers", 0,
 		"instead of --from: the export has the records of this `TIME` before it was written")
 	fs.DurationVar(&r.lag, "lag", 0, "with --covers: except those of this `TIME` before it was written")
-	fs.IntVar(&r.limit, "limit", defaultLimit,
-		"list at most `N` keys or rows of each kind; 0 for all")
+	fs.IntVar(&r.limit, "limit", defaultLimit, "list at most `N` keys or rows of each kind; 0 for all")
 	fs.DurationVar(&r.every, "every", 0, "repeat until interrupted, with this `TIME` between runs")
 	fs.StringVar(&r.emf, "emf", "",
 		"also print the metrics of a run in CloudWatch's embedded metric format, as those of the function "+

@@ -191,8 +191,7 @@ func TestClustersThatShareAQueue(t *testing.T) {
 	}{
 		"the first's": {redrive.Options{}, "a redriven, b redriven, d duplicate, e redriven",
 			redrive.Passed{Cluster: 1}},
-		"chosen": {redrive.Options{Cluster: "two"}, "c redriven, e redriven",
-			redrive.Passed{Cluster: 3}},
+		"chosen": {redrive.Options{Cluster: "two"}, "c redriven, e redriven", redrive.Passed{Cluster: 3}},
 		"a function's": {redrive.Options{Function: "audit"}, "b redriven, e redriven",
 			redrive.Passed{Function: 3}},
 		"no one's": {redrive.Options{Function: "other", Cluster: "two"}, "e redriven",

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
 	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 )
 
@@ -161,22 +162,15 @@ func (c commits) of(partition int32) commit {
 	return commit{offset: -1}
 }
 
-// retryPause is the pause before commits are requested again.
-const retryPause = 250 * time.Millisecond
-
-// commits returns the group's commits. Until ctx ends, it repeats a request that may succeed later: a cluster
-// without any group has to create the topic of offsets first.
+// commits returns the group's commits.
 func (t *topic) commits(ctx context.Context) (commits, error) {
-	found, err := t.fetchCommits(ctx)
-	for kerr.IsRetriable(err) && ctx.Err() == nil {
-		pause := time.NewTimer(retryPause)
-		select {
-		case <-pause.C:
-			found, err = t.fetchCommits(ctx)
-		case <-ctx.Done():
-			pause.Stop()
+	var found kadm.OffsetResponses
+	err := kafkaclient.Patiently(ctx, func(ctx context.Context) (err error) {
+		if found, err = kadm.NewClient(t.client).FetchOffsetsForTopics(ctx, t.group, t.name); err == nil {
+			err = found.Error()
 		}
-	}
+		return err
+	})
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // the first commit creates the group
 		return nil, fmt.Errorf("the offsets of the group %s: %w", t.group, err)
 	}
@@ -185,14 +179,6 @@ func (t *topic) commits(ctx context.Context) (commits, error) {
 		all[number] = commit{o.At, o.Metadata}
 	}
 	return all, nil
-}
-
-func (t *topic) fetchCommits(ctx context.Context) (kadm.OffsetResponses, error) {
-	found, err := kadm.NewClient(t.client).FetchOffsetsForTopics(ctx, t.group, t.name)
-	if err != nil {
-		return nil, err
-	}
-	return found, found.Error()
 }
 
 // Next implements Source.

@@ -244,8 +244,7 @@ func TestTooManySeparateLetters(t *testing.T) {
 	var all []*kgo.Record
 	for n := range letters {
 		header := func(name, value string) kgo.RecordHeader {
-			return kgo.RecordHeader{Key: name,
-				Value: []byte(value)}
+			return kgo.RecordHeader{Key: name, Value: []byte(value)}
 		}
 		all = append(all, &kgo.Record{Topic: deadLetters, Headers: []kgo.RecordHeader{
 			header("idemsk-dead-letter", "1"), header("idemsk-source-topic", "payments"),

@@ -54,8 +54,7 @@ func (r *invocation) followDynamoDB(ctx context.Context, s command.Streams) erro
 		Table: r.dynamo, Tables: db, Streams: streams, Relay: work, Logger: logger, Poll: streamPoll,
 		UntilEmpty: r.untilEmpty,
 		Report: func(sent dynamooutbox.Result) {
-			published, parked = published+sent.Published,
-				parked+sent.Parked
+			published, parked = published+sent.Published, parked+sent.Parked
 		},
 	})
 	s.Sayf("idemsk relay: %d published, %d parked\n", published, parked)

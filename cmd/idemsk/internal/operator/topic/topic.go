@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
@@ -79,37 +79,29 @@ func (c *invocation) run(ctx context.Context, s command.Streams, args []string) 
 const createTimeout = 20 * time.Second
 
 func (c *invocation) create(ctx context.Context, client *kgo.Client, name string) error {
-	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, int32(c.partitions), int16(c.replicas)
+	configs := make(map[string]*string)
 	for _, setting := range c.config {
-		config := kmsg.NewCreateTopicsRequestTopicConfig()
-		config.Name, config.Value = setting.Name, &setting.Value
-		topic.Configs = append(topic.Configs, config)
+		configs[setting.Name] = &setting.Value
 	}
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.Topics, req.TimeoutMillis = append(req.Topics, topic), int32(createTimeout.Milliseconds())
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
-	resp, err := req.RequestWith(ctx, client)
+	admin := kadm.NewClient(client)
+	admin.SetTimeoutMillis(int32(createTimeout.Milliseconds()))
+	created, err := admin.CreateTopic(ctx, int32(c.partitions), int16(c.replicas), configs, name)
 	if err != nil {
-		return fmt.Errorf("creating the topic %s at %s: %w", name, c.Brokers, err)
-	}
-	for _, t := range resp.Topics {
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			return fmt.Errorf("creating the topic %s at %s: %w%s", name, c.Brokers, err,
-				topicHint(err, t.ErrorMessage))
-		}
+		return fmt.Errorf("creating the topic %s at %s: %w%s", name, c.Brokers, err,
+			topicHint(err, created.ErrMessage))
 	}
 	return nil
 }
 
-func topicHint(err error, said *string) string {
+func topicHint(err error, said string) string {
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
 		return " (this user may not create topics: it needs CREATE on the topic; with --auth iam " +
 			"kafka-cluster:CreateTopic)"
-	case said != nil && !errors.Is(err, kerr.TopicAlreadyExists): // whose text is sufficient
-		return " (" + *said + ")"
+	case said != "" && !errors.Is(err, kerr.TopicAlreadyExists): // whose text is sufficient
+		return " (" + said + ")"
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package serverproc
+package subprocess
 
 import "syscall"
 
