@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +191,44 @@ func TestFunctionWritesTheMetricsOfAlarms(t *testing.T) {
 	for name := range written {
 		if !used[name] {
 			t.Errorf("the function writes %s, and the dashboard does not show it", name)
+		}
+	}
+}
+
+// The relay and the maintenance write the metrics of their alarms and graphs.
+func TestOtherFunctionsWriteTheirMetrics(t *testing.T) {
+	tpl := synthesise(t, plain(t, withOutbox(t, withMaintenance(t))))
+	for subject, c := range map[string]struct {
+		titles, files string
+		used          int
+	}{
+		"ConsumerRelay":       {`^(Outbox|Relay)`, "lambda/relay/metrics.go", 7},
+		"ConsumerMaintenance": {`^Maintenance`, "internal/reconcile/metrics.go lambda/maintenance/function.go", 10},
+	} {
+		used := make(map[string]bool)
+		for _, a := range tpl.of(alarm) {
+			if strings.Contains(text(a["Dimensions"]), subject) && a["Namespace"] == "idemsk" {
+				used[a["MetricName"].(string)] = true
+			}
+		}
+		for _, w := range widgets(t, tpl) {
+			for _, m := range w.Properties.Metrics {
+				if regexp.MustCompile(c.titles).MatchString(w.Properties.Title) && m[0] == "idemsk" {
+					used[m[1].(string)] = true
+				}
+			}
+		}
+		equal(t, subject+": metrics", len(used), c.used)
+		var written []byte
+		for file := range strings.FieldsSeq(c.files) {
+			source, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			written = append(written, source...)
+		}
+		for name := range used {
+			equal(t, subject+" writes "+name, bytes.Contains(written, []byte(strconv.Quote(name))), true)
 		}
 	}
 }

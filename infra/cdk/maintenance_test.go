@@ -1,9 +1,7 @@
 package main
 
 import (
-	"go/ast"
 	"maps"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -98,39 +96,4 @@ func TestMaintenanceOfPostgreSQL(t *testing.T) {
 		equal(t, want, strings.Contains(permissions, want), true)
 	}
 	equal(t, "permissions for DynamoDB", strings.Contains(permissions, "dynamodb:"), false)
-}
-
-// The function writes the metrics of the alarms and of the dashboard.
-func TestConstructMatchesTheMaintenance(t *testing.T) {
-	written := make(map[string]bool)
-	for _, file := range []string{"../../internal/reconcile/metrics.go",
-		"../../lambda/maintenance/function.go"} {
-		ast.Inspect(parsed(t, file), func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 2 {
-				if name, ok := call.Args[0].(*ast.BasicLit); ok {
-					if text, err := strconv.Unquote(name.Value); err == nil {
-						written[text] = true
-					}
-				}
-			}
-			return true
-		})
-	}
-	tpl := synthesise(t, plain(t, withMaintenance(t)))
-	used := make(map[string]bool)
-	for id, a := range tpl.of(alarm) {
-		if strings.Contains(text(a["Dimensions"]), "ConsumerMaintenance") && a["Namespace"] == "idemsk" {
-			used[a["MetricName"].(string)] = true
-			equal(t, id+": its metric is written", written[a["MetricName"].(string)], true)
-		}
-	}
-	for _, w := range widgets(t, tpl) {
-		for _, m := range w.Properties.Metrics {
-			if strings.HasPrefix(w.Properties.Title, "Maintenance") && m[0] == "idemsk" {
-				used[m[1].(string)] = true
-				equal(t, m[1].(string)+" is written", written[m[1].(string)], true)
-			}
-		}
-	}
-	equal(t, "metrics used", len(used), 10)
 }

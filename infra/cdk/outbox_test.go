@@ -213,25 +213,6 @@ func mayDo(t *testing.T, tpl template, policy string) []string {
 	return slices.Sorted(maps.Keys(may))
 }
 
-func TestMetricsOfTheRelay(t *testing.T) {
-	tpl := synthesise(t, plain(t, withOutbox(t)))
-	written, err := os.ReadFile(filepath.Join("..", "..", "lambda", "relay", "metrics.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := 0
-	for _, w := range widgets(t, tpl) {
-		for _, m := range w.Properties.Metrics {
-			if name := m[1].(string); strings.HasPrefix(name, "Outbox") {
-				shown++
-				equal(t, "the relay writes "+name, strings.Contains(string(written), strconv.Quote(name)),
-					true)
-			}
-		}
-	}
-	equal(t, "the relay's metrics on the dashboard", shown, 7)
-}
-
 func TestEndpointsOfTheRelay(t *testing.T) {
 	for name, c := range map[string]struct {
 		given values

@@ -95,6 +95,11 @@ func span(of int, timeout time.Duration, least int) int {
 	return max(least, (of+1)*int(math.Ceil(timeout.Minutes()))+1)
 }
 
+// event returns the alarm on something that must not happen once, from the function's own metric of that name.
+func (c *Consumer) event(name, description string) alarm {
+	return alarm{name, description, c.own(name, sum), 1, 1, 1}
+}
+
 // deliveryAlarms returns the alarms on invocations and on the lag.
 func (c *Consumer) deliveryAlarms() []alarm {
 	p := &c.props
@@ -116,13 +121,13 @@ func (c *Consumer) deliveryAlarms() []alarm {
 			c.own("InProgressAge", maximum), float64(p.Alarms.MaxInProgress.Milliseconds()), 3, late},
 		{AlarmHandlerDown, "The handler fails for all records: something that it needs is down, or the deployed version is bad. Records wait, and their attempts " +
 			"are not counted.", c.own("HandlerDown", sum), 1, 3, span(3, p.Function.Timeout, 5)},
-		{AlarmBlocked, "A record blocks its partition until the cause is fixed: its dead letter can't be sent, or its key's item can't be read.",
-			c.own("Blocked", sum), 1, 1, 1},
-		{AlarmFenced, "A handler lost its claim while it ran. The effects enlisted for its completion (atomic mode) were not committed; " +
-			"any other effect may have taken place twice.", c.own("Fenced", sum), 1, 1, 1},
-		{AlarmCompletionFailed, "The outcome of a record could not be stored: the record is handled again when the lease has ended. " +
-			"Effects enlisted for its completion (atomic mode) take place once; any other effect takes place again.",
-			c.own("CompletionFailed", sum), 1, 1, 1},
+		c.event(AlarmBlocked, "A record blocks its partition until the cause is fixed: its dead letter can't be "+
+			"sent, or its key's item can't be read."),
+		c.event(AlarmFenced, "A handler lost its claim while it ran. The effects enlisted for its completion "+
+			"(atomic mode) were not committed; any other effect may have taken place twice."),
+		c.event(AlarmCompletionFailed, "The outcome of a record could not be stored: the record is handled again "+
+			"when the lease has ended. Effects enlisted for its completion (atomic mode) take place once; any "+
+			"other effect takes place again."),
 	}
 }
 
@@ -137,16 +142,13 @@ func (c *Consumer) storeAlarms() []alarm {
 			c.table("WriteThrottleEvents", sum), 1, 3, 5})
 	}
 	if p.Idempotency.Claim == ClaimByPartition {
-		alarms = append(alarms, alarm{AlarmKeysInTwoPartitions,
-			"Keys arrive through two partitions, which claims by partition do not allow for: their handlers " +
-				"may run at the same time, and one of them completes.", c.own("KeysInTwoPartitions", sum), 1,
-			1,
-			1})
+		alarms = append(alarms, c.event(AlarmKeysInTwoPartitions, "Keys arrive through two partitions, which "+
+			"claims by partition do not allow for: their handlers may run at the same time, and one of them "+
+			"completes."))
 	}
 	if p.Idempotency.StoreDown == "open" {
-		alarms = append(alarms, alarm{AlarmFailedOpen,
-			"Handlers run without protection because the store of keys does not answer: duplicates take effect again.",
-			c.own("FailedOpen", sum), 1, 1, 1})
+		alarms = append(alarms, c.event(AlarmFailedOpen, "Handlers run without protection because the store of "+
+			"keys does not answer: duplicates take effect again."))
 	}
 	return alarms
 }
@@ -156,8 +158,7 @@ func (c *Consumer) deadLetterAlarms() []alarm {
 	alarms := []alarm{
 		{AlarmDeadLetters, "Records that the function gave up are in the dead letter queue, for at most 14 days.",
 			depth(c.DeadLetterQueue.QueueName()), 1, 1, 1},
-		{AlarmDeadLettered, "The function gives up records and sends them to the dead letter queue.",
-			c.own("DeadLettered", sum), 1, 1, 1},
+		c.event(AlarmDeadLettered, "The function gives up records and sends them to the dead letter queue."),
 	}
 	if c.OnFailureQueue != nil {
 		alarms = append(alarms, alarm{AlarmOnFailure,
