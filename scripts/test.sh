@@ -10,6 +10,8 @@ cd "$(dirname "$0")/.."
 }
 for server in scripts/postgres.sh scripts/redis.sh localstack/localstack.sh; do $server install; done
 
+# DynamoDB Local runs for less than a minute, which does not repay the optimising compiler and the parallel garbage collector.
+export JAVA_TOOL_OPTIONS='-XX:+UseSerialGC -XX:TieredStopAtLevel=1'
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 result=0
