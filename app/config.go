@@ -55,6 +55,7 @@ type Config struct {
 // Bounds that the packages used here do not define.
 const (
 	maxRetention = 10 * 365 * 24 * time.Hour
+	maxBatch     = 10_000           // of an event source mapping, and the bound of idem.Config.CommitWindow
 	maxWait      = 15 * time.Minute // the maximum timeout of a function
 	maxAttempts  = 1_000_000
 
@@ -183,17 +184,17 @@ func readStore(v *Vars, added *options) string {
 
 func readEngine(v *Vars) idem.Config {
 	cfg := idem.Config{
-		Lease:          v.Duration("IDEMSK_LEASE", idem.Defaults().Lease, idem.MinLease, idem.MaxLease),
+		Lease:          v.Duration("IDEMSK_LEASE", idem.Defaults().Lease, store.MinLease, store.MaxLease),
 		Retention:      v.Duration("IDEMSK_RETENTION", idem.Defaults().Retention, time.Second, maxRetention),
 		MaxAttempts:    v.Int("IDEMSK_MAX_ATTEMPTS", idem.Defaults().MaxAttempts, 1, maxAttempts),
 		RetryDelay:     v.Duration("IDEMSK_RETRY_DELAY", idem.Defaults().RetryDelay, 0, idem.MaxRetryDelay),
 		OutageFailures: readOutageFailures(v),
 		OutageLimit:    v.Duration("IDEMSK_OUTAGE_LIMIT", 0, 0, maxOutageLimit),
-		MaxResult:      v.Int("IDEMSK_MAX_RESULT", idem.Defaults().MaxResult, 0, idem.MaxResultLimit),
+		MaxResult:      v.Int("IDEMSK_MAX_RESULT", idem.Defaults().MaxResult, 0, store.MaxResult),
 		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond,
 			time.Minute),
 		Wait:         readWait(v),
-		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1, idem.MaxCommitWindow),
+		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1, maxBatch),
 		HashKeys:     v.Bool("IDEMSK_HASH_KEYS", false),
 	}
 	cfg.ClaimByPartition = v.OneOf("IDEMSK_CLAIM", "key", "partition") == "partition"

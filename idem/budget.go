@@ -56,16 +56,17 @@ func (c Config) retryBeat() time.Duration { return c.Lease / retryShare }
 
 // retryDelay is the time between the nth attempt (from 1) and the next one: of the fifth attempt with the
 // defaults, 3/4 of 1+4+16+64 s after the first.
-func (c Config) retryDelay(n int) time.Duration {
-	d := max(0, c.RetryDelay)
-	for ; n > 1 && d < MaxRetryDelay; n-- {
-		d = NextRetryDelay(d)
-	}
-	return jittered(d)
-}
+func (c Config) retryDelay(n int) time.Duration { return jittered(c.LongestRetryDelay(n)) }
 
-// NextRetryDelay returns the delay that follows d (Config.RetryDelay), before the random part is taken off.
-func NextRetryDelay(d time.Duration) time.Duration { return min(retryFactor*d, MaxRetryDelay) }
+// LongestRetryDelay is the longest time between the nth attempt (from 1) and the next one, which RetryDelay
+// leads to.
+func (c Config) LongestRetryDelay(n int) time.Duration {
+	d := min(max(0, c.RetryDelay), MaxRetryDelay)
+	for ; n > 1 && d < MaxRetryDelay; n-- {
+		d = min(retryFactor*d, MaxRetryDelay)
+	}
+	return d
+}
 
 // jittered returns d less a random part of up to a quarter.
 func jittered(d time.Duration) time.Duration {

@@ -31,15 +31,11 @@ func Defaults() Config {
 
 // Bounds of a Config.
 const (
-	MinLease = 100 * time.Millisecond
-	MaxLease = time.Hour
 	// MaxRetryDelay is the maximum time between two attempts, unless the handler asks for a longer one by
 	// RetryAfter.
 	MaxRetryDelay = 5 * time.Minute
-	// MaxResultLimit leaves room in a DynamoDB item (400 KB) for the other attributes.
-	MaxResultLimit = 350 << 10
-	// MaxCommitWindow is the maximum batch size of an event source mapping.
-	MaxCommitWindow = 10_000
+	// maxCommitWindow is the maximum batch size of an event source mapping.
+	maxCommitWindow = 10_000
 )
 
 // Config configures an Engine. Every field's zero value stands for its default.
@@ -126,17 +122,18 @@ func (c Config) validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(c.Lease >= MinLease && c.Lease <= MaxLease, "Lease is %v: want %v to %v", c.Lease, MinLease, MaxLease)
+	bad(c.Lease >= store.MinLease && c.Lease <= store.MaxLease, "Lease is %v: want %v to %v", c.Lease,
+		store.MinLease, store.MaxLease)
 	bad(c.Retention >= c.Lease, "Retention is %v: want at least the lease, %v", c.Retention, c.Lease)
 	bad(c.MaxAttempts >= -1, "MaxAttempts is %d: want 1 or more, or -1 for no limit", c.MaxAttempts)
 	bad(c.RetryDelay >= -1 && c.RetryDelay <= MaxRetryDelay,
 		"RetryDelay is %v: want up to %v, or -1 for none", c.RetryDelay, MaxRetryDelay)
-	bad(c.MaxResult >= -1 && c.MaxResult <= MaxResultLimit,
-		"MaxResult is %d bytes: want up to %d, or -1 to store none", c.MaxResult, MaxResultLimit)
+	bad(c.MaxResult >= -1 && c.MaxResult <= store.MaxResult,
+		"MaxResult is %d bytes: want up to %d, or -1 to store none", c.MaxResult, store.MaxResult)
 	bad(c.DeadlineMargin > 0, "DeadlineMargin is %v: want more than 0", c.DeadlineMargin)
 	bad(c.Wait >= -1, "Wait is %v: want 0 or more, or -1 not to wait", c.Wait)
-	bad(c.CommitWindow >= 1 && c.CommitWindow <= MaxCommitWindow, "CommitWindow is %d: want 1 to %d",
-		c.CommitWindow, MaxCommitWindow)
+	bad(c.CommitWindow >= 1 && c.CommitWindow <= maxCommitWindow, "CommitWindow is %d: want 1 to %d",
+		c.CommitWindow, maxCommitWindow)
 	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker",
 		c.BreakerFailures)
 	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)

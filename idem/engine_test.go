@@ -207,7 +207,7 @@ func TestDefaults(t *testing.T) {
 func TestNewNamesEveryInvalidField(t *testing.T) {
 	_, err := idem.New(newSpy(), idem.Config{
 		Lease: time.Millisecond, Retention: time.Microsecond, MaxAttempts: -2,
-		RetryDelay: idem.MaxRetryDelay + 1, MaxResult: idem.MaxResultLimit + 1, DeadlineMargin: -1,
+		RetryDelay: idem.MaxRetryDelay + 1, MaxResult: store.MaxResult + 1, DeadlineMargin: -1,
 		Wait:         -2,
 		CommitWindow: -1, BreakerFailures: -2, BreakerCooldown: -1,
 		OutageFailures: -2, OutageLimit: -1,
@@ -231,16 +231,16 @@ func TestConfigBounds(t *testing.T) {
 		cfg  idem.Config
 		ok   bool
 	}{
-		{"the shortest lease", idem.Config{Lease: idem.MinLease}, true},
-		{"a shorter one", idem.Config{Lease: idem.MinLease - 1}, false},
-		{"the longest lease", idem.Config{Lease: idem.MaxLease}, true},
-		{"a longer one", idem.Config{Lease: idem.MaxLease + 1}, false},
+		{"the shortest lease", idem.Config{Lease: store.MinLease}, true},
+		{"a shorter one", idem.Config{Lease: store.MinLease - 1}, false},
+		{"the longest lease", idem.Config{Lease: store.MaxLease}, true},
+		{"a longer one", idem.Config{Lease: store.MaxLease + 1}, false},
 		{"the shortest retention", idem.Config{Retention: idem.Defaults().Lease}, true},
 		{"a shorter one", idem.Config{Retention: idem.Defaults().Lease - 1}, false},
 		{"no attempts limit, delay, stored results, waiting, breaker",
 			idem.Config{MaxAttempts: -1, RetryDelay: -1, MaxResult: -1, Wait: -1, BreakerFailures: -1}, true},
 		{"RetryDelay below its -1", idem.Config{RetryDelay: -2}, false},
-		{"the largest result", idem.Config{MaxResult: idem.MaxResultLimit}, true},
+		{"the largest result", idem.Config{MaxResult: store.MaxResult}, true},
 		{"MaxResult below its -1", idem.Config{MaxResult: -2}, false},
 		{"fail open", idem.Config{FailOpen: true}, true},
 	} {

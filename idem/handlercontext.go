@@ -43,7 +43,7 @@ func (c *handlerContext) Value(key any) any {
 			return nil
 		}
 		return c.enlisting
-	case effectDiscard{}:
+	case store.DiscardKey{}:
 		return c.discardEffect
 	}
 	return c.Context.Value(key)
@@ -57,18 +57,6 @@ func (c *handlerContext) enlisting() store.Effect {
 		c.effect = c.transactor.NewEffect()
 	}
 	return c.effect
-}
-
-// effectDiscard is the context key of handlerContext.discardEffect.
-type effectDiscard struct{}
-
-// DiscardEffect discards what was enlisted with the context of a handler (store.EffectFrom): what is enlisted
-// from now on is another effect. A caller that handles several tasks in one call, which failed as a whole,
-// calls it for each of them before it handles the task again.
-func DiscardEffect(ctx context.Context) {
-	if again, ok := ctx.Value(effectDiscard{}).(func()); ok {
-		again()
-	}
 }
 
 func (c *handlerContext) discardEffect() {

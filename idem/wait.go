@@ -52,7 +52,7 @@ func (s *Session) WaitTime(claim *Claim) (time.Duration, bool) {
 }
 
 func (s *Session) waitLimit(now time.Time) time.Time {
-	limit := now.Add(MaxLease * 24) // neither a deadline nor a limit
+	limit := now.Add(store.MaxLease * 24) // neither a deadline nor a limit
 	if d, ok := s.handlers.Deadline(); ok {
 		limit = d
 	}

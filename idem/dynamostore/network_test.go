@@ -185,7 +185,7 @@ func TestBatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 	st, _, proxy, _ := behindProxy(t, requests)
 	ss := completions(mustClaim(t, st, claimsFor(dynamostore.MaxBatchSize, 1), store.Claimed))
 	for i := range ss {
-		ss[i].Result = bytes.Repeat([]byte("r"), idem.MaxResultLimit)
+		ss[i].Result = bytes.Repeat([]byte("r"), store.MaxResult)
 	}
 	if errs := st.Settle(t.Context(), ss); errs != nil {
 		t.Fatal(errs[0])
@@ -197,7 +197,7 @@ func TestBatchOfLargeResultsPassesASlowNetwork(t *testing.T) {
 	proxy.Slow(rate)
 	begun := time.Now()
 	for _, res := range mustClaim(t, st, claimsFor(len(ss), 2), store.ClaimCompleted) {
-		if len(res.Entry.Result) != idem.MaxResultLimit {
+		if len(res.Entry.Result) != store.MaxResult {
 			t.Fatalf("a result of %d bytes", len(res.Entry.Result))
 		}
 	}

@@ -32,7 +32,7 @@ func silentNetworks(t *testing.T, kind, url string) {
 			key := kind + ": " + name
 			// no heartbeat disturbs
 			engine, err := idem.New(b.store,
-				idem.Config{Lease: idem.MaxLease, Unbatched: kinds[kind].unbatched})
+				idem.Config{Lease: store.MaxLease, Unbatched: kinds[kind].unbatched})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,11 +61,11 @@ func silentNetworks(t *testing.T, kind, url string) {
 					fallSilent()
 					errs := b.store.Settle(ctx, []store.Settlement{{
 						Op: store.OpExtend, Key: key, Token: held.Token, Owner: held.Owner,
-						Lease: 2 * idem.MaxLease, Retention: 4 * idem.MaxLease,
+						Lease: 2 * store.MaxLease, Retention: 4 * store.MaxLease,
 					}})
 					wantNewConnection("the extension")
 					if now := direct.entry(ctx, t,
-						key); now.LeaseUntil.Sub(held.LeaseUntil) < idem.MaxLease/2 {
+						key); now.LeaseUntil.Sub(held.LeaseUntil) < store.MaxLease/2 {
 						t.Errorf("the lease was extended from %v to %v; %v", held.LeaseUntil, now.LeaseUntil,
 							errs)
 					}

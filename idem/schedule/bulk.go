@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // BulkHandler handles several items in one call and returns the result of each, in the order of the items.
@@ -152,7 +153,7 @@ func (c *bulkCall) invoke() {
 // delivery.
 func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 	for _, p := range parts { // also of the items that wait: in a database, effects can block each other
-		idem.DiscardEffect(p.item.ctx)
+		store.DiscardEffect(p.item.ctx)
 	}
 	for _, p := range parts {
 		_, down := c.driver.scheduler.engine.HandlerDown()

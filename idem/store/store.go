@@ -85,6 +85,14 @@ type ClaimRequest struct {
 	Token int64
 }
 
+// The bounds of what an engine asks of a store.
+const (
+	MinLease = 100 * time.Millisecond
+	MaxLease = time.Hour
+	// MaxResult is in bytes. It leaves room in a DynamoDB item (400 KB) for the other attributes.
+	MaxResult = 350 << 10
+)
+
 // ClaimState is the result of a claim.
 type ClaimState uint8
 

@@ -37,3 +37,15 @@ func EffectFrom(ctx context.Context) (e Effect, ok bool) {
 	e = effect()
 	return e, e != nil
 }
+
+// DiscardKey is the context key under which an engine provides a func() for handlers that discards the effect.
+type DiscardKey struct{}
+
+// DiscardEffect discards what was enlisted with the context of a handler: what is enlisted from now on is another
+// effect. A caller that handles several tasks in one call, which failed as a whole, calls it for each of them
+// before it handles the task again.
+func DiscardEffect(ctx context.Context) {
+	if again, ok := ctx.Value(DiscardKey{}).(func()); ok {
+		again()
+	}
+}

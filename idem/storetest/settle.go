@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -362,7 +361,7 @@ func entries() []test {
 		}},
 		{"a large result", func(s *suite) {
 			set := settlement(s.mustClaim(), store.OpComplete)
-			set.Result = []byte(strings.Repeat("\x00\xFFr", idem.MaxResultLimit/3))
+			set.Result = []byte(strings.Repeat("\x00\xFFr", store.MaxResult/3))
 			s.mustSettle(set)
 			if got := s.claim().Entry.Result; string(got) != string(set.Result) {
 				s.Errorf("%d bytes came back; want the %d that were stored", len(got), len(set.Result))

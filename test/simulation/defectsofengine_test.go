@@ -245,7 +245,7 @@ var defectsOfLeases = []defect{
 		changes: []replacement{{
 			holdFile,
 			"if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat() {",
-			"if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat()+MaxLease {",
+			"if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat()+store.MaxLease {",
 		}},
 	}, {
 		name:   "a handler begins after an extension that took longer than the lease",
@@ -273,7 +273,7 @@ var defectsOfLeases = []defect{
 		shows:  "a process that dies leaves more handled payments than its window",
 		test:   "idem TestCommitWindowBoundsUnconfirmedCompletions",
 		changes: []replacement{{sessionFile, "make(chan struct{}, e.cfg.CommitWindow)",
-			"make(chan struct{}, MaxCommitWindow)"}},
+			"make(chan struct{}, maxCommitWindow)"}},
 	},
 }
 

@@ -113,7 +113,7 @@ var defectsOfBatches = []defect{
 		undoes:  "5382626",
 		shows:   "a payment is booked by a call that failed, or its second call is refused",
 		test:    "idem/schedule TestEffectsOfAFailedCallAreDiscarded",
-		changes: []replacement{{bulkFile, "idem.DiscardEffect(p.item.ctx)", "_ = p"}},
+		changes: []replacement{{bulkFile, "store.DiscardEffect(p.item.ctx)", "_ = p"}},
 	}, {
 		name:    "a call begins before the completions of the one before are answered",
 		undoes:  "92b156b",

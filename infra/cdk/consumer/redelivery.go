@@ -64,11 +64,10 @@ func (c *checker) retries(n int) {
 
 // delays returns the longest delay between two attempts of a key, and all delays together.
 func (p *Props) delays() (longest, all time.Duration) {
-	next := *p.Idempotency.RetryDelay
-	for range p.Idempotency.MaxAttempts - 1 {
-		longest = min(next, idem.MaxRetryDelay)
+	cfg := idem.Config{RetryDelay: *p.Idempotency.RetryDelay}
+	for n := range p.Idempotency.MaxAttempts - 1 {
+		longest = cfg.LongestRetryDelay(n + 1)
 		all += longest
-		next = idem.NextRetryDelay(longest)
 	}
 	return longest, all
 }
