@@ -130,7 +130,7 @@ func testTexts(t *testing.T, tg target, path, source string) {
 	build := func(t *testing.T, texts map[string]string) []string {
 		t.Helper()
 		dir := t.TempDir()
-		return programs(t, dir, testkit.Overlay(t, texts), tg.pkgs, "-tags=servers")
+		return programs(t, dir, testkit.Overlay(t, texts), tg.pkgs, "-tags=servers,rest")
 	}
 	var bins []string
 	content := func(text string) ([]byte, error) { return []byte(text), nil }
