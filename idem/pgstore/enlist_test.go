@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
@@ -235,5 +236,37 @@ func TestGroupWithoutItsTable(t *testing.T) {
 	}
 	if n := b.effects(); n != 0 {
 		t.Errorf("%d effects", n)
+	}
+}
+
+// A group whose statements take longer than a round trip may is made smaller until it is answered.
+func TestSlowStatementsMakeSmallerGroups(t *testing.T) {
+	const records = 40
+	// the server ends the statements of a client that has gone
+	server := ownServer(t, map[string]string{"client_connection_check_interval": "100ms"})
+	b := newBank(t, newPool(t, server.URL()), idem.Config{})
+	b.store = newStore(t, b.pool, pgstore.Config{Table: b.table, RoundTripTimeout: 500 * time.Millisecond})
+	var err error
+	if b.engine, err = idem.New(b.store, idem.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := schedule.New(b.engine, schedule.Config{Concurrency: records})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lanes [][]*schedule.Item
+	for i := range records {
+		h := func(ctx context.Context) ([]byte, error) {
+			_, err := b.enlists(fmt.Sprint(i))(ctx)
+			return nil, errors.Join(err, pgstore.Enlist(ctx, `SELECT pg_sleep(0.05)`))
+		}
+		lanes = append(lanes, []*schedule.Item{{Task: b.handled(fmt.Sprint("k", i), idem.HandlerFunc(h))}})
+	}
+	scheduler.Run(t.Context(), lanes)
+	for _, lane := range lanes {
+		b.want(lane[0].Outcome, idem.Executed)
+	}
+	if n := b.effects(); n != records {
+		t.Errorf("%d effects; want %d", n, records)
 	}
 }

@@ -69,6 +69,8 @@ type Store struct {
 
 	idle  string        // IdleLimit in ms, as the server takes it
 	slots chan struct{} // one element for each handler's transaction
+
+	groups groupSize
 }
 
 var (

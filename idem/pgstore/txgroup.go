@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,7 +26,7 @@ import (
 
 // settleGroups settles the completions with these indices, which have enlisted statements only.
 func (s *Store) settleGroups(ctx context.Context, ss []store.Settlement, enlisted []int, errs []error) {
-	for from, to := range chunks.Of(len(enlisted), maxBatchSize,
+	for from, to := range chunks.Of(len(enlisted), s.groups.size(),
 		func(n int) int { return len(ss[enlisted[n]].Result) }) {
 		s.settleGroup(ctx, ss, enlisted[from:to], errs)
 	}
@@ -38,6 +39,7 @@ func (s *Store) settleGroup(ctx context.Context, ss []store.Settlement, group []
 	for len(left) > 1 {
 		n, err := s.tryGroup(ctx, ss, left)
 		at, _ := place(ss, left, n)
+		s.groups.answered(len(left), err)
 		switch {
 		case err == nil:
 			return
@@ -64,6 +66,26 @@ func (s *Store) settleGroup(ctx context.Context, ss []store.Settlement, group []
 	for _, i := range left {
 		errs[i] = s.settleEnlisted(ctx, ss, i)
 	}
+}
+
+// groupSize bounds the completions of a group. The server sends no answer before the end of a group, so a group
+// whose statements take longer than a round trip may is never answered: the next one has half of its size. A
+// group that is answered doubles the size again. The zero value is no bound.
+type groupSize struct{ less atomic.Int32 }
+
+// size returns the maximum number of completions in a group.
+func (g *groupSize) size() int { return maxBatchSize - int(g.less.Load()) }
+
+// answered notes the result of a group of n completions.
+func (g *groupSize) answered(n int, err error) {
+	size := g.size()
+	switch silent := new(silence.Error); {
+	case errors.As(err, &silent):
+		size = max(1, n/2) //nolint:mnd // half
+	case err == nil:
+		size = min(2*size, maxBatchSize) //nolint:mnd // see groupSize
+	}
+	g.less.Store(int32(maxBatchSize - size))
 }
 
 // heldOf returns the completions of a group whose owners hold their keys, and sets the errors of the others.
