@@ -28,7 +28,7 @@ const (
 	usualKills, longKills = 30, 200 // of workers; the second in make test-long
 	paymentsOfAKill       = 50
 	partitions            = 4
-	batchSize             = 25
+	batchSize             = batchOfWorker
 	serverKills           = 3
 	// the maximum of kills for one that interrupts an attempt; about two are.
 	killsOfACut = 10
@@ -128,7 +128,7 @@ func (r *run) perhapsKill(w *worker) {
 	if k >= int64(len(r.due)) || n < r.due[k] || !r.killed.CompareAndSwap(k, k+1) {
 		return
 	}
-	// A worker that has just settled one payment is processing the next one a moment later.
+	// A worker that has just settled some payments is making the next ones a moment later.
 	moment := time.NewTimer(time.Duration(
 		r.seed.Rand(fmt.Sprint("kill ", k)).Int64N(int64(3 * time.Millisecond))))
 	defer moment.Stop()

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
@@ -26,11 +29,12 @@ const (
 )
 
 const (
-	accounts     = 100
-	maxAttempts  = 3       // of the payment that kills its process
-	killer       = 1 << 20 // the number of the payment that kills the process of its handler
-	workersPause = 20 * time.Millisecond
-	workersLease = time.Second // after which the payments of a killed worker are retried
+	accounts      = 100
+	maxAttempts   = 3       // of the payment that kills its process
+	killer        = 1 << 20 // the number of the payment that kills the process of its handler
+	workersPause  = 20 * time.Millisecond
+	batchOfWorker = 25
+	workersLease  = time.Second // after which the payments of a killed worker are retried
 )
 
 // amount is the amount that payment n adds to the balance of account n % accounts.
@@ -66,43 +70,48 @@ func payAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	scheduler, err := schedule.New(engine, schedule.Config{Concurrency: batchOfWorker, Backoff: workersPause})
+	if err != nil {
+		return err
+	}
+	var unsettled sync.WaitGroup
+	stream := scheduler.Stream(ctx, func(it *schedule.Item) {
+		fmt.Println(it.Task.Key, it.Outcome.Kind)
+		unsettled.Done()
+	}, nil)
+	defer stream.Close(ctx)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		var from, to int
 		if _, err := fmt.Sscan(lines.Text(), &from, &to); err != nil {
 			return err
 		}
 		for n := from; n < to; n++ {
-			kind := payUntilSettled(ctx, engine, payment(pool, table, n))
-			fmt.Println(n, kind)
+			unsettled.Add(1)
+			stream.Add(&schedule.Item{Lane: strconv.Itoa(n), Task: payment(pool, table, n)})
 		}
+		unsettled.Wait()
 	}
 	return nil
 }
 
-func payUntilSettled(ctx context.Context, engine *idem.Engine, task idem.Task) idem.Kind {
-	for {
-		within, cancel := context.WithTimeout(ctx, 20*time.Second)
-		out := engine.Do(within, task)
-		cancel()
-		if out.Kind.Settled() {
-			return out.Kind
-		}
-		<-time.After(workersPause) // the server may be restarting
-	}
-}
-
+// payment books in a transaction of its own, and every other one in that of a group.
 func payment(pool *pgxpool.Pool, table string, n int) idem.Task {
+	book := `UPDATE ` + table + `_accounts SET balance = balance + $2 WHERE id = $1`
 	task := idem.Task{
 		Key: fmt.Sprint("payment-", n), Fingerprint: store.FingerprintOf(fmt.Append(nil, amount(n))),
 		Source: fmt.Sprint("payments-0@", n),
 		Handler: txHandler(func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-			_, err := tx.Exec(ctx, `UPDATE `+table+`_accounts SET balance = balance + $2 WHERE id = $1`,
-				n%accounts, amount(n))
+			_, err := tx.Exec(ctx, book, n%accounts, amount(n))
 			if n == killer {
 				return nil, syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
 			return fmt.Append(nil, n), err
 		}),
+	}
+	if n%2 == 1 {
+		task.Handler = idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			return fmt.Append(nil, n), pgstore.EnlistRows(ctx, 1, nil, book, n%accounts, amount(n))
+		})
 	}
 	if n == killer {
 		task.DeadLetters = idem.DeadLetterFunc(func(ctx context.Context, b idem.DeadLetter) error {

@@ -80,11 +80,15 @@ func oneIn(n uint32, r *kafka.Record) bool {
 	return h.Sum32()%n == 0
 }
 
+// bookInPostgres books in a transaction of the record, and every other one in that of a group.
 func bookInPostgres(ctx context.Context, r *kafka.Record, b *booking) error {
+	const insert = `INSERT INTO effects (account, place, amount) VALUES ($1, $2, $3)`
+	if oneIn(2, r) {
+		return pgstore.Enlist(ctx, insert, b.Account, r.Source(), b.Amount)
+	}
 	tx, err := pgstore.TxFrom(ctx)
 	if err == nil {
-		_, err = tx.Exec(ctx, `INSERT INTO effects (account, place, amount) VALUES ($1, $2, $3)`, b.Account,
-			r.Source(), b.Amount)
+		_, err = tx.Exec(ctx, insert, b.Account, r.Source(), b.Amount)
 	}
 	return err
 }

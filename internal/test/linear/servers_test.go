@@ -43,24 +43,29 @@ func TestPostgreSQL(t *testing.T) {
 			n, url := newNetwork(t, server.URL(), patience)
 			s := postgres(t, url, n, table)
 			c := n.client(s.Store)
-			c.Effects = effectsInPostgreSQL(s, table+"_effects")
+			c.Effects = effectsInPostgreSQL(s, table+"_effects", rounds%2 == 0)
 			cfg.Clients = append(cfg.Clients, c)
 		}
 		return cfg
 	})
 }
 
-// effectsInPostgreSQL returns counters that are the numbers of rows in a table.
-func effectsInPostgreSQL(s pgStore, table string) *linear.Effects {
+// effectsInPostgreSQL returns counters that are the numbers of rows in a table. Their rows are inserted by the
+// handler's transaction, or enlisted.
+func effectsInPostgreSQL(s pgStore, table string, enlist bool) *linear.Effects {
 	return &linear.Effects{
 		Transactor: s,
 		Count: func(ctx context.Context, e store.Effect, key string) error {
 			ctx, cancel := context.WithTimeout(
 				context.WithValue(ctx, store.EffectKey{}, func() store.Effect { return e }), patience)
 			defer cancel()
+			insert := `INSERT INTO ` + table + ` VALUES ($1)`
+			if enlist {
+				return pgstore.Enlist(ctx, insert, key)
+			}
 			tx, err := pgstore.TxFrom(ctx)
 			if err == nil {
-				_, err = tx.Exec(ctx, `INSERT INTO `+table+` VALUES ($1)`, key)
+				_, err = tx.Exec(ctx, insert, key)
 			}
 			return err
 		},
