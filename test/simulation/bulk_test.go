@@ -10,7 +10,7 @@ import (
 )
 
 // handleAll is the bulk handler. It handles the records one after another.
-func (p *process) handleAll(ctx context.Context, rs []kafka.RecordAttempt) (results []schedule.Result,
+func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []schedule.Result,
 	err error) {
 	records, attempts := make([]*record, len(rs)), make([]idem.Attempt, len(rs))
 	contexts := make([]context.Context, len(rs))
