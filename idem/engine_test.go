@@ -216,7 +216,7 @@ func TestNewNamesEveryInvalidField(t *testing.T) {
 	for _, field := range []string{
 		"Lease is 1ms", "Retention is 1µs", "MaxAttempts is -2", "RetryDelay is 5m0.000000001s",
 		"MaxResult is 358401 bytes", "DeadlineMargin is -1ns", "Wait is -2ns", "CommitWindow is -1",
-		"StoreDown is 7", "BreakerFailures is -2", "BreakerCooldown is -1ns",
+		"BreakerFailures is -2", "BreakerCooldown is -1ns",
 		"OutageFailures is -2", "OutageLimit is -1ns",
 	} {
 		if !strings.Contains(err.Error(), field) {
