@@ -1,4 +1,4 @@
-//go:build servers
+//go:build rest
 
 package dynamotrace_test
 
@@ -132,7 +132,7 @@ func TestTracesOfWrites(t *testing.T) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 ||
 		!strings.HasSuffix(strings.TrimSpace(string(exit.Stderr)), "0 not decided") {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s%s", err, out, stderr(exit))
 	}
 	for i, tc := range cases {
 		if wrong := strings.Contains(string(out),
@@ -215,3 +215,10 @@ func (it *item) attributes(began int64) map[string]types.AttributeValue {
 }
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+func stderr(exit *exec.ExitError) []byte {
+	if exit == nil {
+		return nil
+	}
+	return exit.Stderr
+}
