@@ -66,7 +66,8 @@ func TestOnFailureToSNS(t *testing.T) {
 	}
 	const arn = "arn:aws:sns:us-east-1:000000000000:"
 	if code := serve(arn + "nowhere"); code != 1 ||
-		!strings.Contains(out.String(), "the on-failure destination "+arn+"nowhere at "+endpoint+": 404") {
+		!strings.Contains(out.String(), "the on-failure destination "+arn+"nowhere at "+endpoint+": ") ||
+		!strings.Contains(out.String(), "Topic does not exist") {
 		t.Errorf("a topic that does not exist: exit status %d: %s", code, &out)
 	}
 	if code := serve(arn + name); code != 0 {
