@@ -3,10 +3,10 @@ package simulation_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/lambda/msk"
 )
 
 // health is what a process has seen of an outage of what its handler needs. It is guarded by w.mu.
@@ -111,9 +111,36 @@ func (p *process) checkHeldBack(began time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h, left := &p.health, timeout-time.Since(began)
-	if err != nil && p.is("handler", "record") && // a success in a call that fails ends no outage
-		strings.Contains(err.Error(), idem.ErrHandlerDown.Error()) && h.ended.After(began) &&
-		len(h.failing) == 0 && left > timeout/2 {
+	if p.is("handler", "record") && // a success in a call that fails ends no outage
+		p.heldBack(began, err) && h.ended.After(began) && len(h.failing) == 0 && left > timeout/2 {
 		p.violatedLockedf(p.name, "answers after an outage that ended %v ago: %v", time.Since(h.ended), err)
 	}
+}
+
+// heldBack reports whether err names a record that an outage has held back: one whose handler was not called
+// since a time. The caller holds w.mu.
+func (p *process) heldBack(began time.Time, err error) bool {
+	var batch *msk.BatchError
+	if !errors.As(err, &batch) {
+		return false
+	}
+	for _, cause := range batch.Causes {
+		var of *msk.RecordError
+		if errors.As(cause, &of) && errors.Is(of.Err, idem.ErrHandlerDown) && !p.calledSince(of.Source, began) {
+			return true
+		}
+	}
+	return false
+}
+
+// calledSince reports whether the process has called the handler of the record at a place since a time.
+func (p *process) calledSince(source string, began time.Time) bool {
+	for _, h := range p.keys {
+		for _, e := range h.calls {
+			if e.process == p && e.record.source() == source && !e.begun.Before(began) {
+				return true
+			}
+		}
+	}
+	return false
 }
