@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	shortLimit = 500 * time.Millisecond // timeout of an attempt in these tests
-	soon       = 5 * time.Second        // above the time of an attempt and a new connection
+	shortLimit = time.Second      // timeout of an attempt in these tests
+	soon       = 10 * time.Second // above the time of an attempt and a new connection
 )
 
 func sdkConfig(client aws.HTTPClient, at string) aws.Config {
