@@ -185,8 +185,7 @@ func draw(d dice, name string, strict bool) config {
 	for i := range dimensions {
 		values := c.possible(&dimensions[i])
 		if strict {
-			values = slices.DeleteFunc(values,
-				func(v string) bool { return slices.Contains(excepted[dimensions[i].name], v) })
+			values = withoutExcepted(values, dimensions[i].name)
 		}
 		if len(values) > 0 {
 			c[dimensions[i].name] = values[r.IntN(len(values))]
@@ -195,13 +194,34 @@ func draw(d dice, name string, strict bool) config {
 	return c
 }
 
-// redrawn returns a configuration in which the variables of a deployment that may change have other values.
+// withoutExcepted removes the excepted values of a dimension.
+func withoutExcepted(values []string, name string) []string {
+	return slices.DeleteFunc(values, func(v string) bool { return slices.Contains(excepted[name], v) })
+}
+
+// strict reports whether a configuration has no excepted values.
+func (c config) strict() bool {
+	for name, values := range excepted {
+		if slices.Contains(values, c[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// redrawn returns a configuration in which the variables of a deployment that may change have other values. It
+// has no excepted values if the present one has none.
 func (c config) redrawn(d dice) config {
 	next := make(config, len(c))
+	strict := c.strict()
 	for i := range dimensions {
 		dim := &dimensions[i]
 		next[dim.name] = c[dim.name]
-		if values := next.possible(dim); isVariable(dim.name) && !dim.shared && dim.name != claim &&
+		values := next.possible(dim)
+		if strict {
+			values = withoutExcepted(values, dim.name)
+		}
+		if isVariable(dim.name) && !dim.shared && dim.name != claim &&
 			len(values) > 0 {
 			next[dim.name] = pick(d, "redrawn "+dim.name, values...)
 		}

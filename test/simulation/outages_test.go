@@ -92,7 +92,7 @@ func (p *process) checkTries(calls map[string]*history, wrong func(string, ...an
 // which are no sign of an outage.
 func (p *process) checkOutage(e *execution, counted bool, wrong func(string, ...any)) {
 	switch {
-	case counted && e.down && e.first && p.outageFailures() > 0:
+	case counted && e.down && e.first && !e.besideGood && p.outageFailures() > 0:
 		p.health.costs[e.record.key] = true
 		if len(p.health.costs) > 2*p.outageFailures() {
 			wrong("is the key number %d whose first attempt an outage costs, with %s", len(p.health.costs),
