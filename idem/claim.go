@@ -88,7 +88,7 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: h.owner, Source: claim.Task.Source,
 		Lease: e.cfg.Lease, Retention: e.cfg.Retention, RedriveToken: claim.Task.RedriveToken,
 		TakeOver: claim.TakeOver,
-		Range:    claim.span, Token: claim.member.leastToken(),
+		Range:    claim.span, Token: claim.membership.leastToken(),
 	}, true
 }
 

@@ -77,11 +77,11 @@ func (x *execution) attemptClaimed() (set store.Settlement, left bool) {
 // mayBegin reports whether the handler may be called. If not, the outcome says why, and the claim is given
 // back.
 func (x *execution) mayBegin() bool {
-	if x.session.handlers.Err() != nil {
-		x.notBegun(x.session.notStartedError(), 0)
+	if x.session.handlers.Err() == nil && x.renew() {
 		return false
 	}
-	if x.renew() {
+	if x.session.handlers.Err() != nil { // the extension may have taken until then
+		x.notBegun(x.session.notStartedError(), 0)
 		return false
 	}
 	if wait, down := x.session.engine.outage.begin(x.claim); down != nil {

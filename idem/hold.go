@@ -9,8 +9,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// hold is what keeps a task's key from other owners, from the answer to its claim until its settlement is
-// answered.
+// hold is what keeps a task's key from other owners while its handler runs. The heartbeat of a claimed key goes
+// on until the settlement is answered, also if the claim was reset before.
 type hold struct {
 	kind holdKind
 	// The owner and the time of the last claim, also of one without an answer. The time is the local monotonic
@@ -31,7 +31,7 @@ const (
 	holdPartition                 // the lease of its range; its key has no entry before the settlement
 )
 
-// reset makes a claim one that was not sent, so that the task can be claimed again.
+// reset removes the result of a claim, so that the task can be claimed again by a new owner.
 func (claim *Claim) reset() {
 	claim.res = store.ClaimResult{}
 	claim.hold.kind, claim.hold.owner, claim.hold.insert = holdNone, "", nil
@@ -64,9 +64,9 @@ func (claim *Claim) stopHeartbeat() {
 }
 
 // renew extends a claim that is older than the interval of heartbeats before its handler begins: another
-// owner may have taken the key, and a running handler would learn it too late. It reports whether the claim
-// is lost.
-func (x *execution) renew() (lost bool) {
+// owner may have taken the key, and a running handler would learn it too late. It reports whether the handler must
+// not begin, because the claim is lost, or because it is not known to be held.
+func (x *execution) renew() (refused bool) {
 	claim, cfg := x.claim, x.cfg()
 	if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat() {
 		return false
@@ -105,14 +105,12 @@ var errNotBegun = errors.New("idem: not begun")
 // execute calls the handler, whose context ends if the task is not held any more. lost is the reason then.
 func (x *execution) execute() (result []byte, effect store.Effect, lost, err error) {
 	began, claim := x.session.began(), x.claim
-	var ctx *handlerContext
-	switch claim.hold.kind {
-	case holdKey:
+	ctx := new(handlerContext)
+	if claim.hold.kind == holdKey {
 		ctx = &claim.hold.beat.handler
-	case holdPartition, holdNone:
-		ctx = new(handlerContext)
+	} else {
 		ctx.begin(x.session, claim)
-		if lost = claim.runUnder(ctx); lost != nil {
+		if lost = claim.beginUnderLease(ctx); lost != nil {
 			ctx.end(nil)
 			return nil, nil, lost, fmt.Errorf("%w: %w", errNotBegun, lost)
 		}
@@ -122,7 +120,7 @@ func (x *execution) execute() (result []byte, effect store.Effect, lost, err err
 	if claim.hold.kind == holdKey {
 		lost = claim.hold.beat.returned()
 	} else {
-		lost = claim.member.under.returned(ctx)
+		lost = claim.membership.under.handlerReturned(ctx)
 	}
 	x.session.ended(observe.Handle, &claim.Task, ctx.attempt, claim.key, began, err)
 	return result, effect, lost, err

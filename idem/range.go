@@ -149,13 +149,13 @@ func (s *Session) read(all []*Claim, started time.Time) {
 	var reqs []store.ClaimRequest
 	var claims []*Claim
 	for _, claim := range all {
-		if claim.member.answered || claim.ByKey || claim.member.token != 0 || claim.Task.RedriveToken != 0 {
+		if claim.membership.answered || claim.ByKey || claim.membership.token != 0 || claim.Task.RedriveToken != 0 {
 			continue
 		}
 		if req, ok := s.engine.request(claim, started); ok {
 			reqs, claims = append(reqs, req), append(claims, claim)
 		} else {
-			claim.member.answered = true // its key is invalid
+			claim.membership.answered = true // its key is invalid
 		}
 	}
 	if len(reqs) == 0 {
@@ -167,7 +167,7 @@ func (s *Session) read(all []*Claim, started time.Time) {
 	for i, claim := range claims {
 		claim.took = took
 		claim.found(&results[i], &reqs[i])
-		if claim.member.answered {
+		if claim.membership.answered {
 			s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State})
 		}
 	}
@@ -176,7 +176,7 @@ func (s *Session) read(all []*Claim, started time.Time) {
 // found decides whether the result of a look is that of the claim, whether the claim is held by the range's
 // lease, or whether its key must be claimed.
 func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
-	r := claim.member.within
+	r := claim.membership.within
 	absent := res.State == store.ClaimUnknown && res.Err == nil && res.Entry.Status == ""
 	switch {
 	case res.Err != nil:
@@ -195,5 +195,5 @@ func (claim *Claim) found(res *store.ClaimResult, req *store.ClaimRequest) {
 		claim.hold.owner = ""
 		return
 	}
-	claim.member.answered = true
+	claim.membership.answered = true
 }

@@ -51,13 +51,13 @@ func (r *Range) isLost() bool {
 func (s *Session) LookUp(claims []*Claim) {
 	reserved := make(map[*Range]error)
 	for _, claim := range claims {
-		err, known := reserved[claim.member.within]
+		err, known := reserved[claim.membership.within]
 		if !known {
-			err = claim.member.within.reserve(claims)
-			reserved[claim.member.within] = err
+			err = claim.membership.within.reserve(claims)
+			reserved[claim.membership.within] = err
 		}
 		if err != nil {
-			claim.member.answered, claim.res.Err = true, err
+			claim.membership.answered, claim.res.Err = true, err
 		}
 	}
 	s.read(claims, time.Now())
@@ -70,7 +70,7 @@ func (r *Range) reserve(claims []*Claim) error {
 	defer func() { <-r.reserving }()
 	end := r.lease.span.End
 	for _, claim := range claims {
-		if claim.member.within == r {
+		if claim.membership.within == r {
 			end = max(end, claim.Position+1)
 		}
 	}

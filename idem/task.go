@@ -86,14 +86,14 @@ type Claim struct {
 	// to handle it alone: its effect may have taken place.
 	Again bool
 
-	key       string // as stored
-	res       store.ClaimResult
-	took      time.Duration
-	waitUntil time.Time
-	waits     int
-	hold      hold
-	member    member
-	span      *store.Range // if the claim is the lease of a range
+	key        string // as stored
+	res        store.ClaimResult
+	took       time.Duration
+	waitUntil  time.Time
+	waits      int
+	hold       hold
+	membership membership
+	span       *store.Range // if the claim is the lease of a range
 }
 
 // State returns the result of the last claim.

@@ -43,7 +43,8 @@ func Enlist(ctx context.Context, sql string, args ...any) error {
 // EnlistRows is Enlist of a statement that must change a number of rows, or of a SELECT that must return it,
 // for example of the account that is to be open. Otherwise nothing is committed, and orElse is the handler's
 // error; with nil it is ErrRows, and the task is retried. An orElse that is marked by idem.Permanent sends the
-// task to the dead letters at once. A statement that begins with WITH, or a MERGE, needs a RETURNING clause.
+// task to the dead letters at once. A statement that begins with WITH and changes rows needs a RETURNING clause, and
+// can't change rows in its WITH clause. A MERGE needs PostgreSQL 17.
 func EnlistRows(ctx context.Context, rows int64, orElse error, sql string, args ...any) error {
 	return enlist(ctx, statement{sql: sql, args: args, rows: rows, orElse: orElse})
 }
@@ -81,11 +82,15 @@ type statement struct {
 var (
 	firstWord = regexp.MustCompile(`^[\s(]*([A-Za-z]+)`)
 	returning = regexp.MustCompile(`(?i)\breturning\b`)
+	notWords  = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/`)
 )
+
+// words returns the statement without its strings, quoted names and comments.
+func (st *statement) words() string { return notWords.ReplaceAllString(st.sql, " ") }
 
 // verb returns the first word of the statement, in upper case.
 func (st *statement) verb() string {
-	word := firstWord.FindStringSubmatch(st.sql)
+	word := firstWord.FindStringSubmatch(st.words())
 	if word == nil {
 		return ""
 	}
@@ -111,10 +116,10 @@ func (st *statement) queue(batch *pgx.Batch, done func()) {
 	sql := st.sql
 	if st.rows != anyRows {
 		sql = strings.TrimRight(sql, "; \t\n")
-		if verb := st.verb(); verb != "SELECT" && verb != "WITH" && !returning.MatchString(sql) {
-			sql += " RETURNING 1"
+		if verb := st.verb(); verb != "SELECT" && verb != "WITH" && !returning.MatchString(st.words()) {
+			sql += "\nRETURNING 1"
 		}
-		sql = `WITH enlisted AS (` + sql + `) SELECT CASE count(*) WHEN ` + strconv.FormatInt(st.rows, 10) +
+		sql = `WITH enlisted AS (` + sql + "\n" + `) SELECT CASE count(*) WHEN ` + strconv.FormatInt(st.rows, 10) +
 			` THEN 1 ELSE ('` + wrongRows + `' || count(*))::integer END FROM enlisted`
 	}
 	batch.Queue(sql, st.args...).Exec(func(pgconn.CommandTag) error {

@@ -46,6 +46,12 @@ func TestEnlistedStatementsCommitWithTheCompletion(t *testing.T) {
 			return errors.Join(err, pgstore.EnlistRows(ctx, 1, nil,
 				`UPDATE `+b.table+`_effects SET what = 'b' WHERE what = $1;`, "a"))
 		}, idem.Executed, "", 1},
+		{"words in strings and comments", func(ctx context.Context) error {
+			err := pgstore.EnlistRows(ctx, 1, nil, "-- name: note\nINSERT INTO "+b.table+
+				"_effects VALUES ('returning customer') -- done")
+			return errors.Join(err, pgstore.EnlistRows(ctx, 1, nil, "/* no\nword */ DELETE FROM "+b.table+
+				"_effects WHERE what LIKE 'returning%'"))
+		}, idem.Executed, "", 1},
 		{"after a transaction", func(ctx context.Context) error {
 			tx, err := pgstore.TxFrom(ctx)
 			if err == nil {

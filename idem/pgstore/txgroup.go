@@ -39,7 +39,6 @@ func (s *Store) settleGroup(ctx context.Context, ss []store.Settlement, group []
 	for len(left) > 1 {
 		n, err := s.tryGroup(ctx, ss, left)
 		at, _ := place(ss, left, n)
-		s.groups.answered(len(left), err)
 		switch {
 		case err == nil:
 			return
@@ -70,7 +69,7 @@ func (s *Store) settleGroup(ctx context.Context, ss []store.Settlement, group []
 
 // groupSize bounds the completions of a group. The server sends no answer before the end of a group, so a group
 // whose statements take longer than a round trip may is never answered: the next one has half of its size. A
-// group that is answered doubles the size again. The zero value is no bound.
+// group of the present size that is answered doubles it again. The zero value is no bound.
 type groupSize struct{ less atomic.Int32 }
 
 // size returns the maximum number of completions in a group.
@@ -82,7 +81,7 @@ func (g *groupSize) answered(n int, err error) {
 	switch silent := new(silence.Error); {
 	case errors.As(err, &silent):
 		size = max(1, n/2) //nolint:mnd // half
-	case err == nil:
+	case err == nil && n >= size:
 		size = min(2*size, maxBatchSize) //nolint:mnd // see groupSize
 	}
 	g.less.Store(int32(maxBatchSize - size))
@@ -134,6 +133,7 @@ func (s *Store) tryGroup(ctx context.Context, ss []store.Settlement, group []int
 		})
 		return conn.SendBatch(w.Context(), &batch).Close()
 	})
+	s.groups.answered(len(group), err)
 	return n, err
 }
 
@@ -181,9 +181,18 @@ func (s *Store) settleEnlisted(ctx context.Context, ss []store.Settlement, i int
 	case at == completions && !strings.HasPrefix(stateOf(err), "40"), at == 0 && k == 0 && s.unreadable(ctx, set.Key):
 		return s.explain("complete", set.Key, err)
 	case at == 0:
-		return &store.RejectedError{Err: outOfResources(enlistedBy(set)[k].failed(err), err)}
+		return &store.RejectedError{Err: notTheHandlers(enlistedBy(set)[k].failed(err), err)}
 	}
-	return &store.RejectedError{Err: fmt.Errorf("pgstore: nothing was committed: %w", outOfResources(err, err))}
+	return &store.RejectedError{Err: fmt.Errorf("pgstore: nothing was committed: %w", notTheHandlers(err, err))}
+}
+
+// notTheHandlers marks an error as unavailable if it is none of the handler's statements: the server lacked
+// resources, was read-only or being stopped, or other transactions were in conflict with all tries.
+func notTheHandlers(err, said error) error {
+	if state := stateOf(said); conflicting(said) || state == stateReadOnly || strings.HasPrefix(state, "57P") {
+		return idem.Unavailable(err)
+	}
+	return outOfResources(err, said)
 }
 
 // outOfResources marks an error as unavailable if the server lacked disk or memory.
@@ -207,5 +216,8 @@ func (s *Store) refusedCompletion(ctx context.Context, set *store.Settlement) er
 		return s.explain("complete", set.Key, err)
 	}
 	found, there := seen[set.Key]
+	if found.foreign != nil {
+		return s.explain("complete", set.Key, found.foreign)
+	}
 	return refusal(set, &found.entry, there)
 }

@@ -3,8 +3,8 @@ package schedule
 import "time"
 
 // machine decides what a scheduler does: which items are claimed, which handlers are called, which claims are
-// released, and when. It has no goroutines, no locks, no clock and no random numbers, and does no I/O.
-// [machine.step] takes the time and events, and returns the actions that follow from them. What waits is
+// released, and when. It has no goroutines and no locks, and does no I/O. Time and random numbers are its driver's
+// (rules). [machine.step] takes the time and events, and returns the actions that follow from them. What waits is
 // driver.go, which does the actions and passes their answers back as events.
 //
 // An item takes these steps, each in the file of that name:
@@ -86,7 +86,7 @@ func newMachine(r rules) *machine {
 // event is what has happened. Its apply is in the file about what it is about.
 type event interface{ apply(m *machine) }
 
-// action is what a driver is to do. Its kind names the other field that is set.
+// action is what a driver is to do. Its kind says which of the other fields are set.
 type action struct {
 	kind  actionKind
 	item  *Item

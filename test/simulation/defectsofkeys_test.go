@@ -335,14 +335,14 @@ var defectsOfRanges = []defect{
 		shows:   "the token of a payment goes back",
 		test:    "idem/schedule TestRangeLeavesKeysToClaims|TestRangesOfOwnersThatDie|TestKeyIsClaimedWithAGreaterTokenThanItRanWith",
 		not:     slowMoves,
-		changes: []replacement{{"idem/claim.go", "Token: claim.member.leastToken(),", ""}},
+		changes: []replacement{{"idem/claim.go", "Token: claim.membership.leastToken(),", ""}},
 	}, {
 		name:   "a key is claimed with the token that its handler ran with",
 		undoes: "rule P7",
 		shows:  "two handlers with one token",
 		test:   "idem/schedule TestKeyIsClaimedWithAGreaterTokenThanItRanWith",
 		not:    tooRare,
-		changes: []replacement{{"idem/member.go", "return max(m.within.token, m.token+1)",
+		changes: []replacement{{"idem/membership.go", "return max(m.within.token, m.token+1)",
 			"return m.within.token"}},
 	}, {
 		name:   "a record that was released begins without a claim",

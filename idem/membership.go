@@ -7,8 +7,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// member is what a task has to do with ranges. The zero value is that of a task whose key is claimed.
-type member struct {
+// membership is what a task has to do with ranges. The zero value is that of a task whose key is claimed.
+type membership struct {
 	within   *Range // the range that the task has entered
 	answered bool   // its range gave the claim its result
 	// The token with which its handler was called under the lease of a range, 0 if it was not. From then on its
@@ -19,28 +19,28 @@ type member struct {
 }
 
 // ByPartition reports whether ClaimRanges or LookUp gave the claim its result.
-func (claim *Claim) ByPartition() bool { return claim.member.answered }
+func (claim *Claim) ByPartition() bool { return claim.membership.answered }
 
 // LeaseLost reports whether the lease of the claim's range is lost.
 func (claim *Claim) LeaseLost() bool {
-	return claim.member.within != nil && claim.member.within.isLost()
+	return claim.membership.within != nil && claim.membership.within.isLost()
 }
 
 // Enter puts the claim into the range, or into none. It has no result yet.
 func (claim *Claim) Enter(r *Range) {
-	claim.member.within, claim.member.answered = r, false
+	claim.membership.within, claim.membership.answered = r, false
 	claim.reset()
 }
 
 // Refuse makes err the result of the claim, because the lease of its range is not held.
 func (claim *Claim) Refuse(err error) {
 	claim.Enter(nil)
-	claim.member.answered, claim.res.Err = true, err
+	claim.membership.answered, claim.res.Err = true, err
 }
 
 // leastToken returns the smallest token that an absent key may get by a claim of the owner of a range: that
 // of the lease, and a greater one than that with which its handler has run; 0 without a range.
-func (m *member) leastToken() int64 {
+func (m *membership) leastToken() int64 {
 	switch {
 	case m.within == nil:
 		return 0
@@ -50,10 +50,10 @@ func (m *member) leastToken() int64 {
 	return m.within.token
 }
 
-// runUnder begins the call of the handler under the lease, the loss of which ends its context. It returns the
+// beginUnderLease begins the call of the handler under the lease, the loss of which ends its context. It returns the
 // reason if the lease is lost.
-func (claim *Claim) runUnder(ctx *handlerContext) error {
-	r := claim.member.within
+func (claim *Claim) beginUnderLease(ctx *handlerContext) error {
+	r := claim.membership.within
 	if err := r.beat.over(); err != nil {
 		return err
 	}
@@ -64,12 +64,12 @@ func (claim *Claim) runUnder(ctx *handlerContext) error {
 	}
 	r.running[ctx] = struct{}{}
 	r.open++
-	claim.member.under, claim.member.token = r, claim.res.Entry.Token
+	claim.membership.under, claim.membership.token = r, claim.res.Entry.Token
 	return nil
 }
 
-// returned notes that a handler has returned, and returns the reason if the lease was lost meanwhile.
-func (r *Range) returned(ctx *handlerContext) error {
+// handlerReturned notes that a handler has returned, and returns the reason if the lease was lost meanwhile.
+func (r *Range) handlerReturned(ctx *handlerContext) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.running, ctx)
@@ -79,7 +79,7 @@ func (r *Range) returned(ctx *handlerContext) error {
 // claimAnswered notes that the key of a task whose settlement under the lease had no answer has an entry, by
 // the answer to a claim.
 func (claim *Claim) claimAnswered() {
-	if claim.member.under != nil && claim.res.Err == nil && claim.res.Entry.Status != "" {
+	if claim.membership.under != nil && claim.res.Err == nil && claim.res.Entry.Status != "" {
 		claim.recordStored(nil)
 	}
 }
@@ -87,11 +87,11 @@ func (claim *Claim) claimAnswered() {
 // recordStored notes that the store has an entry for the key of a task, by the answer to a settlement.
 // Range.open is the number of tasks whose handlers were called under the lease and that have no known entry.
 func (claim *Claim) recordStored(err error) {
-	r := claim.member.under
+	r := claim.membership.under
 	if r == nil || (err != nil && !errors.Is(err, store.ErrFenced)) {
 		return
 	}
-	claim.member.under = nil
+	claim.membership.under = nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open--
