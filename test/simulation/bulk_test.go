@@ -54,7 +54,8 @@ func (p *process) checkCall(records []*record, attempts []idem.Attempt) {
 		return
 	}
 	for i, r := range records {
-		if attempts[i].Number > 0 && p.of(r.key).failedBefore() {
+		// a process does not know of attempts after it has lost its claim
+		if h := p.of(r.key); attempts[i].Number > 0 && attempts[i].Token >= h.token && h.failedBefore() {
 			p.violatedLockedf(r.key, "is handled beside %d other records by %s, and failed at its last attempt", len(records)-1, p.name)
 		}
 	}

@@ -273,7 +273,8 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 	if over || !e.ended || e.succeeded || e.cancelled || e.thrown || idem.IsPermanent(e.err) {
 		return
 	}
-	mayBeLost := p.is("handler", "layer") && p.link.failedSince(h.claimed) // a function has no cause
+	// A function has no cause. Then a release has the delay of the engine.
+	mayBeLost := p.is("handler", "layer") && (p.link.failedSince(h.claimed) || time.Since(h.claimed) >= p.lease)
 	if errors.Is(e.err, errForNow) && e.record.payment.Kind == waiting && counted && !mayBeLost {
 		wrong("has counted an attempt at which what the handler needs was unavailable")
 	}
@@ -282,7 +283,7 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 		// otherwise its dead letter was not sent, which is tried again soon
 		delay = p.delayAfter(now.attempts)
 	}
-	if end := e.at.Add(p.offset + delay).UnixMilli(); now.retry < end-1 {
+	if end := e.at.Add(p.offset + delay).UnixMilli(); now.retry < end-1 && !(counted && mayBeLost) {
 		wrong("may be claimed %d ms before the delay of its attempt is over", end-now.retry)
 	}
 	p.checkOutage(e, counted, wrong)
