@@ -283,7 +283,7 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 		// otherwise its dead letter was not sent, which is tried again soon
 		delay = p.delayAfter(now.attempts)
 	}
-	if end := e.at.Add(p.offset + delay).UnixMilli(); now.retry < end-1 && !(counted && mayBeLost) {
+	if end := e.at.Add(p.offset + delay).UnixMilli(); now.retry < end-1 && (!counted || !mayBeLost) {
 		wrong("may be claimed %d ms before the delay of its attempt is over", end-now.retry)
 	}
 	p.checkOutage(e, counted, wrong)
