@@ -55,7 +55,6 @@ type Config struct {
 // Bounds that the packages used here do not define.
 const (
 	maxRetention = 10 * 365 * 24 * time.Hour
-	maxBatch     = 10_000           // of an event source mapping, and the bound of idem.Config.CommitWindow
 	maxWait      = 15 * time.Minute // the maximum timeout of a function
 	maxAttempts  = 1_000_000
 
@@ -193,9 +192,10 @@ func readEngine(v *Vars) idem.Config {
 		MaxResult:      v.Int("IDEMSK_MAX_RESULT", idem.Defaults().MaxResult, 0, store.MaxResult),
 		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond,
 			time.Minute),
-		Wait:         readWait(v),
-		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1, maxBatch),
-		HashKeys:     v.Bool("IDEMSK_HASH_KEYS", false),
+		Wait: readWait(v),
+		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1,
+			store.MaxCommitWindow),
+		HashKeys: v.Bool("IDEMSK_HASH_KEYS", false),
 	}
 	cfg.ClaimByPartition = v.OneOf("IDEMSK_CLAIM", "key", "partition") == "partition"
 	if cfg.Retention < cfg.Lease && v.valid("IDEMSK_RETENTION", "IDEMSK_LEASE") {

@@ -34,8 +34,6 @@ const (
 	// MaxRetryDelay is the maximum time between two attempts, unless the handler asks for a longer one by
 	// RetryAfter.
 	MaxRetryDelay = 5 * time.Minute
-	// maxCommitWindow is the maximum batch size of an event source mapping.
-	maxCommitWindow = 10_000
 )
 
 // Config configures an Engine. Every field's zero value stands for its default.
@@ -132,8 +130,8 @@ func (c Config) validate() error {
 		"MaxResult is %d bytes: want up to %d, or -1 to store none", c.MaxResult, store.MaxResult)
 	bad(c.DeadlineMargin > 0, "DeadlineMargin is %v: want more than 0", c.DeadlineMargin)
 	bad(c.Wait >= -1, "Wait is %v: want 0 or more, or -1 not to wait", c.Wait)
-	bad(c.CommitWindow >= 1 && c.CommitWindow <= maxCommitWindow, "CommitWindow is %d: want 1 to %d",
-		c.CommitWindow, maxCommitWindow)
+	bad(c.CommitWindow >= 1 && c.CommitWindow <= store.MaxCommitWindow, "CommitWindow is %d: want 1 to %d",
+		c.CommitWindow, store.MaxCommitWindow)
 	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker",
 		c.BreakerFailures)
 	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)

@@ -105,10 +105,11 @@ var errNotBegun = errors.New("idem: not begun")
 // execute calls the handler, whose context ends if the task is not held any more. lost is the reason then.
 func (x *execution) execute() (result []byte, effect store.Effect, lost, err error) {
 	began, claim := x.session.began(), x.claim
-	ctx := new(handlerContext)
+	var ctx *handlerContext
 	if claim.hold.kind == holdKey {
 		ctx = &claim.hold.beat.handler
 	} else {
+		ctx = new(handlerContext)
 		ctx.begin(x.session, claim)
 		if lost = claim.beginUnderLease(ctx); lost != nil {
 			ctx.end(nil)

@@ -11,9 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/store"
 )
 
 // ErrRows means that an enlisted statement did not change the number of rows that it had to. Nothing was
@@ -50,21 +47,20 @@ func EnlistRows(ctx context.Context, rows int64, orElse error, sql string, args 
 }
 
 func enlist(ctx context.Context, st statement) error {
-	e, _ := store.EffectFrom(ctx)
-	own, ok := e.(*effect)
-	if !ok {
-		return idem.Unavailable(errNoTx)
-	}
-	own.mu.Lock()
-	defer own.mu.Unlock()
-	if own.over {
-		return errOver
-	}
-	if err := st.check(); err != nil {
-		own.invalid = errors.Join(own.invalid, err)
+	e, err := effectOf(ctx)
+	if err != nil {
 		return err
 	}
-	own.enlisted = append(own.enlisted, st)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over {
+		return errOver
+	}
+	if err := st.prepare(); err != nil {
+		e.invalid = errors.Join(e.invalid, err)
+		return err
+	}
+	e.enlisted = append(e.enlisted, st)
 	return nil
 }
 
@@ -73,56 +69,47 @@ const anyRows = -1
 
 // statement is an enlisted statement.
 type statement struct {
-	sql    string
+	sql    string // of the handler
+	sent   string // what is sent: it fails if the handler's statement does not change the rows that it must
 	args   []any
 	rows   int64 // that it must change, or anyRows
 	orElse error
 }
 
 var (
-	firstWord = regexp.MustCompile(`^[\s(]*([A-Za-z]+)`)
+	firstWord = regexp.MustCompile(`^[\s(]*[A-Za-z]+`)
 	returning = regexp.MustCompile(`(?i)\breturning\b`)
-	notWords  = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/`)
+	// notWords are strings, quoted names and comments.
+	notWords = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/`)
 )
-
-// words returns the statement without its strings, quoted names and comments.
-func (st *statement) words() string { return notWords.ReplaceAllString(st.sql, " ") }
-
-// verb returns the first word of the statement, in upper case.
-func (st *statement) verb() string {
-	word := firstWord.FindStringSubmatch(st.words())
-	if word == nil {
-		return ""
-	}
-	return strings.ToUpper(word[1])
-}
-
-// check refuses what would end the transaction of the other handlers, such as COMMIT.
-func (st *statement) check() error {
-	verbs := []string{"INSERT", "UPDATE", "DELETE", "MERGE", "SELECT", "WITH"}
-	if verb := st.verb(); !slices.Contains(verbs, verb) {
-		return fmt.Errorf("%w: it begins with %q: want one of %s", ErrInvalidStatement, verb,
-			strings.Join(verbs, ", "))
-	}
-	return nil
-}
 
 // wrongRows begins the text of which the server says that it is no integer.
 const wrongRows = "idemsk: rows "
 
-// queue adds the statement to a batch. done is called if it succeeds. A statement that does not change the rows
-// that it must is an error of the server, so that the transaction fails.
-func (st *statement) queue(batch *pgx.Batch, done func()) {
-	sql := st.sql
-	if st.rows != anyRows {
-		sql = strings.TrimRight(sql, "; \t\n")
-		if verb := st.verb(); verb != "SELECT" && verb != "WITH" && !returning.MatchString(st.words()) {
-			sql += "\nRETURNING 1"
-		}
-		sql = `WITH enlisted AS (` + sql + "\n" + `) SELECT CASE count(*) WHEN ` + strconv.FormatInt(st.rows, 10) +
-			` THEN 1 ELSE ('` + wrongRows + `' || count(*))::integer END FROM enlisted`
+// prepare sets what is sent. It refuses what would end the transaction of the other handlers, such as COMMIT.
+func (st *statement) prepare() error {
+	words := notWords.ReplaceAllString(st.sql, " ")
+	verb := strings.ToUpper(strings.TrimLeft(firstWord.FindString(words), "( \t\r\n\f\v"))
+	verbs := []string{"INSERT", "UPDATE", "DELETE", "MERGE", "SELECT", "WITH"}
+	if !slices.Contains(verbs, verb) {
+		return fmt.Errorf("%w: it begins with %q: want one of %s", ErrInvalidStatement, verb,
+			strings.Join(verbs, ", "))
 	}
-	batch.Queue(sql, st.args...).Exec(func(pgconn.CommandTag) error {
+	if st.sent = st.sql; st.rows == anyRows {
+		return nil
+	}
+	counted := strings.TrimRight(st.sql, "; \t\n")
+	if verb != "SELECT" && verb != "WITH" && !returning.MatchString(words) {
+		counted += "\nRETURNING 1"
+	}
+	st.sent = `WITH enlisted AS (` + counted + "\n" + `) SELECT CASE count(*) WHEN ` +
+		strconv.FormatInt(st.rows, 10) + ` THEN 1 ELSE ('` + wrongRows + `' || count(*))::integer END FROM enlisted`
+	return nil
+}
+
+// queue adds the statement to a batch. done is called if it succeeds.
+func (st *statement) queue(batch *pgx.Batch, done func()) {
+	batch.Queue(st.sent, st.args...).Exec(func(pgconn.CommandTag) error {
 		done()
 		return nil
 	})

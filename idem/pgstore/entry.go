@@ -87,15 +87,12 @@ func valueOf[T any](p *T) (v T) {
 // owner had not released them.
 func readTaken(rows pgx.Rows, w *silence.Watch) (map[string]bool, error) {
 	taken := make(map[string]bool)
-	defer rows.Close()
-	for rows.Next() {
+	var key string
+	var stolen bool
+	_, err := pgx.ForEachRow(rows, []any{&key, &stolen}, func() error {
 		w.Heard()
-		var key string
-		var stolen bool
-		if err := rows.Scan(&key, &stolen); err != nil {
-			return nil, err
-		}
 		taken[unescape(key)] = stolen
-	}
-	return taken, rows.Err()
+		return nil
+	})
+	return taken, err
 }

@@ -323,19 +323,28 @@ func notCompleted(rows pgx.Rows, w *silence.Watch, ss []store.Settlement, comple
 // whyRefused distinguishes settlements that were applied before from those whose owner no longer holds the
 // key.
 func (s *Store) whyRefused(ctx context.Context, ss []store.Settlement, refused []int, errs []error) {
-	keys := make([]string, len(refused))
-	for n, i := range refused {
+	seen, err := s.lookAt(ctx, keysOf(ss, refused))
+	for _, i := range refused {
+		errs[i] = s.whyOne(&ss[i], seen, err)
+	}
+}
+
+// whyOne returns the error of a refused settlement by the entries that were read, or by the error of reading.
+func (s *Store) whyOne(set *store.Settlement, seen map[string]sighting, err error) error {
+	found, there := seen[set.Key]
+	if err := cmp.Or(err, found.foreign); err != nil {
+		return s.explain(set.Op.String(), set.Key, err)
+	}
+	return refusal(set, &found.entry, there)
+}
+
+// keysOf returns the keys of the settlements with these indices.
+func keysOf(ss []store.Settlement, chunk []int) []string {
+	keys := make([]string, len(chunk))
+	for n, i := range chunk {
 		keys[n] = ss[i].Key
 	}
-	seen, err := s.lookAt(ctx, keys)
-	for _, i := range refused {
-		found, there := seen[ss[i].Key]
-		if err := cmp.Or(err, found.foreign); err != nil {
-			errs[i] = s.explain(ss[i].Op.String(), ss[i].Key, err)
-			continue
-		}
-		errs[i] = refusal(&ss[i], &found.entry, there)
-	}
+	return keys
 }
 
 // refusal returns the error of a refused settlement by the present entry, nil if the settlement was applied

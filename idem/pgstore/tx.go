@@ -50,12 +50,21 @@ const (
 // If there is no transaction, because the engine fails open, uses another store, or can't reach the server,
 // the error is marked idem.Unavailable.
 func TxFrom(ctx context.Context) (pgx.Tx, error) {
+	e, err := effectOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return e.begin(ctx)
+}
+
+// effectOf returns the effect of the task whose handler has the context.
+func effectOf(ctx context.Context) (*effect, error) {
 	e, _ := store.EffectFrom(ctx)
 	own, ok := e.(*effect)
 	if !ok {
 		return nil, idem.Unavailable(errNoTx)
 	}
-	return own.begin(ctx)
+	return own, nil
 }
 
 // effect is the transaction of a handler: one that has begun, or what is sent with the completion.

@@ -1,7 +1,6 @@
 package pgstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +35,7 @@ func (s *Store) settleGroups(ctx context.Context, ss []store.Settlement, enliste
 // others are sent again without it.
 func (s *Store) settleGroup(ctx context.Context, ss []store.Settlement, group []int, errs []error) {
 	left := slices.Clone(group)
+groups:
 	for len(left) > 1 {
 		n, err := s.tryGroup(ctx, ss, left)
 		at, _ := place(ss, left, n)
@@ -47,20 +47,18 @@ func (s *Store) settleGroup(ctx context.Context, ss []store.Settlement, group []
 				errs[i] = s.explain("complete", ss[i].Key, err)
 			}
 			return
-		case at >= 0 && !conflicting(err):
+		case conflicting(err), at == theEnd: // it is an error of none of them
+			break groups
+		case at == completions:
+			held := s.heldOf(ctx, ss, left, errs)
+			if len(held) == len(left) {
+				break groups
+			}
+			left = held
+		default:
 			errs[left[at]] = s.settleEnlisted(ctx, ss, left[at])
 			left = slices.Delete(left, at, at+1)
-			continue
-		case at == completions && !conflicting(err):
-			if held := s.heldOf(ctx, ss, left, errs); len(held) < len(left) {
-				left = held
-				continue
-			}
 		}
-		for _, i := range left { // the error names none of them
-			errs[i] = s.settleEnlisted(ctx, ss, i)
-		}
-		return
 	}
 	for _, i := range left {
 		errs[i] = s.settleEnlisted(ctx, ss, i)
@@ -89,20 +87,12 @@ func (g *groupSize) answered(n int, err error) {
 
 // heldOf returns the completions of a group whose owners hold their keys, and sets the errors of the others.
 func (s *Store) heldOf(ctx context.Context, ss []store.Settlement, group []int, errs []error) (held []int) {
-	keys := make([]string, len(group))
-	for n, i := range group {
-		keys[n] = ss[i].Key
-	}
-	seen, err := s.lookAt(ctx, keys)
+	seen, err := s.lookAt(ctx, keysOf(ss, group))
 	for _, i := range group {
-		found, there := seen[ss[i].Key]
-		switch err := cmp.Or(err, found.foreign); {
-		case err != nil:
-			errs[i] = s.explain("complete", ss[i].Key, err)
-		case there && store.Holds(&ss[i], &found.entry):
+		if found := seen[ss[i].Key]; err == nil && found.foreign == nil && store.Holds(&ss[i], &found.entry) {
 			held = append(held, i)
-		default:
-			errs[i] = refusal(&ss[i], &found.entry, there)
+		} else {
+			errs[i] = s.whyOne(&ss[i], seen, err)
 		}
 	}
 	return held
@@ -212,12 +202,5 @@ func (s *Store) unreadable(ctx context.Context, key string) bool {
 // refusedCompletion returns why a completion was refused, nil if it was applied before.
 func (s *Store) refusedCompletion(ctx context.Context, set *store.Settlement) error {
 	seen, err := s.lookAt(ctx, []string{set.Key})
-	if err != nil {
-		return s.explain("complete", set.Key, err)
-	}
-	found, there := seen[set.Key]
-	if found.foreign != nil {
-		return s.explain("complete", set.Key, found.foreign)
-	}
-	return refusal(set, &found.entry, there)
+	return s.whyOne(set, seen, err)
 }

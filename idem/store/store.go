@@ -91,6 +91,8 @@ const (
 	MaxLease = time.Hour
 	// MaxResult is in bytes. It leaves room in a DynamoDB item (400 KB) for the other attributes.
 	MaxResult = 350 << 10
+	// MaxCommitWindow is the maximum batch size of an event source mapping.
+	MaxCommitWindow = 10_000
 )
 
 // ClaimState is the result of a claim.

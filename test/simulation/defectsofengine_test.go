@@ -273,7 +273,7 @@ var defectsOfLeases = []defect{
 		shows:  "a process that dies leaves more handled payments than its window",
 		test:   "idem TestCommitWindowBoundsUnconfirmedCompletions",
 		changes: []replacement{{sessionFile, "make(chan struct{}, e.cfg.CommitWindow)",
-			"make(chan struct{}, maxCommitWindow)"}},
+			"make(chan struct{}, store.MaxCommitWindow)"}},
 	},
 }
 
