@@ -74,10 +74,15 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 // Source returns the record's place as logs, errors and stored entries contain it:
 // "<topic>-<partition>@<offset>".
 func (r *Record) Source() string {
-	name := make([]byte, 0, 64)
-	name = append(append(name, r.Topic...), '-')
-	name = append(strconv.AppendInt(name, int64(r.Partition), 10), '@')
+	name := append(r.appendPartition(make([]byte, 0, 64)), '@')
 	return string(strconv.AppendInt(name, r.Offset, 10))
+}
+
+// PartitionID returns "<topic>-<partition>", as events and answers of Lambda contain it.
+func (r *Record) PartitionID() string { return string(r.appendPartition(make([]byte, 0, 64))) }
+
+func (r *Record) appendPartition(name []byte) []byte {
+	return strconv.AppendInt(append(append(name, r.Topic...), '-'), int64(r.Partition), 10)
 }
 
 // Tombstone reports whether the record's value is null, by which a producer requests the deletion of its key.

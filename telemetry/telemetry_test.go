@@ -89,8 +89,7 @@ func (f *fixture) invokeOn(engine *idem.Engine, handler kafka.HandlerFunc, recor
 	if err != nil {
 		f.Fatal(err)
 	}
-	event := &msk.Event{Partitions: []msk.Partition{{ID: records[0].Topic + "-0", Topic: records[0].Topic,
-		Records: records}}}
+	event := &msk.Event{Partitions: [][]kafka.Record{records}}
 	if _, err := function.Process(f.Context(), event); err != nil {
 		f.Fatal(err)
 	}

@@ -24,9 +24,9 @@ func FuzzEvent(f *testing.F) {
 		}
 		n := 0
 		for _, p := range strict.Partitions {
-			for i := range p.Records {
+			for i := range p {
 				n++
-				if r := &p.Records[i]; r.Undecodable == nil && inv.records[placeOf(r)] == nil {
+				if r := &p[i]; r.Undecodable == nil && inv.records[placeOf(r)] == nil {
 					t.Fatalf("%s has %s, which the function would not get", payload, r.Source())
 				}
 			}

@@ -98,7 +98,7 @@ func attempts(t *testing.T, event []byte) string {
 		t.Fatal(err)
 	}
 	var all []string
-	for _, r := range decoded.Partitions[0].Records {
+	for _, r := range decoded.Partitions[0] {
 		if !slices.ContainsFunc(r.Headers,
 			func(h kafka.Header) bool { return h.Key == "idemsk-token" && len(h.Value) > 0 }) {
 			t.Errorf("%s has no token: %v", r.Source(), r.Headers)

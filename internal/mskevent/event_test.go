@@ -99,10 +99,10 @@ func TestMessagesAreReadByTheFunction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(event.Partitions) != 2 || len(event.Partitions[1].Records) != 2 {
+	if len(event.Partitions) != 2 || len(event.Partitions[1]) != 2 {
 		t.Fatalf("decoded %+v", event)
 	}
-	r := event.Partitions[1].Records[0]
+	r := event.Partitions[1][0]
 	if r.Undecodable != nil || r.Source() != "a-b-3@1152921504606846976" || !r.Timestamp.IsZero() ||
 		r.Key == nil || string(r.Value) != string(all) {
 		t.Errorf("decoded %+v, %v", r, r.Undecodable)
@@ -111,7 +111,7 @@ func TestMessagesAreReadByTheFunction(t *testing.T) {
 	if !reflect.DeepEqual(r.Headers, want) {
 		t.Errorf("headers %+v", r.Headers)
 	}
-	if tombstone := event.Partitions[0].Records[0]; !tombstone.Tombstone() || tombstone.Key != nil {
+	if tombstone := event.Partitions[0][0]; !tombstone.Tombstone() || tombstone.Key != nil {
 		t.Errorf("decoded %+v, want nulls", tombstone)
 	}
 }

@@ -40,12 +40,12 @@ type ItemIdentifier struct {
 func answer(event *Event, b *kafka.Batch) (Response, *BatchError) {
 	resp := Response{BatchItemFailures: []BatchItemFailure{}}
 	batchErr := &BatchError{}
-	for p, messages := range b.Partitions {
+	for _, messages := range b.Partitions {
 		batchErr.Records += len(messages)
 		blocked := false
 		for i := range messages {
 			m := &messages[i]
-			place := ItemIdentifier{Partition: event.Partitions[p].ID, Offset: m.Record.Offset}
+			place := ItemIdentifier{Partition: m.Record.PartitionID(), Offset: m.Record.Offset}
 			if event.Outcomes {
 				resp.Outcomes = append(resp.Outcomes, RecordOutcome{place, m.Outcome.Kind.String()})
 			}

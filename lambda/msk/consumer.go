@@ -48,7 +48,7 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 // if there are records to be delivered again. It returns schedule.ErrOverrun (wrapped) if a handler did not
 // return: then the process must end.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {
-	b := c.processor.Run(ctx, event.cluster(), event.records())
+	b := c.processor.Run(ctx, event.cluster(), event.Partitions)
 	resp, batchErr := answer(event, b)
 	c.record(ctx, b, batchErr)
 	switch {

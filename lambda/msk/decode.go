@@ -43,7 +43,7 @@ func Decode(payload []byte) (*Event, error) {
 // decoder decodes one event. Records, and the bytes and headers in them, are allocated in a few large blocks.
 type decoder struct {
 	scanner
-	records []kafka.Record // the records of all partitions so far; each Partition's Records is a part of it
+	records []kafka.Record // the records of all partitions so far, of which each partition has a part
 	bytes   slab[byte]
 	headers slab[kafka.Header]
 	schemas slab[kafka.Schema]
@@ -106,49 +106,61 @@ func (d *decoder) envelope(name string, v raw) string {
 	return string(v.text())
 }
 
+// partition is one member of the map of records.
+type partition struct {
+	id      string // topic and number
+	topic   string
+	number  int32
+	records []kafka.Record
+}
+
 // partitions decodes the map of records. It is never nil.
-func (d *decoder) partitions() []Partition {
-	partitions := []Partition{}
+func (d *decoder) partitions() [][]kafka.Record {
 	if d.peek() != '{' {
 		d.failf(`its "records" are %s, not an object of partitions`, d.value().kind())
-		return partitions
+		return [][]kafka.Record{}
 	}
+	var partitions []partition
 	for more := d.open('{'); more; more = d.next('}') {
 		partitions = append(partitions, d.partition())
 	}
-	slices.SortFunc(partitions, func(a, b Partition) int {
-		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Number, b.Number))
+	slices.SortFunc(partitions, func(a, b partition) int {
+		return cmp.Or(strings.Compare(a.topic, b.topic), cmp.Compare(a.number, b.number))
 	})
-	for i := 1; i < len(partitions); i++ {
-		if id := partitions[i].ID; id == partitions[i-1].ID {
-			d.failf("it has the partition %q twice: taking one would lose the records of the other", id)
+	all := make([][]kafka.Record, 0, len(partitions))
+	for i, p := range partitions {
+		if i > 0 && p.id == partitions[i-1].id {
+			d.failf("it has the partition %q twice: taking one would lose the records of the other", p.id)
+		}
+		if len(p.records) > 0 {
+			all = append(all, p.records)
 		}
 	}
-	return partitions
+	return all
 }
 
 // partition decodes one member of the map of records.
-func (d *decoder) partition() Partition {
-	p := Partition{ID: string(d.name())}
-	dash := strings.LastIndexByte(p.ID, '-')
-	number, ok := partitionNumber(p.ID[dash+1:])
+func (d *decoder) partition() partition {
+	p := partition{id: string(d.name())}
+	dash := strings.LastIndexByte(p.id, '-')
+	number, ok := partitionNumber(p.id[dash+1:])
 	if dash <= 0 || !ok {
-		d.failf("its records have the key %q, which is not <topic>-<partition number>", p.ID)
+		d.failf("its records have the key %q, which is not <topic>-<partition number>", p.id)
 		return p
 	}
-	p.Topic, p.Number = p.ID[:dash], number
+	p.topic, p.number = p.id[:dash], number
 	if d.peek() != '[' {
-		d.failf("records[%q] is %s, not an array", p.ID, d.value().kind())
+		d.failf("records[%q] is %s, not an array", p.id, d.value().kind())
 		return p
 	}
 	first := len(d.records)
 	for more := d.open('['); more; more = d.next(']') {
 		d.record(&p, len(d.records)-first)
 	}
-	p.Records = d.records[first:len(d.records):len(d.records)]
+	p.records = d.records[first:len(d.records):len(d.records)]
 	byOffset := func(a, b kafka.Record) int { return cmp.Compare(a.Offset, b.Offset) }
-	if !slices.IsSortedFunc(p.Records, byOffset) {
-		slices.SortStableFunc(p.Records, byOffset)
+	if !slices.IsSortedFunc(p.records, byOffset) {
+		slices.SortStableFunc(p.records, byOffset)
 	}
 	return p
 }
@@ -215,9 +227,9 @@ func (d *decoder) fields() (f fields) {
 }
 
 // record decodes the record with index i of its partition in the payload.
-func (d *decoder) record(p *Partition, i int) {
+func (d *decoder) record(p *partition, i int) {
 	if d.peek() != '{' {
-		d.failf("records[%q][%d] is %s, not an object", p.ID, i, d.value().kind())
+		d.failf("records[%q][%d] is %s, not an object", p.id, i, d.value().kind())
 		return
 	}
 	start := d.pos
@@ -228,7 +240,7 @@ func (d *decoder) record(p *Partition, i int) {
 	offset, ok := f.offset.integer()
 	if !ok || offset < 0 {
 		d.failf("records[%q][%d].offset, at byte %d, is %v, not a whole number from 0 to 2^63-1: the record can't be "+
-			"identified without it, so the event is not processed", p.ID, i, start, f.offset)
+			"identified without it, so the event is not processed", p.id, i, start, f.offset)
 		return
 	}
 	if len(d.records) == cap(d.records) {
@@ -236,7 +248,7 @@ func (d *decoder) record(p *Partition, i int) {
 	}
 	d.records = d.records[:len(d.records)+1]
 	r := &d.records[len(d.records)-1]
-	r.Topic, r.Partition, r.Offset = p.Topic, p.Number, offset
+	r.Topic, r.Partition, r.Offset = p.topic, p.number, offset
 	if r.Undecodable = d.fill(r, &f); r.Undecodable != nil {
 		r.Undecodable.Raw = bytes.Clone(d.data[start:d.pos])
 	}

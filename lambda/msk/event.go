@@ -25,30 +25,10 @@ type Event struct {
 	// source does not ask for them, the tool's redrive does: it deletes a dead letter only by the outcome of
 	// its record.
 	Outcomes bool
-	// Partitions are sorted by topic, then by number.
-	Partitions []Partition
+	// Partitions has the records of each partition that has any, in the order of their offsets. Records with
+	// one offset keep the order in which they arrived. The partitions are sorted by topic, then by number.
+	Partitions [][]kafka.Record
 }
 
 // cluster returns the cluster's ARN, or else its bootstrap servers.
 func (e *Event) cluster() string { return cmp.Or(e.SourceARN, e.BootstrapServers) }
-
-// Partition is the part of an event that comes from one partition of one topic.
-type Partition struct {
-	// ID is the event's map key, "<topic>-<number>", which a partial batch response must contain. A topic may
-	// contain dashes; the number follows the last dash.
-	ID string
-	// Topic and Number are the two parts of ID.
-	Topic  string
-	Number int32
-	// Records are ascending by offset. Records with one offset keep the order in which they arrived.
-	Records []kafka.Record
-}
-
-// records returns the records of all partitions.
-func (e *Event) records() [][]kafka.Record {
-	all := make([][]kafka.Record, len(e.Partitions))
-	for i := range e.Partitions {
-		all[i] = e.Partitions[i].Records
-	}
-	return all
-}

@@ -11,11 +11,10 @@ import (
 func TestSlicesAreCapped(t *testing.T) {
 	payload := typicalEvent(100)
 	event, want := mustDecode(t, payload), mustDecode(t, payload)
-	for i := range event.Partitions {
-		p := &event.Partitions[i]
-		_ = append(p.Records, Record{Topic: "clobbered"})
-		for j := range p.Records {
-			r := &p.Records[j]
+	for _, p := range event.Partitions {
+		_ = append(p, Record{Topic: "clobbered"})
+		for j := range p {
+			r := &p[j]
 			_ = append(r.Key, "clobbered"...)
 			_ = append(r.Value, "clobbered"...)
 			_ = append(r.Headers, kafka.Header{Key: "clobbered"})
@@ -29,7 +28,7 @@ func TestSlicesAreCapped(t *testing.T) {
 
 func TestSchemasAreNotShared(t *testing.T) {
 	const schema = `"valueSchemaMetadata":{"schemaId":"1","dataFormat":"AVRO"}`
-	records := mustDecode(t, eventOf(`{"offset":1,`+schema+`},{"offset":2,`+schema+`}`)).Partitions[0].Records
+	records := mustDecode(t, eventOf(`{"offset":1,`+schema+`},{"offset":2,`+schema+`}`)).Partitions[0]
 	records[0].ValueSchema.ID = "2"
 	if got := records[1].ValueSchema.ID; got != "1" {
 		t.Errorf("changing the schema of one record changed that of another to %q", got)
@@ -44,7 +43,7 @@ func TestAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(5, func() { mustDecode(t, payload) }); n > records/10 {
 		t.Errorf("%.0f allocations for %d records, want at most one for ten of them", n, records)
 	}
-	record := mustDecode(t, payload).Partitions[0].Records[0]
+	record := mustDecode(t, payload).Partitions[0][0]
 	n := testing.AllocsPerRun(100, func() {
 		for value := range record.Header("idempotency-key") {
 			if len(value) != 20 {

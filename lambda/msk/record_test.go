@@ -117,5 +117,5 @@ func decode(t testing.TB, payload []byte) *msk.Event {
 func one(t testing.TB, r record) *msk.Record {
 	t.Helper()
 	r.place = cmp.Or(r.place, "payments-0@7")
-	return &decode(t, payload(r)).Partitions[0].Records[0]
+	return &decode(t, payload(r)).Partitions[0][0]
 }

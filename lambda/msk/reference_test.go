@@ -37,38 +37,40 @@ func reference(payload []byte) (event Event, ok bool) {
 		if !ok || refCount(partitions, m.name) != 1 {
 			return Event{}, false
 		}
-		event.Partitions = append(event.Partitions, p)
+		if len(p) > 0 {
+			event.Partitions = append(event.Partitions, p)
+		}
 	}
-	slices.SortFunc(event.Partitions, func(a, b Partition) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Number, b.Number))
+	slices.SortFunc(event.Partitions, func(a, b []Record) int {
+		return cmp.Or(cmp.Compare(a[0].Topic, b[0].Topic), cmp.Compare(a[0].Partition, b[0].Partition))
 	})
 	return event, true
 }
 
 var refPartitionKey = regexp.MustCompile(`(?s)^(.+)-(0|[1-9][0-9]*)$`)
 
-func refPartition(m refMember) (Partition, bool) {
+func refPartition(m refMember) ([]Record, bool) {
 	parts := refPartitionKey.FindStringSubmatch(m.name)
 	if parts == nil || !refIs(m.value, '[') {
-		return Partition{}, false
+		return nil, false
 	}
 	number, err := strconv.ParseInt(parts[2], 10, 32)
 	if err != nil {
-		return Partition{}, false
+		return nil, false
 	}
-	p := Partition{ID: m.name, Topic: parts[1], Number: int32(number)}
+	var p []Record
 	for _, raw := range refElements(m.value) {
-		r, ok := refRecord(raw, p)
+		r, ok := refRecord(raw, parts[1], int32(number))
 		if !ok {
-			return Partition{}, false
+			return nil, false
 		}
-		p.Records = append(p.Records, r)
+		p = append(p, r)
 	}
-	slices.SortStableFunc(p.Records, func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) })
+	slices.SortStableFunc(p, func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) })
 	return p, true
 }
 
-func refRecord(raw json.RawMessage, p Partition) (r Record, ok bool) {
+func refRecord(raw json.RawMessage, topic string, partition int32) (r Record, ok bool) {
 	if !refIs(raw, '{') {
 		return Record{}, false
 	}
@@ -77,17 +79,17 @@ func refRecord(raw json.RawMessage, p Partition) (r Record, ok bool) {
 	if !ok || offset < 0 {
 		return Record{}, false
 	}
-	r = Record{Topic: p.Topic, Partition: p.Number, Offset: offset}
+	r = Record{Topic: topic, Partition: partition, Offset: offset}
 	var bad []string
 	check := func(field string, ok bool) {
 		if !ok {
 			bad = append(bad, field)
 		}
 	}
-	topic, ok := refString(f["topic"])
-	check("topic", ok && (topic == p.Topic || refNull(f["topic"])))
+	own, ok := refString(f["topic"])
+	check("topic", ok && (own == topic || refNull(f["topic"])))
 	number, ok := refInt(f["partition"])
-	check("partition", refNull(f["partition"]) || ok && number == int64(p.Number))
+	check("partition", refNull(f["partition"]) || ok && number == int64(partition))
 	if !refNull(f["timestamp"]) {
 		ms, ok := refInt(f["timestamp"])
 		check("timestamp", ok)
@@ -108,7 +110,7 @@ func refRecord(raw json.RawMessage, p Partition) (r Record, ok bool) {
 	r.ValueSchema, ok = refSchema(f["valueSchemaMetadata"])
 	check("valueSchemaMetadata", ok)
 	if len(bad) > 0 {
-		r.Undecodable = &kafka.DecodeError{Source: fmt.Sprintf("%s@%d", p.ID, offset), Field: bad[0],
+		r.Undecodable = &kafka.DecodeError{Source: fmt.Sprintf("%s-%d@%d", topic, partition, offset), Field: bad[0],
 			Raw: raw}
 	}
 	return r, true

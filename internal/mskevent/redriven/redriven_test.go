@@ -45,7 +45,7 @@ func wantEvent(t *testing.T, l *kafka.DeadLetter, want kafka.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := event.Partitions[0].Records[0]; !event.Outcomes || !reflect.DeepEqual(got, want) {
+	if got := event.Partitions[0][0]; !event.Outcomes || !reflect.DeepEqual(got, want) {
 		t.Errorf("the event has %+v, outcomes %v; want %+v", got, event.Outcomes, want)
 	}
 }

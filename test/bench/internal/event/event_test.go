@@ -20,8 +20,8 @@ func TestEventsAreWhatTheMappingDelivers(t *testing.T) {
 		}
 		accounts := make(map[string]bool)
 		for _, p := range decoded.Partitions {
-			for i := range p.Records {
-				r := &p.Records[i]
+			for i := range p {
+				r := &p[i]
 				key, err := kafka.HeaderKey(event.KeyHeader)(t.Context(), r)
 				if err != nil {
 					t.Fatal(err)

@@ -67,9 +67,9 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 		return err
 	}
 	var claims []store.ClaimRequest
-	for p := range event.Partitions {
-		for r := range event.Partitions[p].Records {
-			record := &event.Partitions[p].Records[r]
+	for _, records := range event.Partitions {
+		for r := range records {
+			record := &records[r]
 			key, err := kafka.HeaderKey(kafka.DefaultKeyHeader)(ctx, record)
 			if err != nil {
 				return err

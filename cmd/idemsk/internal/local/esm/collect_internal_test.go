@@ -200,7 +200,7 @@ func TestFunctionCanParseThePayload(t *testing.T) {
 	if err != nil || len(event.Partitions) != 2 {
 		t.Fatalf("%+v, %v", event, err)
 	}
-	got := event.Partitions[1].Records
+	got := event.Partitions[1]
 	if len(got) != 2 || got[0].Source() != "a-topic-10@1152921504606846976" || string(got[0].Key) != "k" ||
 		got[0].Headers[0].Value[0] != 0xff ||
 		!got[1].Tombstone() || got[1].Key != nil {

@@ -64,7 +64,7 @@ func (r *reader) Invoke(_ context.Context, inv *esm.Invocation) (esm.Answer, err
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range e.Partitions {
-		for _, record := range p.Records {
+		for _, record := range p {
 			r.read = append(r.read, fmt.Sprintf("%d %q %v %q %v", record.Offset, record.Key, record.KeySchema,
 				record.Value, record.ValueSchema))
 		}

@@ -74,7 +74,7 @@ func TestFunctionGetsTheEvent(t *testing.T) {
 	if !decoded.Outcomes {
 		t.Error("the event does not ask for outcomes")
 	}
-	r := decoded.Partitions[0].Records[0]
+	r := decoded.Partitions[0][0]
 	if r.Undecodable != nil || r.Source() != "payments-1@77" || string(r.Value) != string(l.Value) ||
 		r.Timestamp.UnixMilli() != l.Timestamp {
 		t.Errorf("the record of the event: %+v, %v", r, r.Undecodable)
