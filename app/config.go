@@ -81,7 +81,6 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 		StoreURL:           v.String("IDEMSK_STORE_URL", ""),
 		StoreSecretARN:     v.String("IDEMSK_STORE_SECRET_ARN", ""),
 		MaxClockSkew:       v.Duration("IDEMSK_MAX_CLOCK_SKEW", store.DefaultMaxClockSkew, 0, time.Minute),
-		Engine:             readEngine(v),
 		DeadLetterQueueURL: v.URL("IDEMSK_DEAD_LETTER_QUEUE_URL"),
 		DeadLetterMaxBytes: v.Int("IDEMSK_DEAD_LETTER_MAX_BYTES", sqs.DefaultMaxBytes, sqs.SmallestMaxBytes,
 			sqs.LargestMaxBytes),
@@ -90,6 +89,7 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	cfg.DeadLetterTopic = readDeadLetterTopic(v, added.topic)
 	cfg.DeadLetterBucket = readDeadLetterBucket(v, &cfg, added.bucket)
 	cfg.Records = readRecords(v, d)
+	cfg.Engine = readEngine(v, cfg.Records.Concurrency)
 	if cfg.Records.Unprotected = cfg.Store == StoreNone; !cfg.Records.Unprotected &&
 		cfg.Records.Namespace == "" {
 		v.Fail("IDEMSK_NAMESPACE", "", "the name of this consumer, such as its function or consumer group ("+
@@ -181,7 +181,7 @@ func readStore(v *Vars, added *options) string {
 	return s
 }
 
-func readEngine(v *Vars) idem.Config {
+func readEngine(v *Vars, concurrency int) idem.Config {
 	cfg := idem.Config{
 		Lease:          v.Duration("IDEMSK_LEASE", idem.Defaults().Lease, store.MinLease, store.MaxLease),
 		Retention:      v.Duration("IDEMSK_RETENTION", idem.Defaults().Retention, time.Second, maxRetention),
@@ -193,7 +193,7 @@ func readEngine(v *Vars) idem.Config {
 		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond,
 			time.Minute),
 		Wait: readWait(v),
-		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", idem.Defaults().CommitWindow, 1,
+		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", windowFor(concurrency), 1,
 			store.MaxCommitWindow),
 		HashKeys: v.Bool("IDEMSK_HASH_KEYS", false),
 	}
@@ -209,6 +209,11 @@ func readEngine(v *Vars) idem.Config {
 	}
 	cfg.FailOpen = v.OneOf("IDEMSK_STORE_DOWN", "closed", "open") == "open"
 	return cfg
+}
+
+// windowFor returns the default of the commit window, which does not bound the handlers.
+func windowFor(concurrency int) int {
+	return min(max(idem.Defaults().CommitWindow, concurrency), store.MaxCommitWindow)
 }
 
 func readOutageFailures(v *Vars) int {

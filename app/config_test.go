@@ -276,6 +276,14 @@ func TestLogLevelIsIndependentOfLambdas(t *testing.T) {
 	equal(t, "level", cfg.LogLevel, slog.LevelError)
 }
 
+// The commit window does not bound the handlers unless it is set.
+func TestCommitWindowFollowsConcurrency(t *testing.T) {
+	for env, want := range map[[2]string]int{{"32", ""}: 256, {"1000", ""}: 1000, {"1000", "10"}: 10} {
+		cfg := readConfig(vars(map[string]string{"IDEMSK_CONCURRENCY": env[0], "IDEMSK_COMMIT_WINDOW": env[1]}))
+		equal(t, "window", cfg.Engine.CommitWindow, want)
+	}
+}
+
 // All errors are reported together, so that one correction is enough.
 func TestAllInvalidVariablesAreNamed(t *testing.T) {
 	env := map[string]string{}

@@ -63,9 +63,10 @@ type Config struct {
 	// Wait is how long to wait for a key that is in flight elsewhere (default: until the deadline less the
 	// margin, or, in a context without one, for ever; -1: not at all).
 	Wait time.Duration
-	// CommitWindow is the maximum number of tasks of a session whose handler has returned and whose
-	// completion is not confirmed yet (default 256; 1 to 10,000). It applies to Session.RunAsync on a store
-	// that is a Batcher. After the death of a process at most this many tasks are executed again.
+	// CommitWindow is the maximum number of tasks of a session whose handler has begun and whose completion is
+	// not confirmed yet (default 256; 1 to 10,000). It applies to Session.RunAsync on a store that is a
+	// Batcher. So it also bounds the handlers that run at once, and the tasks that are executed again after
+	// the death of a process.
 	CommitWindow int
 	// ClaimByPartition lets one lease hold the messages of a Range, for stores that are Rangers: a task whose
 	// key is absent begins without a claim, and its settlement inserts the entry. This saves a write for each

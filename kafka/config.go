@@ -60,7 +60,8 @@ type Config struct {
 	// Order is the order in which records are handled (default ByPartition; that of package kafka/consumer is
 	// ByKey).
 	Order Order
-	// Concurrency is the number of records handled at once (default schedule.DefaultConcurrency).
+	// Concurrency is the number of records handled at once (default schedule.DefaultConcurrency). The engine's
+	// CommitWindow bounds it too.
 	Concurrency int
 	// Backoff is the time before a record of a Stream is tried for the second time. It doubles with each try,
 	// up to MaxBackoff, less a random part of up to a half (defaults schedule.DefaultBackoff and

@@ -30,7 +30,7 @@ import (
 // after another, without lanes, windows and concurrency: what is possible with this engine and this store.
 func BenchmarkConsumer(b *testing.B) {
 	const records = 100_000
-	cluster := benchCluster(b, records)
+	cluster := benchCluster(b, records, 1000)
 	var ratios, floors, loops, consumers []float64
 	for b.Loop() {
 		loop := cpuTime(b, func() { pollLoop(b, cluster, records, func([]*kgo.Record) {}) })
@@ -63,15 +63,10 @@ func cpuTime(b *testing.B, run func()) float64 {
 	return used() - before
 }
 
-// benchCluster returns a cluster whose topic has records with 1,000 Kafka keys, in 12 partitions.
-func benchCluster(b *testing.B, records int) *kfake.Cluster {
+// benchCluster returns a cluster whose topic has records with a number of Kafka keys, in 12 partitions.
+func benchCluster(b *testing.B, records, keys int) *kfake.Cluster {
 	b.Helper()
-	listen := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(12, topic), kfake.ListenFn(listen))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(cluster.Close)
+	cluster := newCluster(b)
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic(topic))
 	if err != nil {
 		b.Fatal(err)
@@ -79,15 +74,28 @@ func benchCluster(b *testing.B, records int) *kfake.Cluster {
 	defer client.Close()
 	first := kgo.AbortingFirstErrPromise(client)
 	for i := range records {
-		client.Produce(b.Context(), &kgo.Record{
-			Key: strconv.AppendInt(nil, int64(i%1000), 10), Value: fmt.Appendf(nil, `{"amount":%d}`, i),
-			Headers: []kgo.RecordHeader{{Key: kafka.DefaultKeyHeader,
-				Value: strconv.AppendInt(nil, int64(i), 10)}},
-		}, first.Promise())
+		client.Produce(b.Context(), benchRecord(i, keys), first.Promise())
 	}
 	if err := first.Err(); err != nil {
 		b.Fatal(err)
 	}
+	return cluster
+}
+
+// benchRecord returns a payment whose idempotency key is its number.
+func benchRecord(n, keys int) *kgo.Record {
+	return &kgo.Record{Key: strconv.AppendInt(nil, int64(n%keys), 10), Value: fmt.Appendf(nil, `{"amount":%d}`, n),
+		Headers: []kgo.RecordHeader{{Key: kafka.DefaultKeyHeader, Value: strconv.AppendInt(nil, int64(n), 10)}}}
+}
+
+func newCluster(b *testing.B) *kfake.Cluster {
+	b.Helper()
+	listen := func(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(12, topic), kfake.ListenFn(listen))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(cluster.Close)
 	return cluster
 }
 

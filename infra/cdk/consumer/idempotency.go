@@ -28,7 +28,7 @@ type Idempotency struct {
 
 	Claim        Claim         `default:"key" env:"IDEMSK_CLAIM"`
 	Batching     string        `default:"on" env:"IDEMSK_BATCHING"`
-	CommitWindow int           `env:"IDEMSK_COMMIT_WINDOW"`  // default: 256
+	CommitWindow int           `env:"IDEMSK_COMMIT_WINDOW"`  // default: 256, or Concurrency if that is more
 	Lease        time.Duration `env:"IDEMSK_LEASE"`          // default: 30 s
 	MaxClockSkew time.Duration `env:"IDEMSK_MAX_CLOCK_SKEW"` // default: 1 s
 	// Wait is the maximum wait for a key that is in flight elsewhere; 0 is none. Default: until the deadline.
