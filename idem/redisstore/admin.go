@@ -136,8 +136,8 @@ func (s *Store) now(ctx context.Context) (time.Time, error) {
 
 // Delete implements store.Admin with one script.
 func (s *Store) Delete(ctx context.Context, key string, token int64) error {
-	calls := []call{{script: &s.scripts.remove, key: key, args: []any{token}}}
-	s.run(ctx, calls)
+	calls := []call{{key: key, args: []any{token}}}
+	s.run(ctx, &s.scripts.remove, calls)
 	if err := calls[0].err; err != nil {
 		return s.explain(ctx, "delete", key, err)
 	}

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -39,6 +37,7 @@ const fieldLarge = "largeResult"
 type answer struct {
 	what  string
 	wait  time.Duration
+	at    time.Time   // of a new key's claim, by the server's clock
 	entry store.Entry // the current entry; zero if there is none
 	large int         // the size of the result if it was left out
 }
@@ -53,17 +52,37 @@ func unknownAnswer(what string) error {
 	return fmt.Errorf("%w It was %q", errAnswer, what)
 }
 
-// readAnswer reads the answer of a script: {what}, or {what, how long to wait, the hash}.
-func readAnswer(key string, cmd *redis.Cmd) (answer, error) {
-	parts, err := cmd.Slice()
-	if err != nil {
+// newEntry returns the entry of a key that was claimed at a time for the first time (rule 2).
+func newEntry(req *store.ClaimRequest, at time.Time) store.Entry {
+	leaseUntil := at.Add(req.Lease.Truncate(time.Millisecond))
+	expiry := leaseUntil.UnixMilli() + ceilMillis(req.Retention)
+	return store.Entry{
+		Key: req.Key, Status: store.StatusStarted, Token: at.UnixMilli(), Owner: req.Owner, Attempts: 1,
+		Fingerprint: req.Fingerprint, Source: req.Source, LeaseUntil: leaseUntil, CreatedAt: at, UpdatedAt: at,
+		Expiry: time.Unix((expiry+999)/1000, 0), //nolint:mnd // rounded up
+	}
+}
+
+// readAnswer reads what a script answers for a key: an error, {what}, {"new", the time}, or {what, how long to
+// wait, the hash}.
+func readAnswer(key string, value any) (answer, error) {
+	if err, ok := value.(error); ok {
 		return answer{}, err
 	}
+	parts, _ := value.([]any)
 	var a answer
 	if len(parts) == 0 {
 		return answer{}, errAnswer
 	}
 	a.what, _ = parts[0].(string) // "" is unknown
+	if a.what == "new" && len(parts) > 1 {
+		now, err := strconv.ParseInt(fmt.Sprint(parts[1]), 10, 64)
+		if err != nil {
+			return answer{}, errAnswer
+		}
+		a.at = time.UnixMilli(now)
+		return a, nil
+	}
 	if len(parts) < 3 || a.what == "foreign" {
 		return a, nil
 	}

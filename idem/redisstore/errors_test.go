@@ -86,7 +86,7 @@ func TestOldServerIsRefused(t *testing.T) {
 // acl is the ACL that docs/stores-redis.md recommends.
 func acl(prefix string) []any {
 	return []any{"ACL", "SETUSER", "function", "reset", "on", ">secret", "~" + prefix + ":*",
-		"+eval", "+evalsha", "+time", "+hset", "+hdel", "+hincrby", "+hgetall", "+pexpireat", "+del", "+scan",
+		"+eval", "+evalsha", "+time", "+hset", "+hdel", "+hincrby", "+hgetall", "+hmget", "+pexpireat", "+del", "+scan",
 		"+info"}
 }
 

@@ -70,7 +70,7 @@ type halfwayConn struct {
 }
 
 func (c *halfwayConn) Write(p []byte) (int, error) {
-	if bytes.Count(p, []byte("\r\nevalsha\r\n")) < 10 {
+	if bytes.Count(p, []byte("\r\nevalsha\r\n")) < 2 {
 		return c.Conn.Write(p)
 	}
 	fault := c.way.take()

@@ -1,9 +1,9 @@
 // Package redisstore stores idempotency keys in Redis 7 or later, or Valkey: a single server, a primary with
 // replicas, or a cluster.
 //
-// A key is one hash with lock, attempts and result. Each transition is one Lua script, which reads and writes
-// atomically and uses the server's clock. A new key costs two round trips, a duplicate costs one. A batch is
-// one pipeline and costs the same number of round trips.
+// A key is one hash with lock, attempts and result. A Lua script makes the transitions of up to 25 keys, in a
+// cluster of one. It reads and writes atomically and uses the server's clock. A new key costs two round trips,
+// a duplicate costs one. A batch is one pipeline and costs the same number of round trips.
 //
 // Redis guarantees less than DynamoDB or PostgreSQL: a failover loses the writes that were not replicated,
 // and a crash loses those that were not on disk. If a completion is lost, the task runs again.
@@ -19,6 +19,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,8 +33,7 @@ import (
 const DefaultPrefix = "idemsk"
 
 // maxBatchSize is the maximum number of claims or settlements in one pipeline. It is the default batch size
-// of an MSK event source, about 30 KB. It does not protect the server, which serves other clients between the
-// commands of a pipeline. It limits what is sent again after a broken connection.
+// of an MSK event source, about 30 KB. It limits what is sent again after a broken connection.
 const maxBatchSize = 100
 
 // Config configures a Store. The zero value of a field means its default.
@@ -53,6 +53,7 @@ type Store struct {
 	prefix  string
 	skew    time.Duration
 	scripts *scripts
+	slots   atomic.Bool // the server is a cluster: a script has one key
 }
 
 var (
@@ -118,7 +119,7 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 		for i := range chunk {
 			calls[i] = s.claimCall(&chunk[i])
 		}
-		s.run(ctx, calls)
+		s.run(ctx, &s.scripts.claim, calls)
 		for i := range chunk {
 			results = append(results, s.claimed(ctx, &chunk[i], &calls[i]))
 		}
@@ -131,7 +132,7 @@ func (s *Store) claimCall(req *store.ClaimRequest) call {
 	if !req.Fingerprint.IsZero() {
 		fingerprint = req.Fingerprint[:]
 	}
-	return call{script: &s.scripts.claim, key: req.Key, args: []any{
+	return call{key: req.Key, args: []any{
 		req.Owner, fingerprint, req.Source, req.Lease.Milliseconds(), ceilMillis(req.Retention),
 		req.RedriveToken,
 		flag(req.TakeOver), ceilMillis(s.skew),
@@ -146,6 +147,8 @@ func (s *Store) claimed(ctx context.Context, req *store.ClaimRequest, c *call) s
 	a := &c.answer
 	res := store.ClaimResult{Entry: a.entry, ClaimableIn: a.wait}
 	switch a.what {
+	case "new":
+		res.State, res.Entry = store.Claimed, newEntry(req, a.at)
 	case "claimed":
 		res.State = store.Claimed
 	case "stolen":
@@ -177,7 +180,7 @@ func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 		for i := range chunk {
 			calls[i] = s.settleCall(&chunk[i])
 		}
-		s.run(ctx, calls)
+		s.run(ctx, &s.scripts.settle, calls)
 		for i := range chunk {
 			errs = append(errs, s.settled(ctx, &chunk[i], &calls[i]))
 		}
@@ -197,7 +200,7 @@ func (s *Store) settleCall(set *store.Settlement) call {
 	if set.Failure != nil {
 		f = *set.Failure
 	}
-	return call{script: &s.scripts.settle, key: set.Key, args: []any{
+	return call{key: set.Key, args: []any{
 		set.Op.String(), set.Token, set.Owner, ceilMillis(set.Retention), span.Milliseconds(),
 		ceilMillis(s.skew),
 		flag(set.Refund), set.Result, set.ResultOmitted, flag(set.Failure != nil), f.Code, f.Message,

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/idem/internal/chunks"
 )
 
-// The common part of the scripts, and one script for each transition. They implement the rules of
+// The common parts of the scripts, and the transitions. They implement the rules of
 // idem/store/rules.go in Lua.
 var (
 	//go:embed lua/prelude.lua
@@ -25,6 +26,8 @@ var (
 	settleLua string
 	//go:embed lua/delete.lua
 	deleteLua string
+	//go:embed lua/each.lua
+	eachLua string
 	//go:embed lua/time.lua
 	timeLua string
 )
@@ -41,37 +44,46 @@ type script struct{ text, sha string }
 // whole on a read-only replica, with too few replicas, or when the memory is full. Settlements are allowed
 // when the memory is full: they need little memory, and without them an effect could take place twice.
 func newScripts(clock string) *scripts {
-	build := func(flags, body string) script {
+	build := func(flags string, parts ...string) script {
 		text := "#!lua" + flags + "\n" +
-			strings.NewReplacer("$NOW", clock, "$LARGE", strconv.Itoa(largeResult)).Replace(preludeLua) + body
+			strings.NewReplacer("$NOW", clock, "$LARGE", strconv.Itoa(largeResult)).Replace(strings.Join(parts, ""))
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // how Redis names scripts
 		return script{text: text, sha: hex.EncodeToString(sum[:])}
 	}
 	return &scripts{
-		claim:  build("", claimLua),
-		settle: build(" flags=allow-oom", settleLua),
-		remove: build(" flags=allow-oom", deleteLua),
-		time:   build(" flags=no-writes", timeLua),
+		claim:  build("", preludeLua, claimLua, eachLua),
+		settle: build(" flags=allow-oom", preludeLua, settleLua, eachLua),
+		remove: build(" flags=allow-oom", preludeLua, deleteLua, eachLua),
+		time:   build(" flags=no-writes", preludeLua, timeLua),
 	}
 }
 
-// call is one execution of a script on a key.
+// call is the transition of a key by a script.
 type call struct {
-	script *script
-	key    string
-	args   []any
-	cmd    *redis.Cmd
+	key  string
+	args []any
 
 	answer answer // if err is nil
 	err    error
 }
 
-// run executes calls in one pipeline. After a restart the server does not know the scripts: run then sends
-// these calls again, with the scripts, in a second pipeline. Finally it reads the results that were too large
-// for the answers.
+// keysTogether is how many keys one execution of a script has at most. Meanwhile the server answers no other
+// client: for about half a millisecond.
+const keysTogether = 25
+
+// execution is one execution of a script.
+type execution struct {
+	calls []*call
+	known bool // to the server, by its SHA-1
+	cmd   *redis.Cmd
+}
+
+// run makes the transitions of calls in one pipeline. The executions that the server refuses are sent again in
+// a second one: with the text of the script, after a restart of the server; and with one key each, if the keys
+// are in different slots of a cluster. Finally run reads the results that were too large for the answers.
 //
-// The client retries a pipeline after a broken connection. Each call recognises its own write (rule 5).
-func (s *Store) run(ctx context.Context, calls []call) {
+// The client retries a pipeline after a broken connection. Each transition recognises its own write (rule 5).
+func (s *Store) run(ctx context.Context, script *script, calls []call) {
 	all := make([]*call, len(calls))
 	ended := ctx.Err() // the context's error may change later
 	for i := range calls {
@@ -81,27 +93,78 @@ func (s *Store) run(ctx context.Context, calls []call) {
 	if ended != nil {
 		return
 	}
-	s.send(ctx, all, func(p redis.Pipeliner, c *call) *redis.Cmd {
-		return p.EvalSha(ctx, c.script.sha, []string{s.name(c.key)}, c.args...)
-	})
-	var unknown []*call
-	for _, c := range all {
-		if redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
-			unknown = append(unknown, c)
+	for todo := s.executions(all, true); len(todo) > 0; {
+		s.send(ctx, script, todo)
+		sent := todo
+		todo = nil
+		for _, e := range sent {
+			todo = append(todo, s.answered(e)...)
 		}
-	}
-	if len(unknown) > 0 {
-		s.send(ctx, unknown, func(p redis.Pipeliner, c *call) *redis.Cmd {
-			return p.Eval(ctx, c.script.text, []string{s.name(c.key)}, c.args...)
-		})
 	}
 	var large []*call
 	for _, c := range all {
-		if c.answer, c.err = readAnswer(c.key, c.cmd); c.err == nil && c.answer.large > 0 {
+		if c.err == nil && c.answer.large > 0 {
 			large = append(large, c)
 		}
 	}
 	s.readLarge(ctx, large)
+}
+
+func (s *Store) executions(calls []*call, known bool) (all []*execution) {
+	size := keysTogether
+	if s.slots.Load() {
+		size = 1
+	}
+	for chunk := range slices.Chunk(calls, size) {
+		all = append(all, &execution{calls: chunk, known: known})
+	}
+	return all
+}
+
+// answered sets the answers of an execution's calls, or returns the executions that are to be sent instead.
+func (s *Store) answered(e *execution) (again []*execution) {
+	parts, err := e.cmd.Slice()
+	switch {
+	case redis.HasErrorPrefix(err, "NOSCRIPT") && e.known:
+		return []*execution{{calls: e.calls}}
+	case redis.HasErrorPrefix(err, "CROSSSLOT") && len(e.calls) > 1:
+		s.slots.Store(true)
+		return s.executions(e.calls, e.known)
+	case err == nil && len(parts) != len(e.calls):
+		err = errAnswer
+	}
+	for i, c := range e.calls {
+		if c.err = err; err == nil {
+			c.answer, c.err = readAnswer(c.key, parts[i])
+		}
+	}
+	return nil
+}
+
+// send sends executions in one pipeline.
+func (s *Store) send(ctx context.Context, script *script, all []*execution) {
+	p := s.client.Pipeline()
+	for _, e := range all {
+		names := make([]string, len(e.calls))
+		args := make([]any, 0, len(e.calls)*len(e.calls[0].args))
+		for i, c := range e.calls {
+			names[i], args = s.name(c.key), append(args, c.args...)
+		}
+		if e.known {
+			e.cmd = p.EvalSha(ctx, script.sha, names, args...)
+		} else {
+			e.cmd = p.Eval(ctx, script.text, names, args...)
+		}
+	}
+	_, err := p.Exec(ctx)
+	if err == nil {
+		err = errAnswer
+	}
+	for _, e := range all {
+		if e.cmd.Err() == nil && e.cmd.Val() == nil { // without a connection only Exec returns the error
+			e.cmd.SetErr(err)
+		}
+	}
 }
 
 // largeResult is the size in bytes above which a result is left out of a script's answer, so that the answers
@@ -162,21 +225,4 @@ func (s *Store) readHashes(ctx context.Context, names []string) []hash {
 		}
 	}
 	return hashes
-}
-
-// send sends calls in one pipeline.
-func (s *Store) send(ctx context.Context, calls []*call, queue func(p redis.Pipeliner, c *call) *redis.Cmd) {
-	p := s.client.Pipeline()
-	for _, c := range calls {
-		c.cmd = queue(p, c)
-	}
-	_, err := p.Exec(ctx)
-	if err == nil {
-		err = errAnswer
-	}
-	for _, c := range calls {
-		if c.cmd.Err() == nil && c.cmd.Val() == nil { // without a connection only Exec returns the error
-			c.cmd.SetErr(err)
-		}
-	}
 }

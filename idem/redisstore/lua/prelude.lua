@@ -1,10 +1,9 @@
-local key = KEYS[1]
+-- A script makes one transition of each of its keys. key is the one in turn, and arg(n) its nth argument.
+local key, first
+local function arg(n) return ARGV[first + n] end
 
 local function millis(t) return t[1] * 1000 + math.floor(t[2] / 1000) end
 local now = $NOW
-
--- int formats a number without an exponent.
-local function int(n) return string.format('%.0f', n) end
 
 local function read()
   local flat = redis.call('HGETALL', key)
@@ -18,15 +17,15 @@ end
 local function reply(what, wait, flat)
   flat = flat or redis.call('HGETALL', key)
   for i = 1, #flat, 2 do
-    if flat[i] == 'responsePayload' and #flat[i + 1] > $LARGE then flat[i], flat[i + 1] = 'largeResult', int(#flat[i + 1]) end
+    if flat[i] == 'responsePayload' and #flat[i + 1] > $LARGE then flat[i], flat[i + 1] = 'largeResult', #flat[i + 1] end
   end
-  return {what, int(wait), flat}
+  return {what, wait, flat}
 end
 
--- expire sets both expiries of rule 9: expiryTimestamp, which the rules read, in whole seconds, rounded up; and the time at
--- which the server deletes the key, which is later by the skew.
-local function expire(over, retention, skew)
+-- save writes fields, and both expiries of rule 9: expiryTimestamp, which the rules read, in whole seconds, rounded up; and
+-- the time at which the server deletes the key, which is later by the skew.
+local function save(over, retention, skew, fields)
   local at = math.ceil((over + retention) / 1000)
-  redis.call('HSET', key, 'expiryTimestamp', int(at))
-  redis.call('PEXPIREAT', key, int(at * 1000 + skew))
+  redis.call('HSET', key, 'updatedAt', now, 'expiryTimestamp', at, unpack(fields))
+  redis.call('PEXPIREAT', key, at * 1000 + skew)
 end

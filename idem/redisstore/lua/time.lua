@@ -1,1 +1,1 @@
-return int(now)
+return now

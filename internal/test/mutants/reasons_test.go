@@ -45,7 +45,7 @@ var reasons = map[string]map[string]string{
 		"WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at L…: SKIP LOCKED => nothing":                "a row that another session has locked is deleted when it is free, or later",
 	},
 	"idem/redisstore/lua/settle.lua": {
-		"if now + span < tonumber(seen.leaseUntil) then return {'done'} end: < => <=": "an extension to the same end of the lease is not written: only the time of the update differs",
+		"if now + span < leaseUntil then return {'done'} end: < => <=": "an extension to the same end of the lease is not written: only the time of the update differs",
 	},
 	"idem/redisstore/lua/prelude.lua": {
 		"if flat[i] == 'responsePayload' and #flat[i + 1] > $LARGE then flat[i], flat[i + 1] = 'lar…: > => >=": "a result of exactly the limit is read separately, " +

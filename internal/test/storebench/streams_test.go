@@ -1,0 +1,121 @@
+//go:build servers
+
+package storebench
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/test/redisserver"
+	"github.com/idemsk/idemsk/internal/test/testkit"
+)
+
+const (
+	polled       = 500 // records of a poll
+	lanes        = 1000
+	inProgress   = 4 * polled
+	concurrently = 256 // handlers
+)
+
+// BenchmarkStreams measures the throughput of each store with fresh records, as in a consumer process: an
+// operation is a record, in one of 1,000 lanes, whose handler does nothing. The loops on Redis are what a team
+// writes by hand: a Lua call that marks the new keys of a poll of 500 as started, and one that marks them as
+// done.
+func BenchmarkStreams(b *testing.B) {
+	synced := map[string]string{"appendonly": "yes", "appendfsync": "always"}
+	for _, way := range []struct {
+		name string
+		run  func(b *testing.B)
+	}{
+		{"memory", func(b *testing.B) { stream(b, memstore.New(memstore.Config{BatchSize: 25})) }},
+		{"Redis loop", func(b *testing.B) { redisLoop(b, redisserver.Redis, nil) }},
+		{"Redis", func(b *testing.B) { stream(b, redis(b, redisserver.Redis, nil)) }},
+		{"Redis loop, appendfsync always", func(b *testing.B) { redisLoop(b, redisserver.Redis, synced) }},
+		{"Redis, appendfsync always", func(b *testing.B) { stream(b, redis(b, redisserver.Redis, synced)) }},
+		{"Valkey loop", func(b *testing.B) { redisLoop(b, redisserver.Valkey, nil) }},
+		{"Valkey", func(b *testing.B) { stream(b, redis(b, redisserver.Valkey, nil)) }},
+		{"PostgreSQL", func(b *testing.B) { stream(b, onPostgres(b)) }},
+		{"DynamoDB Local", func(b *testing.B) { stream(b, dynamoDBLocal(b)) }},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			way.run(b)
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+}
+
+// stream takes records through a scheduler.
+func stream(b *testing.B, st store.Store) {
+	engine, err := idem.New(st, idem.Config{})
+	check(b, err)
+	scheduler, err := schedule.New(engine, schedule.Config{Concurrency: concurrently})
+	check(b, err)
+	room := make(chan struct{}, inProgress)
+	var left sync.WaitGroup
+	s := scheduler.Stream(b.Context(), func(it *schedule.Item) {
+		if it.Outcome.Kind != idem.Executed {
+			b.Errorf("%v: %v", it.Outcome.Kind, it.Outcome.Err)
+		}
+		<-room
+		left.Done()
+	}, nil)
+	nothing := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
+	b.ResetTimer()
+	for n := 0; n < b.N; n += polled {
+		var items []*schedule.Item
+		for i := n; i < min(n+polled, b.N); i++ {
+			items = append(items, &schedule.Item{Lane: strconv.Itoa(i % lanes),
+				Task: idem.Task{Key: fmt.Sprint("key ", i), Handler: nothing}})
+			room <- struct{}{}
+		}
+		left.Add(len(items))
+		s.Add(items...)
+	}
+	left.Wait()
+	b.StopTimer()
+	s.Close(context.WithoutCancel(b.Context()))
+}
+
+var (
+	startNew = goredis.NewScript(`local new = {}
+for i, key in ipairs(KEYS) do
+	new[i] = redis.call('SET', key, 'started', 'NX', 'EX', 604800) and 1 or 0
+end
+return new`)
+	done = goredis.NewScript(`for _, key in ipairs(KEYS) do redis.call('SET', key, 'done', 'EX', 604800) end`)
+)
+
+func redisLoop(b *testing.B, kind redisserver.Kind, settings map[string]string) {
+	server := testkit.Run(b, redisserver.Start, redisserver.Config{Kind: kind, Settings: settings})
+	options, err := goredis.ParseURL(server.URL())
+	check(b, err)
+	client := goredis.NewClient(options)
+	testkit.CloseAtEnd(b, client)
+	b.ResetTimer()
+	for n := 0; n < b.N; n += polled {
+		var keys, handled []string
+		for i := n; i < min(n+polled, b.N); i++ {
+			keys = append(keys, "key "+strconv.Itoa(i))
+		}
+		fresh, err := startNew.Run(b.Context(), client, keys).Int64Slice()
+		check(b, err)
+		for i, isNew := range fresh {
+			if isNew == 1 { // here the handler runs
+				handled = append(handled, keys[i])
+			}
+		}
+		if err := done.Run(b.Context(), client, handled).Err(); err != nil && err != goredis.Nil { //nolint:errorlint // of the client
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+}
