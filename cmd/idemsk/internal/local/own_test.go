@@ -233,7 +233,7 @@ func TestPorts(t *testing.T) {
 	for _, want := range []string{
 		fmt.Sprintf("Broker in this process at 127.0.0.1:%d, topic payments", o.Ports.Broker),
 		fmt.Sprintf("DynamoDB in this process at http://127.0.0.1:%d, tables idemsk and idemsk-ledger: idemsk list --endpoint-url http://127.0.0.1:%[1]d\n", o.Ports.DynamoDB),
-		fmt.Sprintf("SQS in this process at http://127.0.0.1:%d, dead letters in http://127.0.0.1:%[1]d/000000000000/idemsk-dead-letters.\n", o.Ports.SQS),
+		fmt.Sprintf("SQS in this process at http://127.0.0.1:%d, dead letters: idemsk redrive --queue-url http://127.0.0.1:%[1]d/000000000000/idemsk-dead-letters --dry-run\n", o.Ports.SQS),
 		"the failures with \"simulated failure\" are generated",
 	} {
 		if !strings.Contains(s.String(), want) {

@@ -173,8 +173,8 @@ func (s *runStore) startTables(o *Options, recorder *recorder) (err error) {
 
 // describe returns where the function's tables and queue are.
 func (s *runStore) describe() []string {
-	return []string{s.where, fmt.Sprintf("SQS in this process at %s, dead letters in %s.", s.queues.URL(),
-		s.Queue)}
+	return []string{s.where, fmt.Sprintf("SQS in this process at %s, dead letters: idemsk redrive --queue-url %s --dry-run",
+		s.queues.URL(), s.Queue)}
 }
 
 // close removes what the run created.

@@ -85,6 +85,21 @@ func NewS3(cfg aws.Config) *s3.Client {
 	})
 }
 
+// LocalEndpoint returns the endpoint in the URL of a resource on this machine, such as a queue; "" for others.
+func LocalEndpoint(resource string) string {
+	if here, err := isLocal(resource); err != nil || !here {
+		return ""
+	}
+	u, _ := url.Parse(resource) // isLocal has parsed it
+	return u.Scheme + "://" + u.Host
+}
+
+// Local reports whether the endpoint is on this machine.
+func (a *AWS) Local() bool {
+	here, err := isLocal(a.Endpoint)
+	return err == nil && here
+}
+
 // isLocal reports whether an endpoint is on this machine.
 func isLocal(endpoint string) (bool, error) {
 	if endpoint == "" {

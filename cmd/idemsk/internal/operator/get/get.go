@@ -55,6 +55,9 @@ func (g *invocation) run(ctx context.Context, s command.Streams, args []string) 
 	}
 	defer st.Close()
 	entry, err := target.Find(ctx, st, key)
+	if errors.Is(err, store.ErrNotFound) && !g.Plain() && g.Local() { // there a scan costs nothing
+		entry, err = target.FindBare(ctx, st, key)
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return errors.New(st.NotFound(key))
 	}

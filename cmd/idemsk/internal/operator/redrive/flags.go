@@ -59,6 +59,13 @@ func (r *Flags) CheckLetters() error {
 // Where returns the source.
 func (r *Flags) Where() string { return cmp.Or(r.QueueURL, r.Topic, r.File) }
 
+// Load returns the SDK's configuration. Without --endpoint-url, that of a queue on this machine is in its URL.
+func (r *Flags) Load(ctx context.Context) (aws.Config, error) {
+	at := r.AWS
+	at.Endpoint = cmp.Or(at.Endpoint, flags.LocalEndpoint(r.QueueURL))
+	return at.Load(ctx)
+}
+
 // Open connects to the source and the destination.
 func (r *Flags) Open(ctx context.Context, s command.Streams) (closeAll func(), err error) {
 	closeAll = func() {}

@@ -1,17 +1,22 @@
 package redrive
 
 import (
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // output prints results: each at once as a line of JSON, or in tables of up to tableRows rows.
 type output struct {
 	streams  command.Streams
 	json     bool
+	dry      bool // shows values and headers
 	table    term.Table
 	problems []string
 	counts   map[Outcome]int
@@ -38,11 +43,7 @@ func (o *output) add(res Result) {
 	if o.table.Len() > tableRows {
 		o.flush()
 	}
-	if o.table.Len() == 0 {
-		o.table.Row("OUTCOME", "RECORD", "KEY", "WHERE", "HAD FAILED BY")
-	}
-	o.table.Row(string(res.Outcome), res.Source, term.Cut(res.Key, term.KeyWidth),
-		term.Cut(res.Where, causeWidth), term.Cut(term.Escape(res.Cause), causeWidth))
+	o.row(&res)
 	if res.Error != "" {
 		name := res.Source
 		if name == "" {
@@ -50,6 +51,48 @@ func (o *output) add(res Result) {
 		}
 		o.problems = append(o.problems, fmt.Sprintf("%s (%s): %s", name, res.Message, res.Error))
 	}
+}
+
+func (o *output) row(res *Result) {
+	names, values := []string{"WHERE"}, []string{res.Where}
+	if o.dry {
+		names, values = []string{"VALUE", "HEADERS"}, content(res.Letter)
+	}
+	for i := range values {
+		values[i] = term.Cut(term.Escape(values[i]), causeWidth)
+	}
+	if o.table.Len() == 0 {
+		o.table.Row(slices.Concat([]string{"OUTCOME", "RECORD", "KEY"}, names, []string{"HAD FAILED BY"})...)
+	}
+	o.table.Row(slices.Concat([]string{string(res.Outcome), res.Source, term.Cut(res.Key, term.KeyWidth)}, values,
+		[]string{term.Cut(term.Escape(res.Cause), causeWidth)})...)
+}
+
+// content returns the value and the headers of a letter as text.
+func content(l *kafka.DeadLetter) []string {
+	if l == nil {
+		return []string{"", ""}
+	}
+	value := text(l.Value)
+	switch {
+	case l.ValueOmitted > 0:
+		value = fmt.Sprintf("omitted, %d bytes", l.ValueOmitted)
+	case len(l.Undecoded) > 0:
+		value = text(l.Undecoded)
+	}
+	var headers []string
+	for _, h := range l.Headers {
+		headers = append(headers, h.Key+"="+text(h.Value))
+	}
+	return []string{value, strings.Join(headers, " ")}
+}
+
+// text returns bytes as text if they are UTF-8, as hexadecimal otherwise.
+func text(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return "hex " + hex.EncodeToString(b)
 }
 
 // flush prints the collected rows and problems.

@@ -75,6 +75,7 @@ type Options struct {
 	Function, Cluster string
 	Limit             int // at most so many letters; 0 is no limit
 	DryRun            bool
+	Show              bool // results have their letters
 }
 
 // Passed counts the letters that were looked at and left in the source, by what Options has otherwise.
@@ -107,6 +108,8 @@ type Result struct {
 	Cause    string  `json:"cause,omitempty"` // why it became a dead letter
 	Where    string  `json:"where,omitempty"` // where it is now
 	Error    string  `json:"error,omitempty"` // why it was not redriven, or not taken out of the source
+	// Letter is the dead letter, with Options.Show.
+	Letter *kafka.DeadLetter `json:"letter,omitempty"`
 }
 
 // Run redrives what it finds, and hands each result to report as soon as it is known. It returns how many
@@ -182,6 +185,9 @@ func (r *runner) redrive(ctx context.Context, m *Message, l *kafka.DeadLetter) R
 		Message: m.Name, Outcome: NotRedriven, Source: l.Source(), Key: l.IdempotencyKey, Token: l.Token,
 		Function: l.Function, Cluster: l.Cluster,
 		Cause: l.Error.Code + ": " + l.Error.Message,
+	}
+	if r.Show {
+		res.Letter = l
 	}
 	id := idOf(l)
 	err := r.send(ctx, m, l, id, &res)

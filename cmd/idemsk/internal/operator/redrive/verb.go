@@ -41,7 +41,7 @@ func (r *invocation) declare(fs *flag.FlagSet) {
 		"only letters of this idempotency `KEY`, as in the record or as stored")
 	fs.IntVar(&r.Options.Limit, "limit", 0, "at most `N` letters")
 	fs.BoolVar(&r.Options.DryRun, "dry-run", false,
-		"show what would be redriven, without redriving or deleting it")
+		"show what would be redriven, with its value and headers, without redriving or deleting it")
 	fs.BoolVar(&r.yes, "yes", false, "don't ask for confirmation")
 	fs.BoolVar(&r.json, "json", false, "print each result as a line of JSON")
 }
@@ -58,7 +58,7 @@ func (r *invocation) check(args []string, s command.Streams) error {
 		return err
 	}
 	switch {
-	case r.Brokers == "" && r.Function == "" && (r.File == "" || !r.Options.DryRun):
+	case r.Brokers == "" && r.Function == "" && !r.Options.DryRun:
 		return command.Usagef("want --brokers or --function-name as the destination of letters")
 	case r.Options.Limit < 0:
 		return command.Usagef("--limit is %d: want 1 or more, or 0 for no limit", r.Options.Limit)
@@ -85,7 +85,8 @@ func (r *invocation) run(ctx context.Context, s command.Streams, args []string) 
 			return errors.Join(err, r.Options.Source.Close(ctx))
 		}
 	}
-	out := output{streams: s, json: r.json}
+	r.Options.Show = r.Options.DryRun
+	out := output{streams: s, json: r.json, dry: r.Options.DryRun}
 	passed, err := Run(ctx, r.Options, out.add)
 	return out.finish(passed, flags.ExplainAWS(err))
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,6 +203,16 @@ func TestRedriveToTheFunction(t *testing.T) {
 	dry := clitest.Run(t, append(redrive, "--dry-run")...)
 	if dry.Code != 0 || !strings.Contains(dry.Out, "would redrive  payments-0@7001") || c.letters(t) != 1 {
 		t.Errorf("dry run: %+v, %d letters left", dry, c.letters(t))
+	}
+	u, err := url.Parse(c.queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := clitest.Run(t, "redrive", "--queue-url", c.url+u.Path, "--dry-run") // at the address in the URL
+	for _, want := range []string{"would redrive  payments-0@7001", `"paymentId":`, "idempotency-key="} {
+		if look.Code != 0 || !strings.Contains(look.Out, want) {
+			t.Errorf("a dry run without other flags: %+v; want %s", look, want)
+		}
 	}
 	again := clitest.Run(t, redrive...) // the cause is there still
 	if again.Code != 1 || !strings.Contains(again.Out, "failed again") ||

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // Find gets an entry by its key, or by the key's hash, which may be given itself.
@@ -34,6 +35,26 @@ func Find(ctx context.Context, st store.Admin, key string) (entry store.Entry, e
 		}
 	}
 	return entry, store.ErrNotFound
+}
+
+// FindBare gets the entry of a key that is given without namespace and topic. It reads the whole store.
+func FindBare(ctx context.Context, st store.Admin, key string) (found store.Entry, err error) {
+	var keys []string
+	for entry, err := range st.List(ctx, store.ListQuery{KeyHas: key}) {
+		switch {
+		case err != nil:
+			return found, err
+		case kafka.IsStoredKey(entry.Key, key):
+			found, keys = entry, append(keys, entry.Key)
+		}
+	}
+	switch len(keys) {
+	case 0:
+		return found, store.ErrNotFound
+	case 1:
+		return found, nil
+	}
+	return found, fmt.Errorf("there are %d entries for the key %q: give one of %q", len(keys), key, keys)
 }
 
 // NotFound says where a key was not found, and how keys are stored.
