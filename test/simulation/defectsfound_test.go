@@ -3,6 +3,7 @@
 package simulation_test
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,13 +26,13 @@ func (d *defect) gotest(t *testing.T, folder string, flags ...string) *exec.Cmd 
 	return cmd
 }
 
-// mostSeeds is within how many seeds the simulation must find a defect.
-const mostSeeds = 2000
+// defectSeeds are the seeds by which the simulation must find a defect.
+const defectSeeds = "1-2000"
 
-// The simulation finds each defect that it can meet. A line of the log has the number of seeds, and the
-// configuration after shrinking.
+// The simulation finds each defect that it can meet. A line of the log has the seed that fails first, the
+// configuration after shrinking, and the seed that fails with it.
 func TestEachDefectIsFound(t *testing.T) {
-	most := testkit.Number(t, "SIMULATE_MOST", mostSeeds, 1)
+	seeds := cmp.Or(os.Getenv(seedsVariable), defectSeeds)
 	part, parts := rangeOf(t, "SIMULATE_PART", "1-1") // N-M: the Nth of M parts of the table
 	for i := range defects {
 		d := &defects[i]
@@ -44,25 +45,34 @@ func TestEachDefectIsFound(t *testing.T) {
 				program).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			out, _ := simulate(t, program, "1-"+strconv.Itoa(most)) // it fails if it finds a violation
+			out, _ := simulate(t, program, seeds) // it fails if it finds a violation
 			found := regexp.MustCompile(
-				`(?s)seed (\d+): (.*?)\n.*\n *configuration: ([^\n]*)\n`).FindSubmatch(out)
+				`(?s)seed (\d+): (.*?)\n.*\n *make simulate SEEDS=(\d+) CONFIG='(.*?)'`).FindSubmatch(out)
 			// of the product: the test program ends
 			crash := regexp.MustCompile(`(?m)^(?:panic|fatal error): .*`).Find(out)
 			switch {
 			case found == nil && crash != nil:
 				t.Logf("| %s | – | %s |", d.name, crash)
 			case found == nil && d.not == "":
-				t.Errorf("is not found within %d seeds: %.300s", most, out[max(0, len(out)-300):])
+				t.Errorf("is not found by the seeds %s: %.300s", seeds, out[max(0, len(out)-300):])
 			case found == nil:
-				t.Logf("| %s | none of %d: %s |", d.name, most, d.not)
+				t.Logf("| %s | none of %s: %s |", d.name, seeds, d.not)
 			default:
-				t.Logf("| %s | %s | `%s` | %.150s |", d.name, found[1], found[3], found[2])
-				if out, err := simulate(t, os.Args[0], string(found[1])); err != nil {
-					t.Errorf("seed %s finds a violation without the defect too: %s", found[1], out)
-				}
+				t.Logf("| %s | %s | `%s` | %s | %.150s |", d.name, found[1], found[4], found[3], found[2])
+				soundWithout(t, string(found[1]))
+				t.Setenv(configVariable, string(found[4]))
+				soundWithout(t, string(found[3]))
+				soundWithout(t, "1-"+strconv.Itoa(otherSeeds))
 			}
 		})
+	}
+}
+
+// soundWithout fails the test if seeds find a violation in the code without a defect.
+func soundWithout(t *testing.T, seeds string) {
+	t.Helper()
+	if out, err := simulate(t, os.Args[0], seeds); err != nil {
+		t.Errorf("without the defect too: %s", out)
 	}
 }
 

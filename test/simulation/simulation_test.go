@@ -155,7 +155,11 @@ func report(t *testing.T, run func(scenario) result, s scenario, res *result) {
 				maxOrders, s.command(), maxOrders+1, 20*maxOrders)
 		}
 	}
-	small, res, runs := shrink(run, s, res)
+	others := uint64(otherSeeds)
+	if s.order > 0 {
+		others = otherSeedsInOrder
+	}
+	small, res, runs := shrink(run, others, s, res)
 	var b strings.Builder
 	for _, e := range res.Trace[max(0, len(res.Trace)-200):] {
 		fmt.Fprintf(&b, "%12v  %-70s %s\n", e.At, e.Name, e.What)
