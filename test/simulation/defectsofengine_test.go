@@ -235,7 +235,7 @@ var defectsOfLeases = []defect{
 		changes: []replacement{{
 			claimFile,
 			"claim.res, claim.took = results[i], took",
-			"claim.res, claim.took, claim.claimedAt = results[i], took, time.Now()",
+			"claim.res, claim.took, claim.hold.claimedAt = results[i], took, time.Now()",
 		}},
 	}, {
 		name:   "a claim that has waited beyond its lease begins",
