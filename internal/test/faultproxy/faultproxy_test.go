@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"syscall"
 	"testing"
@@ -237,5 +238,46 @@ func TestAServerThatTellsWhereItIsTellsOfItsProxy(t *testing.T) {
 	buf := make([]byte, 5)
 	if _, err := io.ReadFull(got, buf); err != nil || string(buf) != "hello" {
 		t.Errorf("%q, %v", buf, err)
+	}
+}
+
+// A round trip takes the time, and what is sent together does not take it twice.
+func TestDistance(t *testing.T) {
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer echo.Close()
+	go func() {
+		for {
+			conn, err := echo.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(conn, conn) }()
+		}
+	}()
+	const roundTrip = 40 * time.Millisecond
+	u, err := url.Parse(faultproxy.Distance(t, "tcp://"+echo.Addr().String(), roundTrip))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	began := time.Now()
+	for range 10 {
+		if _, err := conn.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Millisecond)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < roundTrip || took > 8*roundTrip {
+		t.Errorf("ten writes were answered after %v; want one round trip of %v after the last", took, roundTrip)
 	}
 }
