@@ -48,6 +48,9 @@ func rules(t *testing.T) (all []rule, text string) {
 // metricsOf returns the names of the metrics in an expression, by the parser of Prometheus.
 func metricsOf(t *testing.T, r *rule) (names []string) {
 	t.Helper()
+	if len(r.Annotations) != 1 || !strings.HasSuffix(r.Annotations["summary"], ".") {
+		t.Errorf("%s: annotations %q; want a summary alone, which is quoted if it has a comma", r.Alert, r.Annotations)
+	}
 	if r.For != "" {
 		if _, err := time.ParseDuration(r.For); err != nil {
 			t.Errorf("%s: for: %v", r.Alert, err)
