@@ -153,6 +153,7 @@ type Engine struct {
 	batch   int // what one request of the store takes
 	// transactor is the store, nil if it is none.
 	transactor store.Transactor
+	calls      callStore    // the store, nil if it is no CallTransactor
 	ranger     store.Ranger // nil if the store is none
 }
 
@@ -174,6 +175,7 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 		e.store, e.batch = unbatched{st}, 1
 	}
 	e.transactor, _ = st.(store.Transactor)
+	e.calls, _ = st.(callStore)
 	if e.ranger, _ = st.(store.Ranger); cfg.ClaimByPartition && e.ranger == nil {
 		return nil, fmt.Errorf("%w: ClaimByPartition: %T keeps no leases of ranges", ErrInvalidConfig, st)
 	}

@@ -35,6 +35,7 @@ const (
 func (claim *Claim) reset() {
 	claim.res = store.ClaimResult{}
 	claim.hold.kind, claim.hold.owner, claim.hold.insert = holdNone, "", nil
+	claim.committed = nil
 }
 
 // settlement returns a settlement of the claim's key.
@@ -43,6 +44,15 @@ func (claim *Claim) settlement(op store.SettleOp, retention time.Duration) store
 		Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.hold.owner, Retention: retention,
 		Claim: claim.hold.insert,
 	}
+}
+
+// completion returns the completion of the claim's key. A result that is too large is not stored.
+func (claim *Claim) completion(cfg *Config, result []byte, omitted int) store.Settlement {
+	set := claim.settlement(store.OpComplete, cfg.Retention)
+	if set.Result, set.ResultOmitted = result, omitted; len(result) > max(0, cfg.MaxResult) {
+		set.Result, set.ResultOmitted = nil, len(result)
+	}
+	return set
 }
 
 // startHeartbeat starts the heartbeat of a claimed key and the context of its handler. It lasts until

@@ -94,6 +94,7 @@ type Claim struct {
 	hold       hold
 	membership membership
 	span       *store.Range // if the claim is the lease of a range
+	committed  *committed   // by the call that handled the task; nil if none has
 }
 
 // State returns the result of the last claim.

@@ -74,10 +74,10 @@ type Store struct {
 }
 
 var (
-	_ store.Store      = (*Store)(nil)
-	_ store.Batcher    = (*Store)(nil)
-	_ store.Transactor = (*Store)(nil)
-	_ store.Admin      = (*Store)(nil)
+	_ store.Store          = (*Store)(nil)
+	_ store.Batcher        = (*Store)(nil)
+	_ store.CallTransactor = (*Store)(nil)
+	_ store.Admin          = (*Store)(nil)
 )
 
 // New returns a store on a table. It does not access the table. It returns idem.ErrInvalidConfig, which names

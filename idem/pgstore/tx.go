@@ -70,6 +70,7 @@ func effectOf(ctx context.Context) (*effect, error) {
 // effect is the transaction of a handler: one that has begun, or what is sent with the completion.
 type effect struct {
 	store *Store
+	call  bool // of a handler that was called for several tasks: the effect of all of them
 
 	mu   sync.Mutex
 	over bool          // the handler has returned
@@ -84,6 +85,9 @@ type effect struct {
 // NewEffect implements store.Transactor.
 func (s *Store) NewEffect() store.Effect { return &effect{store: s} }
 
+// NewCallEffect implements store.CallTransactor.
+func (s *Store) NewCallEffect() store.Effect { return &effect{store: s, call: true} }
+
 func (e *effect) begin(ctx context.Context) (pgx.Tx, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,21 +96,30 @@ func (e *effect) begin(ctx context.Context) (pgx.Tx, error) {
 		return nil, errOver
 	case e.conn != nil:
 		return handlersTx{e.tx}, nil
-	case cap(e.store.slots) == 0:
-		return nil, idem.Unavailable(errOneConn)
+	}
+	if err := e.connect(ctx); err != nil {
+		return nil, err
+	}
+	return handlersTx{e.tx}, nil
+}
+
+// connect waits for a connection and begins the transaction; e.mu is held.
+func (e *effect) connect(ctx context.Context) error {
+	if cap(e.store.slots) == 0 {
+		return idem.Unavailable(errOneConn)
 	}
 	select {
 	case e.store.slots <- struct{}{}:
 	case <-ctx.Done():
-		return nil, idem.Unavailable(fmt.Errorf(
+		return idem.Unavailable(fmt.Errorf(
 			"pgstore: %d handlers have a transaction, and no other connection is left: raise pool_max_conns, "+
 				"or lower the concurrency: %w", cap(e.store.slots), context.Cause(ctx)))
 	}
 	if err := again(ctx, func() error { return e.tryBegin(ctx) }); err != nil {
 		<-e.store.slots
-		return nil, idem.Unavailable(e.store.complain("beginning the handler's transaction", err))
+		return idem.Unavailable(e.store.complain("beginning the handler's transaction", err))
 	}
-	return handlersTx{e.tx}, nil
+	return nil
 }
 
 func (e *effect) tryBegin(ctx context.Context) error {
@@ -153,6 +166,19 @@ func (e *effect) Discard() {
 	if conn := e.take(); conn != nil {
 		e.end(conn)
 	}
+}
+
+// toCommit is take. It begins the transaction of a call whose handler has enlisted statements only.
+func (e *effect) toCommit(ctx context.Context) (*pgxpool.Conn, error) {
+	e.mu.Lock()
+	if !e.begun {
+		if err := e.connect(ctx); err != nil {
+			e.mu.Unlock()
+			return nil, err
+		}
+	}
+	e.mu.Unlock()
+	return e.take(), nil
 }
 
 // take returns the connection, and the caller must end it. It returns nil if there is no transaction.

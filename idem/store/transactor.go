@@ -10,6 +10,17 @@ type Transactor interface {
 	NewEffect() Effect
 }
 
+// CallTransactor is implemented by Transactors that also commit one effect together with the completions of many
+// keys: that of a handler which was called once for all of them.
+type CallTransactor interface {
+	Transactor
+	// NewCallEffect returns an empty effect for a call of a handler. All completions of the call carry it, each
+	// with an OpComplete of the same call of Settle. They commit with the effect, or nothing does. If one of them
+	// is refused, because its owner does not hold the key, it has the error of Settle, and all others have a
+	// *RejectedError. Completions that had no answer are sent again together, without those that had one.
+	NewCallEffect() Effect
+}
+
 // Effect is what a handler has enlisted, in a type of the store. Handlers get it from a function of the
 // store's package, such as dynamostore.TxFrom.
 type Effect interface {
