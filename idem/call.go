@@ -180,10 +180,10 @@ func (c *Call) settle(sets []store.Settlement) (again []int, err error) {
 		}
 		claim.committed = &committed{effect: sets[i].Effect, answer: settlementAnswer{err: errs[i], took: took}}
 	}
-	if len(again) < len(c.claims) {
-		err = nil
+	if len(again) == len(c.claims) {
+		return nil, err
 	}
-	return again, err
+	return again, nil
 }
 
 // committed is the answer to the completion of a task whose call has committed it.

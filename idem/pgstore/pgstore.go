@@ -37,8 +37,13 @@ const DefaultTable = "idemsk"
 // DefaultRoundTripTimeout is the default of Config.RoundTripTimeout.
 const DefaultRoundTripTimeout = 2 * time.Second
 
-// maxBatchSize is the maximum number of claims or settlements in one round trip and one transaction.
-const maxBatchSize = 100
+// maxBatchSize is the number of claims or settlements that callers gather, and the maximum number of settlements in
+// one round trip and one transaction. maxClaims is that of claims: a bulk handler claims the records of a call
+// together.
+const (
+	maxBatchSize = 100
+	maxClaims    = 1000
+)
 
 // Config configures a Store. The zero value of a field selects its default.
 type Config struct {
@@ -135,13 +140,13 @@ func (s *Store) BatchSize() int { return maxBatchSize }
 // flight.
 const maxRounds = 8
 
-// Claim implements store.Store. Up to 100 claims are one round trip and one transaction, which fail together.
+// Claim implements store.Store. Up to 1,000 claims are one round trip and one transaction, which fail together.
 func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	results := make([]store.ClaimResult, len(reqs))
 	left := byKey(len(reqs), func(i int) string { return reqs[i].Key })
 	for range maxRounds {
 		var again []int
-		for chunk := range slices.Chunk(left, maxBatchSize) {
+		for chunk := range slices.Chunk(left, maxClaims) {
 			again = append(again, s.claimChunk(ctx, reqs, chunk, results)...)
 		}
 		if left = again; len(left) == 0 {
@@ -165,14 +170,17 @@ func byKey(n int, key func(i int) string) []int {
 	return order
 }
 
-// claimChunk tries to take each key, reads all of them, and judges those that were not taken. It returns the
-// keys that became claimable or were deleted between the attempt and the read.
+// claimChunk tries to take each key, and judges those that were not taken. It returns the keys that other
+// transactions wrote meanwhile.
 func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk []int,
 	results []store.ClaimResult) (again []int) {
-	var taken map[string]bool
-	var seen map[string]sighting
-	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) (err error) {
-		taken, seen, err = s.tryClaim(w, conn, reqs, chunk)
+	var answers map[string]claimAnswer
+	args := takeArgs(reqs, chunk, s.skew)
+	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
+		rows, err := conn.Query(w.Context(), s.sql.take, args...)
+		if err == nil {
+			answers, err = readClaims(rows, w)
+		}
 		return err
 	})
 	for _, i := range chunk {
@@ -181,23 +189,28 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 			results[i] = s.unclaimed(req, err)
 			continue
 		}
-		found, there := seen[req.Key]
-		stolen, mine := taken[req.Key]
-		switch {
-		case !there:
+		var final bool
+		if results[i], final = s.claimed(req, answers); !final {
 			again = append(again, i)
-		case found.foreign != nil:
-			results[i].Err = s.explain("claim", req.Key, found.foreign)
-		case mine:
-			results[i] = store.ClaimResult{State: store.Claimed, Entry: found.entry, Stolen: stolen}
-		default:
-			var final bool
-			if results[i], final = s.judge(req, &found); !final {
-				again = append(again, i)
-			}
 		}
 	}
 	return again
+}
+
+// claimed returns the answer to a claim. It is not final if the key can be taken.
+func (s *Store) claimed(req *store.ClaimRequest, answers map[string]claimAnswer) (res store.ClaimResult, final bool) {
+	answer, there := answers[req.Key]
+	switch {
+	case !there:
+		return res, false
+	case answer.foreign != nil:
+		return store.ClaimResult{Err: s.explain("claim", req.Key, answer.foreign)}, true
+	case answer.row == rowFresh:
+		return store.ClaimResult{State: store.Claimed, Entry: store.Fresh(req, time.UnixMilli(answer.entry.Token))}, true
+	case answer.row == rowFound:
+		return s.judge(req, &answer.sighting)
+	}
+	return store.ClaimResult{State: store.Claimed, Entry: answer.entry, Stolen: answer.row == rowStolen}, true
 }
 
 // contendedFor is the time until the next claim of a key after conflicts with all tries.
@@ -209,22 +222,6 @@ func (s *Store) unclaimed(req *store.ClaimRequest, err error) store.ClaimResult 
 		return store.ClaimResult{State: store.ClaimInFlight, ClaimableIn: contendedFor}
 	}
 	return store.ClaimResult{Err: s.explain("claim", req.Key, err)}
-}
-
-// tryClaim makes one round trip, which is one transaction.
-func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimRequest,
-	chunk []int) (taken map[string]bool, seen map[string]sighting, err error) {
-	seen = make(map[string]sighting, len(chunk))
-	args := takeArgs(reqs, chunk, s.skew)
-	var batch pgx.Batch
-	batch.Queue(s.sql.take, args...).Query(func(rows pgx.Rows) (err error) {
-		w.Heard()
-		taken, err = readTaken(rows, w)
-		return err
-	})
-	batch.Queue(s.sql.look, args[0]).Query(func(rows pgx.Rows) error { return readSightings(rows, w, seen) })
-	err = conn.SendBatch(w.Context(), &batch).Close()
-	return taken, seen, err
 }
 
 // judge returns the answer to a claim by the entry that was read. The answer is not final if the key can be

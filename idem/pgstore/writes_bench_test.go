@@ -25,6 +25,7 @@ const (
 	insertKey    = `INSERT INTO processed VALUES ($1) ON CONFLICT DO NOTHING RETURNING true`
 	book         = `UPDATE accounts SET balance = balance + 1 WHERE id = $1`
 	bookIfNew    = `WITH new AS (` + insertKey + `) UPDATE accounts SET balance = balance + 1 FROM new WHERE id = $2`
+	bookMany     = `UPDATE accounts SET balance = balance + n FROM (SELECT unnest($1::text[]) AS of, count(*) AS n GROUP BY of) b WHERE id = of`
 	inProgress   = 4 * polled // records of a stream that are in progress
 	concurrently = 256        // handlers
 )
@@ -53,21 +54,27 @@ func BenchmarkWrites(b *testing.B) {
 				return pgstore.EnlistRows(ctx, 1, nil, book, account)
 			})
 		}},
+		{"bulk, TxFrom", bulk},
 		{"no effect", func(b *testing.B, pool *pgxpool.Pool) {
 			stream(b, pool, func(context.Context, string) error { return nil })
 		}},
 	} {
 		b.Run(way.name, func(b *testing.B) {
-			server := ownServer(b, map[string]string{"fsync": "on", "shared_buffers": "256MB"})
+			server := ownServer(b, map[string]string{"fsync": "on", "shared_buffers": "256MB", "shared_preload_libraries": "pg_stat_statements", "track_io_timing": "on"})
 			pool := newPool(b, server.URL())
 			execute(b, pool, `CREATE TABLE processed (key text PRIMARY KEY)`)
 			execute(b, pool, `CREATE TABLE accounts AS SELECT n::text AS id, 0::bigint AS balance
 				FROM generate_series(0, $1::int - 1) n`, books)
 			execute(b, pool, `ALTER TABLE accounts ADD PRIMARY KEY (id)`)
+			execute(b, pool, `CREATE EXTENSION pg_stat_statements`)
 			before := cpu(b)
 			way.run(b, pool)
 			b.StopTimer()
 			b.ReportMetric(float64(cpu(b)-before)/float64(b.N)/1e3, "cpu-us/op")
+			if b.N > 1 {
+				fmt.Println(ask[string](b, pool, `SELECT string_agg(l, E'\n') FROM (SELECT format('%s calls %s ms, mean %s, rows %s wal %s: %s', calls, round(total_exec_time), round(mean_exec_time::numeric,2), rows, wal_bytes, left(regexp_replace(query, '\s+', ' ', 'g'), 100)) l FROM pg_stat_statements ORDER BY total_exec_time DESC LIMIT 8) x`))
+				fmt.Println(ask[string](b, pool, `SELECT string_agg(format('%s upd %s hot %s dead %s size %s', relname, n_tup_upd, n_tup_hot_upd, n_dead_tup, pg_total_relation_size(relid)), E'\n') FROM pg_stat_user_tables`))
+			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 			if n := ask[int](b, pool, `SELECT sum(balance) FROM accounts`); n != b.N && way.name != "no effect" {
 				b.Errorf("%d bookings of %d records", n, b.N)
@@ -90,14 +97,34 @@ func loop(b *testing.B, pool *pgxpool.Pool, size int) {
 	}
 }
 
-// stream books with a scheduler, in a lane for each account.
+// bulk books in the transactions of the calls of a bulk handler, by one statement each.
+func bulk(b *testing.B, pool *pgxpool.Pool) {
+	run(b, pool, schedule.Config{Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+		booked := make([]string, len(items))
+		for i, it := range items {
+			booked[i] = it.Lane
+		}
+		tx, err := pgstore.TxFrom(ctx)
+		if err == nil {
+			_, err = tx.Exec(ctx, bookMany, booked)
+		}
+		return make([]schedule.Result, len(items)), err
+	}}, nil)
+}
+
+// stream books with handlers of one record.
 func stream(b *testing.B, pool *pgxpool.Pool, handle func(ctx context.Context, account string) error) {
+	run(b, pool, schedule.Config{Concurrency: concurrently}, handle)
+}
+
+// run books with a scheduler, in a lane for each account.
+func run(b *testing.B, pool *pgxpool.Pool, cfg schedule.Config, handle func(ctx context.Context, account string) error) {
 	st := newStore(b, pool, pgstore.Config{})
-	engine, err := idem.New(st, idem.Config{})
+	engine, err := idem.New(st, idem.Config{CommitWindow: polled})
 	if err != nil {
 		b.Fatal(err)
 	}
-	scheduler, err := schedule.New(engine, schedule.Config{Concurrency: concurrently})
+	scheduler, err := schedule.New(engine, cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -114,7 +141,7 @@ func stream(b *testing.B, pool *pgxpool.Pool, handle func(ctx context.Context, a
 	for n := 0; n < b.N; n += polled {
 		var items []*schedule.Item
 		for i := n; i < min(n+polled, b.N); i++ {
-			account := strconv.Itoa(i % accounts)
+			account := strconv.Itoa(i % books)
 			items = append(items, &schedule.Item{Lane: account, Task: idem.Task{Key: fmt.Sprint("key ", i),
 				Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return nil, handle(ctx, account) })}})
 			room <- struct{}{}

@@ -212,9 +212,9 @@ func (c *bulkCall) results(parts []*bulkPart) (results []Result, again []int, er
 		again, err = call.Commit(func(i int) ([]byte, error) { return results[i].Value, results[i].Err })
 	}
 	if err != nil {
-		results = slices.Repeat([]Result{{Err: err}}, len(parts))
+		return slices.Repeat([]Result{{Err: err}}, len(parts)), nil, err
 	}
-	return results, again, err
+	return results, again, nil
 }
 
 // handle calls the handler with a context.

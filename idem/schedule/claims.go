@@ -141,11 +141,8 @@ func (m *machine) claimsToSend() int {
 	if n, down := m.claimsInOutage(); down {
 		return n
 	}
-	if m.bulk() { // a call's claims are sent together, while no call is in progress
-		if m.calls.bulk || claims.requests > 0 {
-			return 0
-		}
-		return max(0, min(claims.wanted, m.engine.CallSize()-claims.ahead))
+	if m.bulk() {
+		return m.claimsForCall()
 	}
 	soon, most := m.beginSoon(), min(claims.wanted, m.room())
 	full := min(m.request, soon)
@@ -156,6 +153,22 @@ func (m *machine) claimsToSend() int {
 		return max(0, min(most, full))
 	}
 	return 0
+}
+
+// claimsForCall returns how many claims are to be sent now for the next call of a bulk handler, which are sent
+// together. While a call is in progress, whole requests are, if the next call is estimated to begin in time.
+func (m *machine) claimsForCall() int {
+	claims := &m.claims
+	n := max(0, min(claims.wanted, m.engine.CallSize()-claims.ahead))
+	switch {
+	case claims.requests > 0:
+		return 0
+	case !m.calls.bulk:
+		return n
+	case m.request == 1 || m.latency.fit(2, m.mayWait) < 2: //nolint:mnd // this call and the next one
+		return 0
+	}
+	return n - n%m.request
 }
 
 // collect returns up to n items to claim, of each lane in turn.

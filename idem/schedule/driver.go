@@ -206,7 +206,9 @@ func (d *driver) do(job action) {
 		d.call(job.item)
 	case doBulk:
 		d.mu.Unlock()
+		began := time.Now()
 		d.callBulk(job.items)
+		d.scheduler.latency.note(time.Since(began))
 		d.mu.Lock()
 		d.step(callEnded{})
 	case doAlone:
