@@ -60,21 +60,16 @@ func BenchmarkWrites(b *testing.B) {
 		}},
 	} {
 		b.Run(way.name, func(b *testing.B) {
-			server := ownServer(b, map[string]string{"fsync": "on", "shared_buffers": "256MB", "shared_preload_libraries": "pg_stat_statements", "track_io_timing": "on"})
+			server := ownServer(b, map[string]string{"fsync": "on", "shared_buffers": "256MB"})
 			pool := newPool(b, server.URL())
 			execute(b, pool, `CREATE TABLE processed (key text PRIMARY KEY)`)
 			execute(b, pool, `CREATE TABLE accounts AS SELECT n::text AS id, 0::bigint AS balance
 				FROM generate_series(0, $1::int - 1) n`, books)
 			execute(b, pool, `ALTER TABLE accounts ADD PRIMARY KEY (id)`)
-			execute(b, pool, `CREATE EXTENSION pg_stat_statements`)
 			before := cpu(b)
 			way.run(b, pool)
 			b.StopTimer()
 			b.ReportMetric(float64(cpu(b)-before)/float64(b.N)/1e3, "cpu-us/op")
-			if b.N > 1 {
-				fmt.Println(ask[string](b, pool, `SELECT string_agg(l, E'\n') FROM (SELECT format('%s calls %s ms, mean %s, rows %s wal %s: %s', calls, round(total_exec_time), round(mean_exec_time::numeric,2), rows, wal_bytes, left(regexp_replace(query, '\s+', ' ', 'g'), 100)) l FROM pg_stat_statements ORDER BY total_exec_time DESC LIMIT 8) x`))
-				fmt.Println(ask[string](b, pool, `SELECT string_agg(format('%s upd %s hot %s dead %s size %s', relname, n_tup_upd, n_tup_hot_upd, n_dead_tup, pg_total_relation_size(relid)), E'\n') FROM pg_stat_user_tables`))
-			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 			if n := ask[int](b, pool, `SELECT sum(balance) FROM accounts`); n != b.N && way.name != "no effect" {
 				b.Errorf("%d bookings of %d records", n, b.N)
@@ -99,7 +94,7 @@ func loop(b *testing.B, pool *pgxpool.Pool, size int) {
 
 // bulk books in the transactions of the calls of a bulk handler, by one statement each.
 func bulk(b *testing.B, pool *pgxpool.Pool) {
-	run(b, pool, schedule.Config{Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+	scheduled(b, pool, schedule.Config{Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
 		booked := make([]string, len(items))
 		for i, it := range items {
 			booked[i] = it.Lane
@@ -114,11 +109,11 @@ func bulk(b *testing.B, pool *pgxpool.Pool) {
 
 // stream books with handlers of one record.
 func stream(b *testing.B, pool *pgxpool.Pool, handle func(ctx context.Context, account string) error) {
-	run(b, pool, schedule.Config{Concurrency: concurrently}, handle)
+	scheduled(b, pool, schedule.Config{Concurrency: concurrently}, handle)
 }
 
-// run books with a scheduler, in a lane for each account.
-func run(b *testing.B, pool *pgxpool.Pool, cfg schedule.Config, handle func(ctx context.Context, account string) error) {
+// scheduled books with a scheduler, in a lane for each account.
+func scheduled(b *testing.B, pool *pgxpool.Pool, cfg schedule.Config, handle func(ctx context.Context, account string) error) {
 	st := newStore(b, pool, pgstore.Config{})
 	engine, err := idem.New(st, idem.Config{CommitWindow: polled})
 	if err != nil {
