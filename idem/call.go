@@ -10,12 +10,13 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Call is a call of a handler for several claimed tasks, and the context of this handler. If the handler takes the
-// effect of the call (store.EffectFrom with this context), the keys of all tasks complete in the transaction
-// of the effect, or none does. The store must be a store.CallTransactor, and all tasks must be claimed.
+// Call is a call of a handler for several claimed tasks, and the context of this handler. If the handler
+// takes the effect of the call (store.EffectFrom with this context), the keys of all tasks complete in the
+// transaction of the effect, or none does. The store must be a store.CallTransactor, and all tasks must be
+// claimed.
 //
-// The caller makes a Call with Session.Call, calls the handler, then Seal, and then either Commit or Discard. The
-// tasks run meanwhile (Session.RunAsync): their handlers return after that.
+// The caller makes a Call with Session.Call, calls the handler, then Seal, and then either Commit or Discard.
+// The tasks run meanwhile (Session.RunAsync): their handlers return after that.
 type Call struct {
 	context.Context // of the handlers
 
@@ -55,8 +56,8 @@ func (c *Call) Value(key any) any {
 	return c.enlisting
 }
 
-// enlisting returns the effect of the call, or nil if tasks have their own, or if the handler has returned without
-// one.
+// enlisting returns the effect of the call, or nil if tasks have their own, or if the handler has returned
+// without one.
 func (c *Call) enlisting() store.Effect {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,8 +67,8 @@ func (c *Call) enlisting() store.Effect {
 	return c.effect
 }
 
-// TaskContext returns the context of one task of the call. own is that of the task's handler. Its effect is that of
-// the call if the handler has taken that, and otherwise one of the task.
+// TaskContext returns the context of one task of the call. own is that of the task's handler. Its effect is
+// that of the call if the handler has taken that, and otherwise one of the task.
 func (c *Call) TaskContext(own context.Context) context.Context {
 	return taskContext{Context: own, call: c}
 }
@@ -95,8 +96,8 @@ func (t taskContext) Value(key any) any {
 	}
 }
 
-// Seal ends a call whose handler has returned: it gets no effect any more. An error means that its effect can't
-// be committed, and was discarded. Otherwise the caller calls Commit or Discard.
+// Seal ends a call whose handler has returned: it gets no effect any more. An error means that its effect
+// can't be committed, and was discarded. Otherwise the caller calls Commit or Discard.
 func (c *Call) Seal() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,10 +116,10 @@ func (c *Call) Seal() error {
 // Discard discards the effect of a call that has failed.
 func (c *Call) Discard() { discard(c.effect) }
 
-// Commit commits the effect of a call, if it has one, and the completions of all tasks. The handler has returned a
-// result for each task, of which result returns the value and the error. again has the indices of the tasks
-// that must be handled again, because nothing was committed: all that succeeded, if one failed; and those whose
-// keys are held, if a key was taken by another owner. All other results are those of their tasks.
+// Commit commits the effect of a call, if it has one, and the completions of all tasks. The handler has
+// returned a result for each task, of which result returns the value and the error. again has the indices of
+// the tasks that must be handled again, because nothing was committed: all that succeeded, if one failed; and
+// those whose keys are held, if a key was taken by another owner. All other results are those of their tasks.
 //
 // An error means that the call failed as a whole, and that nothing was committed.
 func (c *Call) Commit(result func(i int) (value []byte, err error)) (again []int, err error) {
@@ -178,7 +179,8 @@ func (c *Call) settle(sets []store.Settlement) (again []int, err error) {
 			again, err = append(again, i), rejected.Err
 			continue
 		}
-		claim.committed = &committed{effect: sets[i].Effect, answer: settlementAnswer{err: errs[i], took: took}}
+		answer := settlementAnswer{err: errs[i], took: took}
+		claim.committed = &committed{effect: sets[i].Effect, answer: answer}
 	}
 	if len(again) == len(c.claims) {
 		return nil, err

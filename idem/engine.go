@@ -78,8 +78,8 @@ type Config struct {
 	Unbatched bool
 	// HashKeys stores only the SHA-256 of keys, for keys that are personal data.
 	HashKeys bool
-	// FailOpen calls handlers without protection while the store is unavailable: they may run twice. Otherwise
-	// they are not called.
+	// FailOpen calls handlers without protection while the store is unavailable: they may run twice.
+	// Otherwise they are not called.
 	FailOpen bool
 	// BreakerFailures is the number of consecutive failed claims after which the circuit breaker opens
 	// (default 5; -1: never). After BreakerCooldown (default 5 s) one claim is sent to try the store.

@@ -9,12 +9,12 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// hold is what keeps a task's key from other owners while its handler runs. The heartbeat of a claimed key goes
-// on until the settlement is answered, also if the claim was reset before.
+// hold is what keeps a task's key from other owners while its handler runs. The heartbeat of a claimed key
+// goes on until the settlement is answered, also if the claim was reset before.
 type hold struct {
 	kind holdKind
-	// The owner and the time of the last claim, also of one without an answer. The time is the local monotonic
-	// one before the claim was sent: the lease ends no earlier than a lease after it.
+	// The owner and the time of the last claim, also of one without an answer. The time is the local
+	// monotonic one before the claim was sent: the lease ends no earlier than a lease after it.
 	owner     string
 	claimedAt time.Time
 
@@ -74,8 +74,8 @@ func (claim *Claim) stopHeartbeat() {
 }
 
 // renew extends a claim that is older than the interval of heartbeats before its handler begins: another
-// owner may have taken the key, and a running handler would learn it too late. It reports whether the handler must
-// not begin, because the claim is lost, or because it is not known to be held.
+// owner may have taken the key, and a running handler would learn it too late. It reports whether the handler
+// must not begin, because the claim is lost, or because it is not known to be held.
 func (x *execution) renew() (refused bool) {
 	claim, cfg := x.claim, x.cfg()
 	if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat() {

@@ -117,8 +117,8 @@ func (claim *Claim) failure(err error) *store.Failure {
 	return f
 }
 
-// interrupted is the stored form of the error of an attempt that was cancelled: nil, so that the failure before
-// stands, unless the task is to be handled alone.
+// interrupted is the stored form of the error of an attempt that was cancelled: nil, so that the failure
+// before stands, unless the task is to be handled alone.
 func (claim *Claim) interrupted(err error) *store.Failure {
 	if !claim.Again {
 		return nil

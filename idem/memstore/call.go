@@ -19,8 +19,8 @@ var errOthers = errors.New("nothing of the call was committed: another owner has
 // callErrors are the errors of completions that commit together, by effect and key.
 type callErrors map[store.Effect]map[string]error
 
-// of returns the error of one completion. It settles the whole call when it gets the first one. The caller holds
-// the store's lock.
+// of returns the error of one completion. It settles the whole call when it gets the first one. The caller
+// holds the store's lock.
 func (c *callErrors) of(s *Store, ss []store.Settlement, i int, now time.Time) error {
 	errs, ok := (*c)[ss[i].Effect]
 	if !ok {

@@ -20,9 +20,9 @@ import (
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
-// bulk runs items with these keys with a bulk handler that copies an effect for each of them in the transaction of
-// the call. then is called in this transaction; its error is that of the call. bulk returns the numbers of items
-// of the calls.
+// bulk runs items with these keys with a bulk handler that copies an effect for each of them in the
+// transaction of the call. then is called in this transaction; its error is that of the call. bulk returns
+// the numbers of items of the calls.
 func (b *bank) bulk(ctx context.Context, keys []string,
 	then func(ctx context.Context, tx pgx.Tx, items []*schedule.Item) error) (items []*schedule.Item, calls []int) {
 	b.Helper()
@@ -133,8 +133,8 @@ func keysOfItems(items []*schedule.Item) (keys []string) {
 	return keys
 }
 
-// A call whose transaction can't be committed is rolled back, and its items are handled alone. If the connection is
-// lost, they are released: it is not known at first whether the COMMIT was executed.
+// A call whose transaction can't be committed is rolled back, and its items are handled alone. If the
+// connection is lost, they are released: it is not known at first whether the COMMIT was executed.
 func TestCallThatCantCommit(t *testing.T) {
 	has := func(items []*schedule.Item) bool { return slices.Contains(keysOfItems(items), "k0001") }
 	for _, tc := range []struct {
@@ -199,7 +199,8 @@ func TestCallThatEndsItsTransactionIsNotRepeated(t *testing.T) {
 	}
 }
 
-// The COMMIT of a call was executed, but its reply is lost: all keys are completed. If it was not, all are released.
+// The COMMIT of a call was executed, but its reply is lost: all keys are completed. If it was not, all are
+// released.
 func TestUnansweredCommitOfACall(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {

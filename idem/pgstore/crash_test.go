@@ -176,8 +176,9 @@ func newRun(t *testing.T, kills int) (*run, *pgxpool.Pool) {
 	return r, pool
 }
 
-// TestBalancesAreExactAfterProcessCrashes makes payments in transactions of one payment, of groups and of calls, while worker processes are killed
-// at random moments and the server crashes three times. Every balance is exact afterwards.
+// TestBalancesAreExactAfterProcessCrashes makes payments in transactions of one payment, of groups and of
+// calls, while worker processes are killed at random moments and the server crashes three times. Every
+// balance is exact afterwards.
 func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	kills := testkit.Size(t, usualKills, longKills)
 	r, pool := newRun(t, kills)

@@ -172,7 +172,8 @@ func harness(tb testing.TB, pool *pgxpool.Pool, clock int, enlist bool) storetes
 	return h
 }
 
-// counters returns effects that insert rows into a table in transactions of the store, or enlist the insertion.
+// counters returns effects that insert rows into a table in transactions of the store, or enlist the
+// insertion.
 func counters(tb testing.TB, pool *pgxpool.Pool, st *pgstore.Store, enlist bool) *storetest.Effects {
 	tb.Helper()
 	table := st.Table() + "_counters"

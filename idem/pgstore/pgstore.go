@@ -4,7 +4,8 @@
 //
 // A handler that calls [TxFrom] writes in the transaction that completes its key, so that effect and
 // completion are committed together or not at all. This costs one more round trip. A handler that needs no
-// answers of the server passes its statements to [Enlist]: they cost no round trip of their own.
+// answers of the server passes its statements to [Enlist]: they cost no round trip of their own. A bulk
+// handler can have one transaction for all records of its call.
 //
 // All times are those of the server's clock. [Migrate] creates the table; no other function does.
 // [Store.Check] reports whether the table is up to date.
@@ -37,9 +38,9 @@ const DefaultTable = "idemsk"
 // DefaultRoundTripTimeout is the default of Config.RoundTripTimeout.
 const DefaultRoundTripTimeout = 2 * time.Second
 
-// maxBatchSize is the number of claims or settlements that callers gather, and the maximum number of settlements in
-// one round trip and one transaction. maxClaims is that of claims: a bulk handler claims the records of a call
-// together.
+// maxBatchSize is the number of claims or settlements that callers gather, and the maximum number of
+// settlements in one round trip and one transaction. maxClaims is that of claims: a bulk handler claims the
+// records of a call together.
 const (
 	maxBatchSize = 100
 	maxClaims    = 1000
@@ -140,7 +141,8 @@ func (s *Store) BatchSize() int { return maxBatchSize }
 // flight.
 const maxRounds = 8
 
-// Claim implements store.Store. Up to 1,000 claims are one round trip and one transaction, which fail together.
+// Claim implements store.Store. Up to 1,000 claims are one round trip and one transaction, which fail
+// together.
 func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	results := make([]store.ClaimResult, len(reqs))
 	left := byKey(len(reqs), func(i int) string { return reqs[i].Key })
@@ -198,7 +200,8 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 }
 
 // claimed returns the answer to a claim. It is not final if the key can be taken.
-func (s *Store) claimed(req *store.ClaimRequest, answers map[string]claimAnswer) (res store.ClaimResult, final bool) {
+func (s *Store) claimed(req *store.ClaimRequest, answers map[string]claimAnswer) (res store.ClaimResult,
+	final bool) {
 	answer, there := answers[req.Key]
 	switch {
 	case !there:
@@ -206,11 +209,13 @@ func (s *Store) claimed(req *store.ClaimRequest, answers map[string]claimAnswer)
 	case answer.foreign != nil:
 		return store.ClaimResult{Err: s.explain("claim", req.Key, answer.foreign)}, true
 	case answer.row == rowFresh:
-		return store.ClaimResult{State: store.Claimed, Entry: store.Fresh(req, time.UnixMilli(answer.entry.Token))}, true
+		entry := store.Fresh(req, time.UnixMilli(answer.entry.Token))
+		return store.ClaimResult{State: store.Claimed, Entry: entry}, true
 	case answer.row == rowFound:
 		return s.judge(req, &answer.sighting)
 	}
-	return store.ClaimResult{State: store.Claimed, Entry: answer.entry, Stolen: answer.row == rowStolen}, true
+	res = store.ClaimResult{State: store.Claimed, Entry: answer.entry, Stolen: answer.row == rowStolen}
+	return res, true
 }
 
 // contendedFor is the time until the next claim of a key after conflicts with all tries.
@@ -236,9 +241,10 @@ func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.Claim
 }
 
 // Settle implements store.Store. Up to 100 settlements, with up to 1 MiB of results in all or one larger
-// result, are one round trip and one transaction. If some are refused, one more read finds out why. So are up to
-// 100 completions with enlisted statements. A completion that has a handler's transaction is a round trip and a
-// transaction of its own. Those of one call are made concurrently.
+// result, are one round trip and one transaction. If some are refused, one more read finds out why. So are up
+// to 100 completions with enlisted statements. A completion that has a handler's transaction is a round trip
+// and a transaction of its own, and so are all completions of a call with one transaction. Those of one call
+// of Settle are made concurrently.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	failed := false
@@ -298,7 +304,8 @@ func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []
 	}
 }
 
-// notCompleted reads the rows of statements.complete, closes them, and returns the completions that were refused.
+// notCompleted reads the rows of statements.complete, closes them, and returns the completions that were
+// refused.
 func notCompleted(rows pgx.Rows, w *silence.Watch, ss []store.Settlement, completions []int) (refused []int,
 	err error) {
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key string, err error) {

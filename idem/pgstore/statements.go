@@ -18,13 +18,13 @@ const serverClock = `clock_timestamp()`
 // single statements, each of which reads and writes in one step. A key that is not taken is judged by package
 // store.
 type statements struct {
-	// args: takeArgs. A row for each key: columns, the server's time, and a claimRow. A key for which there is none
-	// was written by another transaction meanwhile.
+	// args: takeArgs. A row for each key: columns, the server's time, and a claimRow. A key for which there
+	// is none was written by another transaction meanwhile.
 	take     string
 	look     string // args: keys. Rows: columns, and the server's time
 	complete string // args: completeArgs. A row for each key that was completed: the key
-	// completeAll is complete, but a refusal is an error (stateDivisionByZero), so that its transaction is not
-	// committed.
+	// completeAll is complete, but a refusal is an error (stateDivisionByZero), so that its transaction is
+	// not committed.
 	completeAll string
 	settle      map[store.SettleOp]string // the other settlements, one at a time
 	list        string
@@ -63,8 +63,8 @@ func columnsOf(row string) string {
 	return strings.Join(names, " ")
 }
 
-// completeMany is completions. The arguments are arrays with an element for each: 1 keys, 2 tokens, 3 owners, 4
-// retentions in ms, 5 results, 6 sizes of omitted results. The condition is store.Holds.
+// completeMany is completions. The arguments are arrays with an element for each: 1 keys, 2 tokens, 3 owners,
+// 4 retentions in ms, 5 results, 6 sizes of omitted results. The condition is store.Holds.
 const completeMany = `, req AS MATERIALIZED (
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bytea[], $6::bigint[])
 			AS r (key, token, claimed_by, retention_ms, result, omitted) WHERE {few} ORDER BY key
@@ -130,7 +130,8 @@ func takeMany() string {
 			failure_message     = CASE seen.status WHEN 'STARTED' THEN seen.failure_message END,
 			failure_at          = CASE seen.status WHEN 'STARTED' THEN seen.failure_at END
 		FROM seen WHERE t.idempotency_key = seen.idempotency_key
-		RETURNING {t.columns}, CASE WHEN seen.status = 'STARTED' AND seen.retry_at IS NULL THEN 3 ELSE 2 END AS how
+		RETURNING {t.columns},
+			CASE WHEN seen.status = 'STARTED' AND seen.retry_at IS NULL THEN 3 ELSE 2 END AS how
 	) SELECT {columns}, now, 1 FROM fresh, clock UNION ALL SELECT {columns}, now, how FROM taken, clock
 	UNION ALL SELECT {(entry).columns}, now, 0 FROM found
 	WHERE key NOT IN (SELECT idempotency_key FROM fresh) AND key NOT IN (SELECT idempotency_key FROM taken)`
@@ -146,8 +147,8 @@ func ceilSecond(moment, ms string) string {
 
 const look = `SELECT {columns}, {now} FROM unnest($1::text[]) AS r (key) JOIN {table} ON idempotency_key = key WHERE {few}`
 
-// few is true. The planner expects that it is true of one row in 200, and so looks each key up by the index, also
-// in a plan that was cached when the table was small. Without it, it may read the whole table.
+// few is true. The planner expects that it is true of one row in 200, and so looks each key up by the index,
+// also in a plan that was cached when the table was small. Without it, it may read the whole table.
 const few = `key = key || ''`
 
 // The settlements. Arguments: 1 key, 2 token, 3 owner, 4 retention in ms, and further ones of each. Their
@@ -253,6 +254,7 @@ const (
 
 	// Locked rows are skipped: a later call deletes them.
 	prune = `WITH expired AS MATERIALIZED (
-			SELECT idempotency_key FROM {table} WHERE prune_after <= {now} ORDER BY prune_after LIMIT $1 FOR UPDATE SKIP LOCKED
+			SELECT idempotency_key FROM {table} WHERE prune_after <= {now} ORDER BY prune_after LIMIT $1
+			FOR UPDATE SKIP LOCKED
 		) DELETE FROM {table} t USING expired WHERE t.idempotency_key = expired.idempotency_key`
 )

@@ -20,7 +20,8 @@ const DefaultIdleLimit = time.Minute
 
 // The errors of a handler's transaction.
 var (
-	errNoTx       = errors.New("pgstore: there is no transaction: the handler's task was not claimed through a pgstore.Store, or runs unprotected")
+	errNoTx = errors.New("pgstore: there is no transaction: the handler's task was not claimed through a " +
+		"pgstore.Store, or runs unprotected, or it is a call whose records have transactions of their own")
 	errOver       = errors.New("pgstore: the handler has returned: its transaction is over")
 	errOneConn    = errors.New("pgstore: a pool of one connection has none for a handler's transaction: set pool_max_conns to 2 or more")
 	errDelegated  = errors.New("pgstore: the transaction is committed when the handler returns no error, and rolled back when it returns one")
@@ -47,8 +48,12 @@ const (
 // savepoints (tx.Begin). It is not safe for concurrent use, and ends when the handler returns. If a statement
 // fails outside of a savepoint, nothing can be committed: return the error.
 //
+// A bulk handler that passes the context of its call (schedule.BulkHandler, kafka.BulkHandler) gets one
+// transaction for all records of the call, which commits with all their completions or not at all. The
+// contexts of the records have the same one then.
+//
 // If there is no transaction, because the engine fails open, uses another store, or can't reach the server,
-// the error is marked idem.Unavailable.
+// the error is marked idem.Unavailable. So it is if a record of the call has a transaction of its own.
 func TxFrom(ctx context.Context) (pgx.Tx, error) {
 	e, err := effectOf(ctx)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
-// settleEffects starts the settlements of ss that commit an effect. wait returns when all of them are settled.
+// settleEffects starts the settlements of ss that commit an effect. wait returns when all of them are
+// settled.
 func (s *Store) settleEffects(ctx context.Context, ss []store.Settlement, errs []error) (wait func()) {
 	var all sync.WaitGroup
 	var enlisted []int
@@ -45,8 +46,8 @@ func (s *Store) settleEffects(ctx context.Context, ss []store.Settlement, errs [
 	return all.Wait
 }
 
-// settleTransaction settles the completions with these indices, which have one effect: that of a handler, or of a
-// call of a handler for all of them.
+// settleTransaction settles the completions with these indices, which have one effect: that of a handler, or
+// of a call of a handler for all of them.
 func (s *Store) settleTransaction(ctx context.Context, ss []store.Settlement, members []int, e *effect,
 	errs []error) {
 	conn, err := e.toCommit(ctx)
@@ -70,7 +71,8 @@ func (s *Store) settleTransaction(ctx context.Context, ss []store.Settlement, me
 }
 
 // errOthers means that an owner holds its key, but another key of its call was taken.
-var errOthers = errors.New("pgstore: the transaction of the call was rolled back: another owner has taken one of the keys")
+var errOthers = errors.New("pgstore: the transaction of the call was rolled back: " +
+	"another owner has taken one of the keys")
 
 // whyNotHeld sets the errors of completions of one transaction, of which some were refused.
 func (s *Store) whyNotHeld(ctx context.Context, ss []store.Settlement, members []int, errs []error) {
@@ -91,9 +93,10 @@ var errNotHeld = errors.New("pgstore: the completion was refused")
 // maxCompletions is the maximum number of completions in one statement of a transaction.
 const maxCompletions = 1000
 
-// commit executes what is enlisted, completes the keys and commits, in one round trip. The caller must end the
-// connection. A refused completion is an error of the server, so that the COMMIT after it is not executed. An
-// error is errNotHeld or a *store.RejectedError if nothing was committed; any other leaves that unknown.
+// commit executes what is enlisted, completes the keys and commits, in one round trip. The caller must end
+// the connection. A refused completion is an error of the server, so that the COMMIT after it is not
+// executed. An error is errNotHeld or a *store.RejectedError if nothing was committed; any other leaves that
+// unknown.
 func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int, enlisted []statement,
 	conn *pgxpool.Conn) error {
 	if err := ctx.Err(); err != nil {
@@ -108,9 +111,12 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 		enlisted[i].queue(&batch, func() { n++ })
 	}
 	// ordered over all statements: see byKey
-	members = slices.SortedFunc(slices.Values(members), func(a, b int) int { return strings.Compare(ss[a].Key, ss[b].Key) })
-	for from, to := range chunks.Of(len(members), maxCompletions, func(n int) int { return len(ss[members[n]].Result) }) {
-		batch.Queue(s.sql.completeAll, completeArgs(ss, members[from:to])...).Exec(func(pgconn.CommandTag) error {
+	members = slices.Clone(members)
+	slices.SortFunc(members, func(a, b int) int { return strings.Compare(ss[a].Key, ss[b].Key) })
+	for from, to := range chunks.Of(len(members), maxCompletions,
+		func(n int) int { return len(ss[members[n]].Result) }) {
+		args := completeArgs(ss, members[from:to])
+		batch.Queue(s.sql.completeAll, args...).Exec(func(pgconn.CommandTag) error {
 			completed = to == len(members)
 			return nil
 		})
@@ -146,9 +152,9 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 		outOfResources(err, err))}
 }
 
-// settleAgain retries completions whose transaction has ended, after its reply was lost. All of them were applied,
-// or they never will be: settleAgain releases their keys, which waits for a COMMIT in progress and makes the server
-// refuse a later one.
+// settleAgain retries completions whose transaction has ended, after its reply was lost. All of them were
+// applied, or they never will be: settleAgain releases their keys, which waits for a COMMIT in progress and
+// makes the server refuse a later one.
 func (s *Store) settleAgain(ctx context.Context, ss []store.Settlement, members []int, errs []error) {
 	releases := make([]store.Settlement, len(members))
 	for n, i := range members {
@@ -177,7 +183,7 @@ func (s *Store) settleAgain(ctx context.Context, ss []store.Settlement, members 
 	seen, err := s.lookAt(ctx, keysOf(ss, released))
 	for _, i := range released {
 		set, found := &ss[i], seen[ss[i].Key]
-		errs[i] = fmt.Errorf("pgstore: complete %q: %w: %w", set.Key, errors.Join(errConnection, err, found.foreign),
-			&store.FencedError{Key: set.Key, Token: set.Token, Current: found.entry})
+		errs[i] = fmt.Errorf("pgstore: complete %q: %w: %w", set.Key,
+			errors.Join(errConnection, err, found.foreign), &store.FencedError{Key: set.Key, Token: set.Token, Current: found.entry})
 	}
 }

@@ -20,12 +20,13 @@ import (
 )
 
 const (
-	polled       = 500 // records of a poll
-	books        = 1000
-	insertKey    = `INSERT INTO processed VALUES ($1) ON CONFLICT DO NOTHING RETURNING true`
-	book         = `UPDATE accounts SET balance = balance + 1 WHERE id = $1`
-	bookIfNew    = `WITH new AS (` + insertKey + `) UPDATE accounts SET balance = balance + 1 FROM new WHERE id = $2`
-	bookMany     = `UPDATE accounts SET balance = balance + n FROM (SELECT unnest($1::text[]) AS of, count(*) AS n GROUP BY of) b WHERE id = of`
+	polled    = 500 // records of a poll
+	books     = 1000
+	insertKey = `INSERT INTO processed VALUES ($1) ON CONFLICT DO NOTHING RETURNING true`
+	book      = `UPDATE accounts SET balance = balance + 1 WHERE id = $1`
+	bookIfNew = `WITH new AS (` + insertKey + `) UPDATE accounts SET balance = balance + 1 FROM new WHERE id = $2`
+	bookMany  = `UPDATE accounts SET balance = balance + n
+		FROM (SELECT unnest($1::text[]) AS of, count(*) AS n GROUP BY of) b WHERE id = of`
 	inProgress   = 4 * polled // records of a stream that are in progress
 	concurrently = 256        // handlers
 )
@@ -113,7 +114,8 @@ func stream(b *testing.B, pool *pgxpool.Pool, handle func(ctx context.Context, a
 }
 
 // scheduled books with a scheduler, in a lane for each account.
-func scheduled(b *testing.B, pool *pgxpool.Pool, cfg schedule.Config, handle func(ctx context.Context, account string) error) {
+func scheduled(b *testing.B, pool *pgxpool.Pool, cfg schedule.Config,
+	handle func(ctx context.Context, account string) error) {
 	st := newStore(b, pool, pgstore.Config{})
 	engine, err := idem.New(st, idem.Config{CommitWindow: polled})
 	if err != nil {

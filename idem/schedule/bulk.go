@@ -23,8 +23,10 @@ import (
 // fails after it, unless it is enlisted in a transaction of the store (store.EffectFrom). idem.Unavailable
 // releases all items.
 //
-// The effects of one call are not one transaction. If the process dies during the call, all of its items are
-// handled again.
+// If the handler takes the effect of the call (store.EffectFrom with the context of the call, as
+// pgstore.TxFrom does), this effect commits with the completions of all items, or nothing does. If some items
+// fail, it is discarded, and the handler is called once more for the others. Otherwise the effects of one
+// call are not one transaction: if the process dies during the call, all of its items are handled again.
 type BulkHandler func(ctx context.Context, items []*Item) ([]Result, error)
 
 // Result is the result of one item.
@@ -116,10 +118,11 @@ func (p *bulkPart) handle(r Result) {
 }
 
 // errRolledBack means that the transaction of a call was rolled back twice because of some of its items.
-var errRolledBack = errors.New("the transaction of a call of several items was rolled back, because some of them failed")
+var errRolledBack = errors.New("the transaction of a call of several items was rolled back, " +
+	"because some of them failed")
 
-// invoke calls the handler for the items that wait for it. If the effect of the call is a transaction, which was
-// rolled back because some items failed, it calls the handler once more for the others.
+// invoke calls the handler for the items that wait for it. If the effect of the call is a transaction, which
+// was rolled back because some items failed, it calls the handler once more for the others.
 func (c *bulkCall) invoke() {
 	var parts []*bulkPart
 	for i := range c.parts {
@@ -204,7 +207,7 @@ func (c *bulkCall) results(parts []*bulkPart) (results []Result, again []int, er
 	switch {
 	case err != nil:
 		call.Discard()
-	case idem.IsPermanent(sealed): // the handler has ended the transaction: another call could repeat its effect
+	case idem.IsPermanent(sealed): // the handler has ended it: another call could repeat its effect
 		return slices.Repeat([]Result{{Err: sealed}}, len(parts)), nil, nil
 	case sealed != nil:
 		err = sealed

@@ -347,8 +347,8 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 	}
 }
 
-// The claims for the next call are sent while a call is in progress: whole requests, if the calls before were short,
-// so that the claims do not wait for long.
+// The claims for the next call are sent while a call is in progress: whole requests, if the calls before were
+// short, so that the claims do not wait for long.
 func TestClaimsForTheNextCallAreSentDuringACall(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -38,8 +38,8 @@ func (s *suite) call(n int, e store.Effect) []store.Settlement {
 	return ss
 }
 
-// wantNothing checks that a call of completions changed nothing. refused is the error of one of them, or -1; all
-// others must be rejected.
+// wantNothing checks that a call of completions changed nothing. refused is the error of one of them, or -1;
+// all others must be rejected.
 func (s *suite) wantNothing(ss []store.Settlement, refused int) {
 	s.Helper()
 	before := make([][]byte, len(ss))
