@@ -81,7 +81,7 @@ func numbered(n int) []string {
 // A call is one transaction, also if its completions are several statements.
 func TestCallCommitsWithItsCompletions(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{CommitWindow: 2500})
-	items, calls := b.bulk(t.Context(), numbered(2500), func(ctx context.Context, _ pgx.Tx, items []*schedule.Item) error {
+	items, calls := b.bulk(t.Context(), numbered(2500), func(_ context.Context, _ pgx.Tx, items []*schedule.Item) error {
 		if n := b.effects(); n != 0 {
 			t.Errorf("%d effects are seen before the handler has returned", n)
 		}

@@ -200,7 +200,7 @@ func (c *bulkCall) results(parts []*bulkPart) (results []Result, again []int, er
 	}
 	call := c.driver.session.Call(claims)
 	for _, p := range parts {
-		p.item.ctx = call.TaskContext(p.ctx)
+		p.item.ctx = call.TaskContext(p.ctx) //nolint:fatcontext // each part has its own
 	}
 	results, err = c.handle(call, items)
 	sealed := call.Seal()

@@ -77,7 +77,7 @@ func (l *ledger) want(items []*schedule.Item, calls ...string) {
 }
 
 func TestCallWithATransaction(t *testing.T) {
-	in := func(keys []string, key string) bool { return slices.Contains(keys, key) }
+	in := slices.Contains[[]string]
 	for _, tc := range []struct {
 		name  string
 		setup func(l *ledger)
