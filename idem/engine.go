@@ -79,8 +79,8 @@ type Config struct {
 	Unbatched bool
 	// HashKeys stores only the SHA-256 of keys, for keys that are personal data.
 	HashKeys bool
-	// FailOpen calls handlers without protection while the store is unavailable: they may run twice. Otherwise
-	// they are not called.
+	// FailOpen calls handlers without protection while the store is unavailable: they may run twice.
+	// Otherwise they are not called.
 	FailOpen bool
 	// BreakerFailures is the number of consecutive failed claims after which the circuit breaker opens
 	// (default 5; -1: never). After BreakerCooldown (default 5 s) one claim is sent to try the store.
@@ -154,6 +154,7 @@ type Engine struct {
 	batch   int // what one request of the store takes
 	// transactor is the store, nil if it is none.
 	transactor store.Transactor
+	calls      callStore    // the store, nil if it is no CallTransactor
 	ranger     store.Ranger // nil if the store is none
 }
 
@@ -175,6 +176,7 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 		e.store, e.batch = unbatched{st}, 1
 	}
 	e.transactor, _ = st.(store.Transactor)
+	e.calls, _ = st.(callStore)
 	if e.ranger, _ = st.(store.Ranger); cfg.ClaimByPartition && e.ranger == nil {
 		return nil, fmt.Errorf("%w: ClaimByPartition: %T keeps no leases of ranges", ErrInvalidConfig, st)
 	}

@@ -150,11 +150,9 @@ func (x *execution) conclude(result []byte, effect store.Effect, err error) (set
 
 // complete returns the completion of the key.
 func (x *execution) complete(result []byte, omitted int, effect store.Effect) store.Settlement {
-	set := x.claim.settlement(store.OpComplete, x.cfg().Retention)
-	set.Effect = effect
-	set.Result, set.ResultOmitted = result, omitted
-	if len(result) > max(0, x.cfg().MaxResult) {
-		set.Result, set.ResultOmitted = nil, len(result)
+	set := x.claim.completion(x.cfg(), result, omitted)
+	if set.Effect = effect; x.claim.committed != nil {
+		set.Effect = x.claim.committed.effect
 	}
 	x.out.Kind, x.out.Result = Executed, result
 	return set

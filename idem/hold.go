@@ -9,12 +9,12 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// hold is what keeps a task's key from other owners while its handler runs. The heartbeat of a claimed key goes
-// on until the settlement is answered, also if the claim was reset before.
+// hold is what keeps a task's key from other owners while its handler runs. The heartbeat of a claimed key
+// goes on until the settlement is answered, also if the claim was reset before.
 type hold struct {
 	kind holdKind
-	// The owner and the time of the last claim, also of one without an answer. The time is the local monotonic
-	// one before the claim was sent: the lease ends no earlier than a lease after it.
+	// The owner and the time of the last claim, also of one without an answer. The time is the local
+	// monotonic one before the claim was sent: the lease ends no earlier than a lease after it.
 	owner     string
 	claimedAt time.Time
 
@@ -35,6 +35,7 @@ const (
 func (claim *Claim) reset() {
 	claim.res = store.ClaimResult{}
 	claim.hold.kind, claim.hold.owner, claim.hold.insert = holdNone, "", nil
+	claim.committed = nil
 }
 
 // settlement returns a settlement of the claim's key.
@@ -43,6 +44,15 @@ func (claim *Claim) settlement(op store.SettleOp, retention time.Duration) store
 		Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.hold.owner, Retention: retention,
 		Claim: claim.hold.insert,
 	}
+}
+
+// completion returns the completion of the claim's key. A result that is too large is not stored.
+func (claim *Claim) completion(cfg *Config, result []byte, omitted int) store.Settlement {
+	set := claim.settlement(store.OpComplete, cfg.Retention)
+	if set.Result, set.ResultOmitted = result, omitted; len(result) > max(0, cfg.MaxResult) {
+		set.Result, set.ResultOmitted = nil, len(result)
+	}
+	return set
 }
 
 // startHeartbeat starts the heartbeat of a claimed key and the context of its handler. It lasts until
@@ -64,8 +74,8 @@ func (claim *Claim) stopHeartbeat() {
 }
 
 // renew extends a claim that is older than the interval of heartbeats before its handler begins: another
-// owner may have taken the key, and a running handler would learn it too late. It reports whether the handler must
-// not begin, because the claim is lost, or because it is not known to be held.
+// owner may have taken the key, and a running handler would learn it too late. It reports whether the handler
+// must not begin, because the claim is lost, or because it is not known to be held.
 func (x *execution) renew() (refused bool) {
 	claim, cfg := x.claim, x.cfg()
 	if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat() {

@@ -14,7 +14,10 @@ import (
 // not executed. When Run returns, the handler has returned.
 func (s *Session) Run(claim *Claim) Outcome {
 	x := s.execution(claim)
-	if set, left := x.attempt(); left {
+	switch set, left := x.attempt(); {
+	case left && claim.committed != nil:
+		x.settled(set, claim.committed.answer)
+	case left:
 		x.settled(set, s.send(set))
 	}
 	return x.out
@@ -44,6 +47,11 @@ func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
 	x := s.execution(claim)
 	set, left := x.attempt()
 	if !left {
+		done(x.out, false)
+		return
+	}
+	if claim.committed != nil {
+		x.settled(set, claim.committed.answer)
 		done(x.out, false)
 		return
 	}

@@ -94,6 +94,7 @@ type Claim struct {
 	hold       hold
 	membership membership
 	span       *store.Range // if the claim is the lease of a range
+	committed  *committed   // by the call that handled the task; nil if none has
 }
 
 // State returns the result of the last claim.
@@ -116,8 +117,8 @@ func (claim *Claim) failure(err error) *store.Failure {
 	return f
 }
 
-// interrupted is the stored form of the error of an attempt that was cancelled: nil, so that the failure before
-// stands, unless the task is to be handled alone.
+// interrupted is the stored form of the error of an attempt that was cancelled: nil, so that the failure
+// before stands, unless the task is to be handled alone.
 func (claim *Claim) interrupted(err error) *store.Failure {
 	if !claim.Again {
 		return nil

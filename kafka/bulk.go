@@ -11,9 +11,9 @@ import (
 
 // BulkHandler performs the effects of many records, and returns one error for each, in their order: nil if
 // the effect took place. These errors are treated as those of a HandlerFunc. A call contains only records for
-// which a HandlerFunc would be called, at most idem.Config.CommitWindow of them. The records of a partition are
-// in the order of their offsets. In a consumer process, a call has the records that came while the call before
-// was in progress. Calls are made one at a time; Config.Order and Config.Concurrency do not apply.
+// which a HandlerFunc would be called, at most idem.Config.CommitWindow of them. The records of a partition
+// are in the order of their offsets. In a consumer process, a call has the records that came while the call
+// before was in progress. Calls are made one at a time; Config.Order and Config.Concurrency do not apply.
 //
 // The second error means that the call failed as a whole, as do a panic and another number of errors: a
 // statement for all records was refused, say. That is no evidence against one of the records. The handler is
@@ -23,7 +23,9 @@ import (
 //
 // Records after one that fails may have their effects before it is retried. No results are stored. If the
 // process dies during a call, all of its records are handled again, because the effects do not commit with
-// the completions.
+// the completions. They do if they are in the transaction of the call, which pgstore.TxFrom returns for the
+// context of the call. If some of the records then fail, the transaction is rolled back, and the handler is
+// called once more for the others.
 type BulkHandler func(ctx context.Context, rs []Record) ([]error, error)
 
 func (BulkHandler) each() HandlerFunc { return nil }

@@ -40,11 +40,11 @@ type Store struct {
 }
 
 var (
-	_ store.Store      = (*Store)(nil)
-	_ store.Batcher    = (*Store)(nil)
-	_ store.Transactor = (*Store)(nil)
-	_ store.Ranger     = (*Store)(nil)
-	_ store.Admin      = (*Store)(nil)
+	_ store.Store          = (*Store)(nil)
+	_ store.Batcher        = (*Store)(nil)
+	_ store.CallTransactor = (*Store)(nil)
+	_ store.Ranger         = (*Store)(nil)
+	_ store.Admin          = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -114,9 +114,14 @@ func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var calls callErrors
 	for i := range ss {
 		err := ctx.Err()
-		if err == nil {
+		switch {
+		case err != nil:
+		case inCall(&ss[i]):
+			err = calls.of(s, ss, i, now)
+		default:
 			err = s.settle(&ss[i], now)
 		}
 		if err == nil {
@@ -131,23 +136,43 @@ func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 }
 
 func (s *Store) settle(set *store.Settlement, now time.Time) error {
-	if set.Claim != nil {
-		return s.settleUnclaimed(set, now)
+	applied, err := s.held(set, now)
+	if err != nil || applied {
+		return err
 	}
+	if err := commit(set.Effect); err != nil {
+		return err
+	}
+	s.apply(set, now)
+	return nil
+}
+
+// held returns why a settlement is refused, or whether it was applied before.
+func (s *Store) held(set *store.Settlement, now time.Time) (applied bool, err error) {
 	seen, ok := s.recs[set.Key]
 	switch {
-	case !ok:
-		return &store.FencedError{Key: set.Key, Token: set.Token}
-	case store.Holds(set, seen) && !store.Outdated(set, seen, now):
-		if err := commit(set.Effect); err != nil {
-			return err
-		}
-		*seen = store.Settled(set, seen, now)
-		seen.Result = bytes.Clone(seen.Result) // the handler may change its slice
-	case !store.OwnSettlement(set, seen):
-		return &store.FencedError{Key: set.Key, Token: set.Token, Current: clone(seen)}
+	case !ok && set.Claim == nil:
+		return false, &store.FencedError{Key: set.Key, Token: set.Token}
+	case !ok, set.Claim == nil && store.Holds(set, seen) && !store.Outdated(set, seen, now):
+		return false, nil
+	case store.OwnSettlement(set, seen):
+		return true, nil
+	case set.Claim != nil:
+		return false, &store.ClaimRefusedError{Result: s.answer(set.Claim, seen, now)}
 	}
-	return nil
+	return false, &store.FencedError{Key: set.Key, Token: set.Token, Current: clone(seen)}
+}
+
+// apply applies a settlement that is not refused.
+func (s *Store) apply(set *store.Settlement, now time.Time) {
+	if set.Claim != nil {
+		entry := store.FreshlySettled(set, now)
+		s.recs[set.Key] = &entry
+		return
+	}
+	seen := s.recs[set.Key]
+	*seen = store.Settled(set, seen, now)
+	seen.Result = bytes.Clone(seen.Result) // the handler may change its slice
 }
 
 // Get implements store.Admin.

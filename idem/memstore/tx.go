@@ -12,6 +12,7 @@ import (
 
 // Tx is an effect in memory: functions that the store calls, under its lock, when the key completes.
 type Tx struct {
+	call   bool // the effect of a call of a handler for several tasks
 	mu     sync.Mutex
 	checks []func() error
 	writes []func()
@@ -62,6 +63,9 @@ func (tx *Tx) Discard() {}
 
 // NewEffect implements store.Transactor.
 func (s *Store) NewEffect() store.Effect { return new(Tx) }
+
+// NewCallEffect implements store.CallTransactor.
+func (s *Store) NewCallEffect() store.Effect { return &Tx{call: true} }
 
 // commit performs the writes of an effect if its checks succeed. The caller holds the store's lock.
 func commit(effect store.Effect) error {

@@ -26,22 +26,6 @@ func (s *Store) Look(ctx context.Context, reqs []store.ClaimRequest) []store.Cla
 	return results
 }
 
-// settleUnclaimed claims and settles an absent key.
-func (s *Store) settleUnclaimed(set *store.Settlement, now time.Time) error {
-	if seen, ok := s.recs[set.Key]; ok {
-		if store.OwnSettlement(set, seen) {
-			return nil
-		}
-		return &store.ClaimRefusedError{Result: s.answer(set.Claim, seen, now)}
-	}
-	if err := commit(set.Effect); err != nil {
-		return err
-	}
-	entry := store.FreshlySettled(set, now)
-	s.recs[set.Key] = &entry
-	return nil
-}
-
 // answer returns the answer to a claim that writes nothing.
 func (s *Store) answer(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.ClaimResult {
 	verdict, res := store.Judge(req, seen, now, s.skew)

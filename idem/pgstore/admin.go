@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -72,7 +73,8 @@ func (s *Store) page(ctx context.Context, q store.ListQuery, last string) (page 
 		}
 		page, err = pgx.AppendRows(page[:0], rows, func(row pgx.CollectableRow) (sighting, error) {
 			w.Heard()
-			return readSighting(row)
+			found, err := readSighting(row)
+			return found, cmp.Or(err, found.foreign)
 		})
 		return err
 	})
@@ -100,9 +102,10 @@ func (s *Store) Delete(ctx context.Context, key string, token int64) error {
 	return fmt.Errorf("pgstore: delete: %w", &store.FencedError{Key: key, Token: token, Current: found.entry})
 }
 
-// Prune deletes up to limit expired entries, the oldest first, and returns their number. It is one short
-// transaction that locks the deleted rows only and skips rows that are locked. Call it again until it returns
-// less than limit. 1,000 is a good limit.
+// Prune deletes up to limit expired entries, the oldest first, and returns their number. An entry is deleted
+// up to a lease, and the delay of a release, after it has expired. It is one short transaction that locks the
+// deleted rows only and skips rows that are locked. Call it again until it returns less than limit. 1,000 is
+// a good limit.
 func (s *Store) Prune(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("pgstore: prune: %w: the limit is %d: want 1 or more", idem.ErrInvalidConfig,

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,9 +61,11 @@ type worker struct {
 	killed bool
 }
 
-func (r *run) start() *worker {
+// start starts a worker. With bulk it makes the payments of a call in one transaction.
+func (r *run) start(bulk bool) *worker {
 	cmd := exec.CommandContext(r.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), workerEnv+"="+r.table, urlEnv+"="+r.server.URL(), r.trace)
+	cmd.Env = append(os.Environ(), workerEnv+"="+r.table, urlEnv+"="+r.server.URL(), bulkEnv+"="+strconv.FormatBool(bulk),
+		r.trace)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -84,15 +87,15 @@ func (r *run) start() *worker {
 func (w *worker) end() error { return errors.Join(w.tasks.Close(), w.cmd.Wait()) }
 
 // deliver delivers a partition's payments to workers until all are settled.
-func (r *run) deliver(from, to int) {
-	w := r.start()
+func (r *run) deliver(from, to int, bulk bool) {
+	w := r.start(bulk)
 	for at := from; at < to && w != nil; {
 		if r.batch(w, at, min(at+batchSize, to)) {
 			at += batchSize
 			continue
 		}
 		_ = w.end()
-		w = r.start()
+		w = r.start(bulk)
 	}
 	if w == nil {
 		return
@@ -173,8 +176,9 @@ func newRun(t *testing.T, kills int) (*run, *pgxpool.Pool) {
 	return r, pool
 }
 
-// TestBalancesAreExactAfterProcessCrashes makes payments in transactions, while worker processes are killed
-// at random moments and the server crashes three times. Every balance is exact afterwards.
+// TestBalancesAreExactAfterProcessCrashes makes payments in transactions of one payment, of groups and of
+// calls, while worker processes are killed at random moments and the server crashes three times. Every
+// balance is exact afterwards.
 func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	kills := testkit.Size(t, usualKills, longKills)
 	r, pool := newRun(t, kills)
@@ -183,7 +187,7 @@ func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	go func() { crashed <- r.crashServer() }()
 	var wg sync.WaitGroup
 	for p := range partitions {
-		wg.Go(func() { r.deliver(p*r.payments/partitions, (p+1)*r.payments/partitions) })
+		wg.Go(func() { r.deliver(p*r.payments/partitions, (p+1)*r.payments/partitions, p%2 == 0) })
 	}
 	wg.Wait()
 	close(r.crash)
@@ -224,7 +228,7 @@ func TestPaymentThatKillsItsProcessExhaustsItsAttempts(t *testing.T) {
 	r, pool := newRun(t, 0)
 	deaths := 0
 	for {
-		w := r.start()
+		w := r.start(deaths%2 == 0)
 		if w == nil {
 			return
 		}

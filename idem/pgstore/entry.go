@@ -15,6 +15,8 @@ import (
 const columns = `idempotency_key, status, version, owner, lease_until, retry_at, attempts, request_fingerprint,
 	response_payload, result_omitted, failure_code, failure_message, failure_at, source, created_at, updated_at, expiry_timestamp`
 
+const columnCount = 17
+
 // sighting is an entry, and the server's time when it was read.
 type sighting struct {
 	entry   store.Entry
@@ -29,9 +31,6 @@ func readSightings(rows pgx.Rows, w *silence.Watch, into map[string]sighting) er
 	for rows.Next() {
 		w.Heard()
 		s, err := readSighting(rows)
-		if errors.Is(err, store.ErrForeignEntry) {
-			s.foreign, err = err, nil
-		}
 		if err != nil {
 			return err
 		}
@@ -40,7 +39,15 @@ func readSightings(rows pgx.Rows, w *silence.Watch, into map[string]sighting) er
 	return rows.Err()
 }
 
-func readSighting(row pgx.Row) (s sighting, err error) {
+// readSighting reads a row of columns, the server's time, and others.
+func readSighting(row pgx.Row, others ...any) (s sighting, err error) {
+	if s, err = scanSighting(row, others); errors.Is(err, store.ErrForeignEntry) {
+		s.foreign, err = err, nil
+	}
+	return s, err
+}
+
+func scanSighting(row pgx.Row, others []any) (s sighting, err error) {
 	var (
 		entry               = &s.entry
 		status              string
@@ -49,10 +56,10 @@ func readSighting(row pgx.Row) (s sighting, err error) {
 		retryAt, failureAt  *time.Time
 		failCode, failureIs *string
 	)
-	err = row.Scan(&entry.Key, &status, &entry.Token, &entry.Owner, &entry.LeaseUntil, &retryAt,
+	err = row.Scan(append([]any{&entry.Key, &status, &entry.Token, &entry.Owner, &entry.LeaseUntil, &retryAt,
 		&entry.Attempts, &fingerprint,
 		&entry.Result, &omitted, &failCode, &failureIs, &failureAt, &entry.Source, &entry.CreatedAt,
-		&entry.UpdatedAt, &entry.Expiry, &s.now)
+		&entry.UpdatedAt, &entry.Expiry, &s.now}, others...)...)
 	if err != nil {
 		return s, err
 	}
@@ -83,16 +90,46 @@ func valueOf[T any](p *T) (v T) {
 	return v
 }
 
-// readTaken reads the rows of statements.take, and closes them: the keys that were taken, and whether the previous
-// owner had not released them.
-func readTaken(rows pgx.Rows, w *silence.Watch) (map[string]bool, error) {
-	taken := make(map[string]bool)
-	var key string
-	var stolen bool
-	_, err := pgx.ForEachRow(rows, []any{&key, &stolen}, func() error {
+// claimRow is what statements.take did with a key.
+type claimRow int
+
+const (
+	rowFound  claimRow = iota // it was not taken
+	rowFresh                  // it was absent, and was taken
+	rowTaken                  // it was taken
+	rowStolen                 // it was taken from an owner that had not released it
+)
+
+// claimAnswer is a row of statements.take.
+type claimAnswer struct {
+	sighting // of a fresh key: Key and Token only
+	row      claimRow
+}
+
+// readClaims reads the rows of statements.take, and closes them.
+func readClaims(rows pgx.Rows, w *silence.Watch) (map[string]claimAnswer, error) {
+	defer rows.Close()
+	answers := make(map[string]claimAnswer)
+	var answer claimAnswer
+	state, fresh := make([]any, columnCount+2), make([]any, columnCount+2)
+	state[columnCount+1] = &answer.row
+	fresh[0], fresh[2] = &answer.entry.Key, &answer.entry.Token
+	for rows.Next() {
 		w.Heard()
-		taken[unescape(key)] = stolen
-		return nil
-	})
-	return taken, err
+		answer = claimAnswer{}
+		err := rows.Scan(state...)
+		switch {
+		case err != nil:
+		case answer.row == rowFresh:
+			err = rows.Scan(fresh...)
+			answer.entry.Key = unescape(answer.entry.Key)
+		default:
+			answer.sighting, err = readSighting(rows, nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+		answers[answer.entry.Key] = answer
+	}
+	return answers, rows.Err()
 }

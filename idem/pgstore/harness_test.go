@@ -143,16 +143,22 @@ const tolerance = 4 * time.Second
 func harness(tb testing.TB, pool *pgxpool.Pool, clock int, enlist bool) storetest.Harness {
 	tb.Helper()
 	st := newStore(tb, pool, pgstore.Config{})
+	var expression string
 	h := storetest.Harness{
 		Skew: st.MaxClockSkew(),
 		Raw:  func(tb testing.TB, key string) []byte { return raw(tb, pool, st.Table(), key) },
 		Sweep: func(tb testing.TB) {
+			tb.Helper()
+			if n := ask[int](tb, pool, `SELECT count(*) FROM `+st.Table()+` WHERE prune_after < expiry_timestamp`); n > 0 {
+				tb.Errorf("%d entries can be pruned before they expire", n)
+			}
+			// up to a lease later otherwise
+			execute(tb, pool, `UPDATE `+st.Table()+` SET prune_after = expiry_timestamp WHERE expiry_timestamp <= `+expression)
 			if _, err := st.Prune(tb.Context(), 1000); err != nil {
 				tb.Fatal(err)
 			}
 		},
 	}
-	var expression string
 	if clock == stands {
 		expression, h.Now, h.Advance = still(tb, pool)
 	} else {
@@ -166,7 +172,8 @@ func harness(tb testing.TB, pool *pgxpool.Pool, clock int, enlist bool) storetes
 	return h
 }
 
-// counters returns effects that insert rows into a table in transactions of the store, or enlist the insertion.
+// counters returns effects that insert rows into a table in transactions of the store, or enlist the
+// insertion.
 func counters(tb testing.TB, pool *pgxpool.Pool, st *pgstore.Store, enlist bool) *storetest.Effects {
 	tb.Helper()
 	table := st.Table() + "_counters"

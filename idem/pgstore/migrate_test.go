@@ -47,7 +47,7 @@ func TestPruneDeletesExpiredEntriesUpToItsLimit(t *testing.T) {
 		req.Lease, req.Retention = time.Millisecond, time.Millisecond
 		st.Claim(t.Context(), []store.ClaimRequest{req})
 	}
-	execute(t, pool, `UPDATE `+st.Table()+` SET expiry_timestamp = now() - interval '1 second'`)
+	execute(t, pool, `UPDATE `+st.Table()+` SET prune_after = now() - interval '1 second'`)
 	st.Claim(t.Context(), []store.ClaimRequest{request("kept", 1)})
 
 	busy, err := pool.Begin(t.Context()) // another transaction has locked one of the rows
@@ -80,7 +80,7 @@ func TestPruneDeletesExpiredEntriesUpToItsLimit(t *testing.T) {
 func TestListReadsInPages(t *testing.T) {
 	pool := newPool(t, server.URL())
 	st := newStore(t, pool, pgstore.Config{})
-	execute(t, pool, `INSERT INTO `+st.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(), now()
+	execute(t, pool, `INSERT INTO `+st.Table()+` SELECT 'k' || n, 'STARTED', 1, 'o', now(), NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, '', now(), now(), now(), now()
 		FROM generate_series(1, 2500) n`)
 	n := 0
 	for _, err := range st.List(t.Context(), store.ListQuery{}) {

@@ -4,7 +4,8 @@
 //
 // A handler that calls [TxFrom] writes in the transaction that completes its key, so that effect and
 // completion are committed together or not at all. This costs one more round trip. A handler that needs no
-// answers of the server passes its statements to [Enlist]: they cost no round trip of their own.
+// answers of the server passes its statements to [Enlist]: they cost no round trip of their own. A bulk
+// handler can have one transaction for all records of its call.
 //
 // All times are those of the server's clock. [Migrate] creates the table; no other function does.
 // [Store.Check] reports whether the table is up to date.
@@ -37,8 +38,13 @@ const DefaultTable = "idemsk"
 // DefaultRoundTripTimeout is the default of Config.RoundTripTimeout.
 const DefaultRoundTripTimeout = 2 * time.Second
 
-// maxBatchSize is the maximum number of claims or settlements in one round trip and one transaction.
-const maxBatchSize = 100
+// maxBatchSize is the number of claims or settlements that callers gather, and the maximum number of
+// settlements in one round trip and one transaction. maxClaims is that of claims: a bulk handler claims the
+// records of a call together.
+const (
+	maxBatchSize = 100
+	maxClaims    = 1000
+)
 
 // Config configures a Store. The zero value of a field selects its default.
 type Config struct {
@@ -74,10 +80,10 @@ type Store struct {
 }
 
 var (
-	_ store.Store      = (*Store)(nil)
-	_ store.Batcher    = (*Store)(nil)
-	_ store.Transactor = (*Store)(nil)
-	_ store.Admin      = (*Store)(nil)
+	_ store.Store          = (*Store)(nil)
+	_ store.Batcher        = (*Store)(nil)
+	_ store.CallTransactor = (*Store)(nil)
+	_ store.Admin          = (*Store)(nil)
 )
 
 // New returns a store on a table. It does not access the table. It returns idem.ErrInvalidConfig, which names
@@ -135,13 +141,14 @@ func (s *Store) BatchSize() int { return maxBatchSize }
 // flight.
 const maxRounds = 8
 
-// Claim implements store.Store. Up to 100 claims are one round trip and one transaction, which fail together.
+// Claim implements store.Store. Up to 1,000 claims are one round trip and one transaction, which fail
+// together.
 func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
 	results := make([]store.ClaimResult, len(reqs))
 	left := byKey(len(reqs), func(i int) string { return reqs[i].Key })
 	for range maxRounds {
 		var again []int
-		for chunk := range slices.Chunk(left, maxBatchSize) {
+		for chunk := range slices.Chunk(left, maxClaims) {
 			again = append(again, s.claimChunk(ctx, reqs, chunk, results)...)
 		}
 		if left = again; len(left) == 0 {
@@ -165,14 +172,17 @@ func byKey(n int, key func(i int) string) []int {
 	return order
 }
 
-// claimChunk tries to take each key, reads all of them, and judges those that were not taken. It returns the
-// keys that became claimable or were deleted between the attempt and the read.
+// claimChunk tries to take each key, and judges those that were not taken. It returns the keys that other
+// transactions wrote meanwhile.
 func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk []int,
 	results []store.ClaimResult) (again []int) {
-	var taken map[string]bool
-	var seen map[string]sighting
-	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) (err error) {
-		taken, seen, err = s.tryClaim(w, conn, reqs, chunk)
+	var answers map[string]claimAnswer
+	args := takeArgs(reqs, chunk, s.skew)
+	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
+		rows, err := conn.Query(w.Context(), s.sql.take, args...)
+		if err == nil {
+			answers, err = readClaims(rows, w)
+		}
 		return err
 	})
 	for _, i := range chunk {
@@ -181,23 +191,31 @@ func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk
 			results[i] = s.unclaimed(req, err)
 			continue
 		}
-		found, there := seen[req.Key]
-		stolen, mine := taken[req.Key]
-		switch {
-		case !there:
+		var final bool
+		if results[i], final = s.claimed(req, answers); !final {
 			again = append(again, i)
-		case found.foreign != nil:
-			results[i].Err = s.explain("claim", req.Key, found.foreign)
-		case mine:
-			results[i] = store.ClaimResult{State: store.Claimed, Entry: found.entry, Stolen: stolen}
-		default:
-			var final bool
-			if results[i], final = s.judge(req, &found); !final {
-				again = append(again, i)
-			}
 		}
 	}
 	return again
+}
+
+// claimed returns the answer to a claim. It is not final if the key can be taken.
+func (s *Store) claimed(req *store.ClaimRequest, answers map[string]claimAnswer) (res store.ClaimResult,
+	final bool) {
+	answer, there := answers[req.Key]
+	switch {
+	case !there:
+		return res, false
+	case answer.foreign != nil:
+		return store.ClaimResult{Err: s.explain("claim", req.Key, answer.foreign)}, true
+	case answer.row == rowFresh:
+		entry := store.Fresh(req, time.UnixMilli(answer.entry.Token))
+		return store.ClaimResult{State: store.Claimed, Entry: entry}, true
+	case answer.row == rowFound:
+		return s.judge(req, &answer.sighting)
+	}
+	res = store.ClaimResult{State: store.Claimed, Entry: answer.entry, Stolen: answer.row == rowStolen}
+	return res, true
 }
 
 // contendedFor is the time until the next claim of a key after conflicts with all tries.
@@ -209,22 +227,6 @@ func (s *Store) unclaimed(req *store.ClaimRequest, err error) store.ClaimResult 
 		return store.ClaimResult{State: store.ClaimInFlight, ClaimableIn: contendedFor}
 	}
 	return store.ClaimResult{Err: s.explain("claim", req.Key, err)}
-}
-
-// tryClaim makes one round trip, which is one transaction.
-func (s *Store) tryClaim(w *silence.Watch, conn *pgx.Conn, reqs []store.ClaimRequest,
-	chunk []int) (taken map[string]bool, seen map[string]sighting, err error) {
-	seen = make(map[string]sighting, len(chunk))
-	args := takeArgs(reqs, chunk, s.skew)
-	var batch pgx.Batch
-	batch.Queue(s.sql.take, args...).Query(func(rows pgx.Rows) (err error) {
-		w.Heard()
-		taken, err = readTaken(rows, w)
-		return err
-	})
-	batch.Queue(s.sql.look, args[0]).Query(func(rows pgx.Rows) error { return readSightings(rows, w, seen) })
-	err = conn.SendBatch(w.Context(), &batch).Close()
-	return taken, seen, err
 }
 
 // judge returns the answer to a claim by the entry that was read. The answer is not final if the key can be
@@ -239,9 +241,10 @@ func (s *Store) judge(req *store.ClaimRequest, found *sighting) (res store.Claim
 }
 
 // Settle implements store.Store. Up to 100 settlements, with up to 1 MiB of results in all or one larger
-// result, are one round trip and one transaction. If some are refused, one more read finds out why. So are up to
-// 100 completions with enlisted statements. A completion that has a handler's transaction is a round trip and a
-// transaction of its own. Those of one call are made concurrently.
+// result, are one round trip and one transaction. If some are refused, one more read finds out why. So are up
+// to 100 completions with enlisted statements. A completion that has a handler's transaction is a round trip
+// and a transaction of its own, and so are all completions of a call with one transaction. Those of one call
+// of Settle are made concurrently.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	failed := false
@@ -301,7 +304,8 @@ func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []
 	}
 }
 
-// notCompleted reads the rows of statements.complete, closes them, and returns the completions that were refused.
+// notCompleted reads the rows of statements.complete, closes them, and returns the completions that were
+// refused.
 func notCompleted(rows pgx.Rows, w *silence.Watch, ss []store.Settlement, completions []int) (refused []int,
 	err error) {
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key string, err error) {

@@ -18,13 +18,13 @@ const serverClock = `clock_timestamp()`
 // single statements, each of which reads and writes in one step. A key that is not taken is judged by package
 // store.
 type statements struct {
-	// args: takeArgs. A row for each key that was taken: the key, and whether the previous owner had not
-	// released it
+	// args: takeArgs. A row for each key: columns, the server's time, and a claimRow. A key for which there
+	// is none was written by another transaction meanwhile.
 	take     string
 	look     string // args: keys. Rows: columns, and the server's time
 	complete string // args: completeArgs. A row for each key that was completed: the key
-	// completeAll is complete, but a refusal is an error (stateDivisionByZero), so that its transaction is not
-	// committed.
+	// completeAll is complete, but a refusal is an error (stateDivisionByZero), so that its transaction is
+	// not committed.
 	completeAll string
 	settle      map[store.SettleOp]string // the other settlements, one at a time
 	list        string
@@ -35,6 +35,7 @@ type statements struct {
 // newStatements returns the statements for a table. clock is an SQL expression for the time.
 func newStatements(t pgmigrate.Table, clock string) *statements {
 	fill := strings.NewReplacer("{table}", t.SQL(""), "{columns}", columns,
+		"{t.columns}", columnsOf("t"), "{(entry).columns}", columnsOf("(entry)"),
 		"{now}", "date_trunc('milliseconds', "+clock+")",
 		"{lease}", lease, "{few}", few, "{expiry}", ceilSecond("now", "$4"), "{extendedExpiry}", ceilSecond(lease, "$4"),
 		"{completedExpiry}", ceilSecond("now", "retention_ms"),
@@ -53,15 +54,24 @@ func newStatements(t pgmigrate.Table, clock string) *statements {
 	return s
 }
 
-// completeMany is completions. The arguments are arrays with an element for each: 1 keys, 2 tokens, 3 owners, 4
-// retentions in ms, 5 results, 6 sizes of omitted results. The condition is store.Holds.
+// columnsOf returns columns of a row.
+func columnsOf(row string) string {
+	names := strings.Fields(columns)
+	for i := range names {
+		names[i] = row + "." + names[i]
+	}
+	return strings.Join(names, " ")
+}
+
+// completeMany is completions. The arguments are arrays with an element for each: 1 keys, 2 tokens, 3 owners,
+// 4 retentions in ms, 5 results, 6 sizes of omitted results. The condition is store.Holds.
 const completeMany = `, req AS MATERIALIZED (
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bytea[], $6::bigint[])
 			AS r (key, token, claimed_by, retention_ms, result, omitted) WHERE {few} ORDER BY key
 	), done AS (
 		UPDATE {table} SET status = 'COMPLETED', response_payload = result, result_omitted = omitted,
 			failure_code = NULL, failure_message = NULL, failure_at = NULL, updated_at = now,
-			expiry_timestamp = {completedExpiry}
+			expiry_timestamp = {completedExpiry}, prune_after = greatest(prune_after, {completedExpiry})
 		FROM clock, req WHERE idempotency_key = key AND version = token AND owner = claimed_by AND status = 'STARTED'
 			AND retry_at IS NULL
 		RETURNING idempotency_key
@@ -88,13 +98,15 @@ func takeMany() string {
 			AS r (key, new_owner, fingerprint, new_source, lease_ms, retention_ms, redrive, take_over), clock
 		WHERE {few} ORDER BY key
 	), fresh AS (
-		INSERT INTO {table} ({columns})
+		INSERT INTO {table} ({columns}, prune_after)
 		SELECT key, 'STARTED', (extract(epoch FROM now) * 1000)::bigint, new_owner, new_lease, NULL, 1, fingerprint,
-			NULL, 0, NULL, NULL, NULL, new_source, now, now, {freshExpiry}
-		FROM req ORDER BY key ON CONFLICT (idempotency_key) DO NOTHING RETURNING idempotency_key, false AS stolen
+			NULL, 0, NULL, NULL, NULL, new_source, now, now, {freshExpiry}, {freshExpiry}
+		FROM req ORDER BY key ON CONFLICT (idempotency_key) DO NOTHING RETURNING {columns}
+	), found AS MATERIALIZED (
+		SELECT req.*, t AS entry FROM req JOIN {table} t ON t.idempotency_key = req.key
 	), seen AS (
-		SELECT t.*, req.*
-		FROM req JOIN {table} t ON t.idempotency_key = req.key
+		SELECT t.*, found.*
+		FROM found JOIN {table} t ON t.idempotency_key = found.key
 		WHERE NOT (status = 'STARTED' AND owner = new_owner AND new_owner <> '' AND retry_at IS NULL)
 			AND coalesce(octet_length(request_fingerprint), 32) = 32 AND CASE -- a foreign row is not taken
 			WHEN status <> 'STARTED' AND expiry_timestamp + {skew} <= now THEN true
@@ -107,7 +119,8 @@ func takeMany() string {
 		ORDER BY key FOR UPDATE OF t
 	), taken AS (
 		UPDATE {table} t SET status = 'STARTED', version = seen.version + 1, owner = new_owner,
-			lease_until = new_lease, retry_at = NULL, source = new_source, updated_at = seen.now, expiry_timestamp = {freshExpiry},
+			lease_until = new_lease, retry_at = NULL, source = new_source, updated_at = seen.now,
+			expiry_timestamp = {freshExpiry}, prune_after = {freshExpiry},
 			attempts            = CASE seen.status WHEN 'STARTED' THEN seen.attempts + 1 ELSE 1 END,
 			request_fingerprint = CASE seen.status WHEN 'STARTED' THEN coalesce(fingerprint, seen.request_fingerprint) ELSE fingerprint END,
 			created_at          = CASE seen.status WHEN 'STARTED' THEN seen.created_at ELSE seen.now END,
@@ -117,8 +130,11 @@ func takeMany() string {
 			failure_message     = CASE seen.status WHEN 'STARTED' THEN seen.failure_message END,
 			failure_at          = CASE seen.status WHEN 'STARTED' THEN seen.failure_at END
 		FROM seen WHERE t.idempotency_key = seen.idempotency_key
-		RETURNING t.idempotency_key, seen.status = 'STARTED' AND seen.retry_at IS NULL AS stolen
-	) SELECT idempotency_key, stolen FROM fresh UNION ALL SELECT idempotency_key, stolen FROM taken`
+		RETURNING {t.columns},
+			CASE WHEN seen.status = 'STARTED' AND seen.retry_at IS NULL THEN 3 ELSE 2 END AS how
+	) SELECT {columns}, now, 1 FROM fresh, clock UNION ALL SELECT {columns}, now, how FROM taken, clock
+	UNION ALL SELECT {(entry).columns}, now, 0 FROM found
+	WHERE key NOT IN (SELECT idempotency_key FROM fresh) AND key NOT IN (SELECT idempotency_key FROM taken)`
 	return strings.NewReplacer("{skew}", "$9::bigint * interval '1 millisecond'",
 		"{freshExpiry}", ceilSecond("new_lease", "retention_ms")).Replace(take)
 }
@@ -131,8 +147,8 @@ func ceilSecond(moment, ms string) string {
 
 const look = `SELECT {columns}, {now} FROM unnest($1::text[]) AS r (key) JOIN {table} ON idempotency_key = key WHERE {few}`
 
-// few is true. The planner expects that it is true of one row in 200, and so looks each key up by the index, also
-// in a plan that was cached when the table was small. Without it, it may read the whole table.
+// few is true. The planner expects that it is true of one row in 200, and so looks each key up by the index,
+// also in a plan that was cached when the table was small. Without it, it may read the whole table.
 const few = `key = key || ''`
 
 // The settlements. Arguments: 1 key, 2 token, 3 owner, 4 retention in ms, and further ones of each. Their
@@ -144,14 +160,14 @@ const (
 		failure_at = CASE WHEN $5::text IS NULL THEN failure_at ELSE now END, updated_at = now, `
 
 	fail = ` UPDATE {table} SET status = 'FAILED', ` + failure + `
-		expiry_timestamp = {expiry}` + held
+		expiry_timestamp = {expiry}, prune_after = greatest(prune_after, {expiry})` + held
 
 	release = ` UPDATE {table} SET retry_at = now + $7::bigint * interval '1 millisecond', attempts = attempts - $8, ` + failure + `
-		expiry_timestamp = {releasedExpiry}` + held
+		expiry_timestamp = {releasedExpiry}, prune_after = greatest(prune_after, {releasedExpiry})` + held
 
 	// A delayed extension does not shorten the lease.
 	extend = ` UPDATE {table} SET lease_until = {lease}, updated_at = now,
-		expiry_timestamp = {extendedExpiry}` + held +
+		expiry_timestamp = {extendedExpiry}, prune_after = greatest(prune_after, {extendedExpiry})` + held +
 		` AND lease_until <= {lease}`
 )
 
@@ -238,6 +254,7 @@ const (
 
 	// Locked rows are skipped: a later call deletes them.
 	prune = `WITH expired AS MATERIALIZED (
-			SELECT idempotency_key FROM {table} WHERE expiry_timestamp <= {now} ORDER BY expiry_timestamp LIMIT $1 FOR UPDATE SKIP LOCKED
+			SELECT idempotency_key FROM {table} WHERE prune_after <= {now} ORDER BY prune_after LIMIT $1
+			FOR UPDATE SKIP LOCKED
 		) DELETE FROM {table} t USING expired WHERE t.idempotency_key = expired.idempotency_key`
 )

@@ -20,7 +20,8 @@ const DefaultIdleLimit = time.Minute
 
 // The errors of a handler's transaction.
 var (
-	errNoTx       = errors.New("pgstore: there is no transaction: the handler's task was not claimed through a pgstore.Store, or runs unprotected")
+	errNoTx = errors.New("pgstore: there is no transaction: the handler's task was not claimed through a " +
+		"pgstore.Store, or runs unprotected, or it is a call whose records have transactions of their own")
 	errOver       = errors.New("pgstore: the handler has returned: its transaction is over")
 	errOneConn    = errors.New("pgstore: a pool of one connection has none for a handler's transaction: set pool_max_conns to 2 or more")
 	errDelegated  = errors.New("pgstore: the transaction is committed when the handler returns no error, and rolled back when it returns one")
@@ -47,8 +48,12 @@ const (
 // savepoints (tx.Begin). It is not safe for concurrent use, and ends when the handler returns. If a statement
 // fails outside of a savepoint, nothing can be committed: return the error.
 //
+// A bulk handler that passes the context of its call (schedule.BulkHandler, kafka.BulkHandler) gets one
+// transaction for all records of the call, which commits with all their completions or not at all. The
+// contexts of the records have the same one then.
+//
 // If there is no transaction, because the engine fails open, uses another store, or can't reach the server,
-// the error is marked idem.Unavailable.
+// the error is marked idem.Unavailable. So it is if a record of the call has a transaction of its own.
 func TxFrom(ctx context.Context) (pgx.Tx, error) {
 	e, err := effectOf(ctx)
 	if err != nil {
@@ -70,6 +75,7 @@ func effectOf(ctx context.Context) (*effect, error) {
 // effect is the transaction of a handler: one that has begun, or what is sent with the completion.
 type effect struct {
 	store *Store
+	call  bool // of a handler that was called for several tasks: the effect of all of them
 
 	mu   sync.Mutex
 	over bool          // the handler has returned
@@ -84,6 +90,9 @@ type effect struct {
 // NewEffect implements store.Transactor.
 func (s *Store) NewEffect() store.Effect { return &effect{store: s} }
 
+// NewCallEffect implements store.CallTransactor.
+func (s *Store) NewCallEffect() store.Effect { return &effect{store: s, call: true} }
+
 func (e *effect) begin(ctx context.Context) (pgx.Tx, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,21 +101,30 @@ func (e *effect) begin(ctx context.Context) (pgx.Tx, error) {
 		return nil, errOver
 	case e.conn != nil:
 		return handlersTx{e.tx}, nil
-	case cap(e.store.slots) == 0:
-		return nil, idem.Unavailable(errOneConn)
+	}
+	if err := e.connect(ctx); err != nil {
+		return nil, err
+	}
+	return handlersTx{e.tx}, nil
+}
+
+// connect waits for a connection and begins the transaction; e.mu is held.
+func (e *effect) connect(ctx context.Context) error {
+	if cap(e.store.slots) == 0 {
+		return idem.Unavailable(errOneConn)
 	}
 	select {
 	case e.store.slots <- struct{}{}:
 	case <-ctx.Done():
-		return nil, idem.Unavailable(fmt.Errorf(
+		return idem.Unavailable(fmt.Errorf(
 			"pgstore: %d handlers have a transaction, and no other connection is left: raise pool_max_conns, "+
 				"or lower the concurrency: %w", cap(e.store.slots), context.Cause(ctx)))
 	}
 	if err := again(ctx, func() error { return e.tryBegin(ctx) }); err != nil {
 		<-e.store.slots
-		return nil, idem.Unavailable(e.store.complain("beginning the handler's transaction", err))
+		return idem.Unavailable(e.store.complain("beginning the handler's transaction", err))
 	}
-	return handlersTx{e.tx}, nil
+	return nil
 }
 
 func (e *effect) tryBegin(ctx context.Context) error {
@@ -153,6 +171,19 @@ func (e *effect) Discard() {
 	if conn := e.take(); conn != nil {
 		e.end(conn)
 	}
+}
+
+// toCommit is take. It begins the transaction of a call whose handler has enlisted statements only.
+func (e *effect) toCommit(ctx context.Context) (*pgxpool.Conn, error) {
+	e.mu.Lock()
+	if !e.begun {
+		if err := e.connect(ctx); err != nil {
+			e.mu.Unlock()
+			return nil, err
+		}
+	}
+	e.mu.Unlock()
+	return e.take(), nil
 }
 
 // take returns the connection, and the caller must end it. It returns nil if there is no transaction.

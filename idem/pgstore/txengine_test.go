@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,10 +22,12 @@ import (
 // bank is an engine whose handlers write effects to a table in their transactions.
 type bank struct {
 	*testing.T
-	pool    *pgxpool.Pool
-	store   *pgstore.Store
-	engine  *idem.Engine
-	table   string
+	pool   *pgxpool.Pool
+	store  *pgstore.Store
+	engine *idem.Engine
+	table  string
+
+	mu      sync.Mutex
 	letters []idem.DeadLetter
 }
 
@@ -64,6 +67,8 @@ func (b *bank) task(key string, h txHandler) idem.Task {
 	return idem.Task{
 		Key: key, Handler: h, Fingerprint: store.FingerprintOf([]byte(key)), Source: "payments-0@1",
 		DeadLetters: idem.DeadLetterFunc(func(_ context.Context, letter idem.DeadLetter) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
 			b.letters = append(b.letters, letter)
 			return nil
 		}),

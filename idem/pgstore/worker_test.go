@@ -26,6 +26,7 @@ import (
 const (
 	workerEnv = "IDEMSK_TEST_WORKER" // the table
 	urlEnv    = "IDEMSK_TEST_URL"
+	bulkEnv   = "IDEMSK_TEST_BULK" // whether it has a bulk handler
 )
 
 const (
@@ -70,7 +71,11 @@ func payAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scheduler, err := schedule.New(engine, schedule.Config{Concurrency: batchOfWorker, Backoff: workersPause})
+	cfg := schedule.Config{Concurrency: batchOfWorker, Backoff: workersPause}
+	if os.Getenv(bulkEnv) == "true" {
+		cfg.Bulk = payTogether(table)
+	}
+	scheduler, err := schedule.New(engine, cfg)
 	if err != nil {
 		return err
 	}
@@ -92,6 +97,31 @@ func payAll(ctx context.Context) error {
 		unsettled.Wait()
 	}
 	return nil
+}
+
+// payTogether books the payments of a call with one statement in its transaction.
+func payTogether(table string) schedule.BulkHandler {
+	return func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+		results := make([]schedule.Result, len(items))
+		var ids, amounts []int
+		for i, it := range items {
+			var n int
+			if _, err := fmt.Sscanf(it.Task.Key, "payment-%d", &n); err != nil {
+				return nil, err
+			}
+			if n == killer {
+				return nil, syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			ids, amounts = append(ids, n%accounts), append(amounts, int(amount(n)))
+			results[i].Value = fmt.Append(nil, n)
+		}
+		tx, err := pgstore.TxFrom(ctx)
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE `+table+`_accounts SET balance = balance + sum FROM (
+				SELECT id AS of, sum(amount) FROM unnest($1::int[], $2::int[]) AS p (id, amount) GROUP BY id) b WHERE id = of`, ids, amounts)
+		}
+		return results, err
+	}
 }
 
 // payment books in a transaction of its own, and every other one in that of a group.

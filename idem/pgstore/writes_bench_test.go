@@ -20,11 +20,13 @@ import (
 )
 
 const (
-	polled       = 500 // records of a poll
-	books        = 1000
-	insertKey    = `INSERT INTO processed VALUES ($1) ON CONFLICT DO NOTHING RETURNING true`
-	book         = `UPDATE accounts SET balance = balance + 1 WHERE id = $1`
-	bookIfNew    = `WITH new AS (` + insertKey + `) UPDATE accounts SET balance = balance + 1 FROM new WHERE id = $2`
+	polled    = 500 // records of a poll
+	books     = 1000
+	insertKey = `INSERT INTO processed VALUES ($1) ON CONFLICT DO NOTHING RETURNING true`
+	book      = `UPDATE accounts SET balance = balance + 1 WHERE id = $1`
+	bookIfNew = `WITH new AS (` + insertKey + `) UPDATE accounts SET balance = balance + 1 FROM new WHERE id = $2`
+	bookMany  = `UPDATE accounts SET balance = balance + n
+		FROM (SELECT unnest($1::text[]) AS of, count(*) AS n GROUP BY of) b WHERE id = of`
 	inProgress   = 4 * polled // records of a stream that are in progress
 	concurrently = 256        // handlers
 )
@@ -53,6 +55,7 @@ func BenchmarkWrites(b *testing.B) {
 				return pgstore.EnlistRows(ctx, 1, nil, book, account)
 			})
 		}},
+		{"bulk, TxFrom", bulk},
 		{"no effect", func(b *testing.B, pool *pgxpool.Pool) {
 			stream(b, pool, func(context.Context, string) error { return nil })
 		}},
@@ -90,14 +93,35 @@ func loop(b *testing.B, pool *pgxpool.Pool, size int) {
 	}
 }
 
-// stream books with a scheduler, in a lane for each account.
+// bulk books in the transactions of the calls of a bulk handler, by one statement each.
+func bulk(b *testing.B, pool *pgxpool.Pool) {
+	scheduled(b, pool, schedule.Config{Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+		booked := make([]string, len(items))
+		for i, it := range items {
+			booked[i] = it.Lane
+		}
+		tx, err := pgstore.TxFrom(ctx)
+		if err == nil {
+			_, err = tx.Exec(ctx, bookMany, booked)
+		}
+		return make([]schedule.Result, len(items)), err
+	}}, nil)
+}
+
+// stream books with handlers of one record.
 func stream(b *testing.B, pool *pgxpool.Pool, handle func(ctx context.Context, account string) error) {
+	scheduled(b, pool, schedule.Config{Concurrency: concurrently}, handle)
+}
+
+// scheduled books with a scheduler, in a lane for each account.
+func scheduled(b *testing.B, pool *pgxpool.Pool, cfg schedule.Config,
+	handle func(ctx context.Context, account string) error) {
 	st := newStore(b, pool, pgstore.Config{})
-	engine, err := idem.New(st, idem.Config{})
+	engine, err := idem.New(st, idem.Config{CommitWindow: polled})
 	if err != nil {
 		b.Fatal(err)
 	}
-	scheduler, err := schedule.New(engine, schedule.Config{Concurrency: concurrently})
+	scheduler, err := schedule.New(engine, cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -114,7 +138,7 @@ func stream(b *testing.B, pool *pgxpool.Pool, handle func(ctx context.Context, a
 	for n := 0; n < b.N; n += polled {
 		var items []*schedule.Item
 		for i := n; i < min(n+polled, b.N); i++ {
-			account := strconv.Itoa(i % accounts)
+			account := strconv.Itoa(i % books)
 			items = append(items, &schedule.Item{Lane: account, Task: idem.Task{Key: fmt.Sprint("key ", i),
 				Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return nil, handle(ctx, account) })}})
 			room <- struct{}{}

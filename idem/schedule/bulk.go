@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,10 @@ import (
 // fails after it, unless it is enlisted in a transaction of the store (store.EffectFrom). idem.Unavailable
 // releases all items.
 //
-// The effects of one call are not one transaction. If the process dies during the call, all of its items are
-// handled again.
+// If the handler takes the effect of the call (store.EffectFrom with the context of the call, as
+// pgstore.TxFrom does), this effect commits with the completions of all items, or nothing does. If some items
+// fail, it is discarded, and the handler is called once more for the others. Otherwise the effects of one
+// call are not one transaction: if the process dies during the call, all of its items are handled again.
 type BulkHandler func(ctx context.Context, items []*Item) ([]Result, error)
 
 // Result is the result of one item.
@@ -64,10 +67,11 @@ type bulkCall struct {
 type bulkPart struct {
 	call    *bulkCall
 	item    *Item
-	waits   bool          // for the call
-	result  Result        // of the handler
-	handled chan struct{} // closed when the result is known
-	ended   chan struct{} // closed when the item's settlement is answered
+	ctx     context.Context // of the task's handler
+	waits   bool            // for the call
+	result  Result          // of the handler
+	handled chan struct{}   // closed when the result is known
+	ended   chan struct{}   // closed when the item's settlement is answered
 }
 
 // run runs one item's task.
@@ -102,7 +106,7 @@ func (c *bulkCall) arrive() {
 
 // Handle implements idem.Handler.
 func (p *bulkPart) Handle(ctx context.Context) ([]byte, error) {
-	p.item.ctx, p.waits = ctx, true
+	p.ctx, p.waits = ctx, true
 	p.call.arrive()
 	<-p.handled
 	return p.result.Value, p.result.Err
@@ -113,30 +117,47 @@ func (p *bulkPart) handle(r Result) {
 	close(p.handled)
 }
 
-// invoke calls the handler for the items that wait for it.
+// errRolledBack means that the transaction of a call was rolled back twice because of some of its items.
+var errRolledBack = errors.New("the transaction of a call of several items was rolled back, " +
+	"because some of them failed")
+
+// invoke calls the handler for the items that wait for it. If the effect of the call is a transaction, which
+// was rolled back because some items failed, it calls the handler once more for the others.
 func (c *bulkCall) invoke() {
 	var parts []*bulkPart
-	var items []*Item
 	for i := range c.parts {
 		if p := &c.parts[i]; p.waits {
-			parts, items = append(parts, p), append(items, p.item)
+			parts = append(parts, p)
 		}
 	}
-	if len(items) == 0 {
-		return
+	left, err := c.invokeTogether(parts)
+	if err == nil && c.driver.session.Handlers().Err() == nil {
+		left, err = c.invokeTogether(left)
 	}
-	results, err := c.results(items)
+	c.invokeEach(left, cmp.Or(err, errRolledBack))
+}
+
+// invokeTogether calls the handler once for all parts, and returns those that must be handled again. An error
+// means that the call failed as a whole.
+func (c *bulkCall) invokeTogether(parts []*bulkPart) (left []*bulkPart, err error) {
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	results, again, err := c.results(parts)
 	switch {
-	case err != nil && len(items) > 1 && !idem.IsUnavailable(err):
+	case err != nil && len(parts) > 1 && !idem.IsUnavailable(err):
 		c.driver.scheduler.calls.failed()
-		c.invokeEach(parts, err)
-		return
+		return parts, err
 	case err == nil:
-		c.driver.scheduler.calls.succeeded(len(items))
+		c.driver.scheduler.calls.succeeded(len(parts))
 	}
 	together := slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
-	late := len(items) > 1 && errors.Is(c.driver.session.Handlers().Err(), context.DeadlineExceeded)
+	late := len(parts) > 1 && errors.Is(c.driver.session.Handlers().Err(), context.DeadlineExceeded)
 	for i, p := range parts {
+		if slices.Contains(again, i) {
+			left = append(left, p)
+			continue
+		}
 		r := results[i]
 		if late && errors.Is(r.Err, context.DeadlineExceeded) {
 			r.Err = idem.CallFailed(r.Err) // the call took too long
@@ -144,6 +165,7 @@ func (c *bulkCall) invoke() {
 		p.item.claim.Together = together
 		p.handle(r)
 	}
+	return left, nil
 }
 
 // invokeEach calls the handler for each item alone, after the call for all of them has failed with an error,
@@ -153,24 +175,53 @@ func (c *bulkCall) invoke() {
 // delivery.
 func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 	for _, p := range parts { // also of the items that wait: in a database, effects can block each other
-		store.DiscardEffect(p.item.ctx)
+		store.DiscardEffect(p.ctx)
 	}
 	for _, p := range parts {
 		_, down := c.driver.scheduler.engine.HandlerDown()
-		if down || p.item.ctx.Err() != nil || c.driver.session.Handlers().Err() != nil {
+		if down || p.ctx.Err() != nil || c.driver.session.Handlers().Err() != nil {
 			p.handle(Result{Err: idem.CallFailed(failed)})
 			continue
 		}
 		p.item.claim.Again = true
-		results, _ := c.results([]*Item{p.item}) // the error is that of the result
+		results, _, _ := c.results([]*bulkPart{p}) // the error is that of the result
 		p.handle(results[0])
 		<-p.ended
 	}
 }
 
-// results calls the handler, and returns a result for each item. An error means that the call failed as a
-// whole; each result has it then.
-func (c *bulkCall) results(items []*Item) (results []Result, err error) {
+// results calls the handler, commits the transaction of the call if it has one, and returns a result for each
+// part. An error means that the call failed as a whole; each result has it then. again has the indices of the
+// parts that must be handled again: see idem.Call.Commit.
+func (c *bulkCall) results(parts []*bulkPart) (results []Result, again []int, err error) {
+	items, claims := make([]*Item, len(parts)), make([]*idem.Claim, len(parts))
+	for i, p := range parts {
+		items[i], claims[i] = p.item, &p.item.claim
+	}
+	call := c.driver.session.Call(claims)
+	for _, p := range parts {
+		p.item.ctx = call.TaskContext(p.ctx) //nolint:fatcontext // each part has its own
+	}
+	results, err = c.handle(call, items)
+	sealed := call.Seal()
+	switch {
+	case err != nil:
+		call.Discard()
+	case idem.IsPermanent(sealed): // the handler has ended it: another call could repeat its effect
+		return slices.Repeat([]Result{{Err: sealed}}, len(parts)), nil, nil
+	case sealed != nil:
+		err = sealed
+	default:
+		again, err = call.Commit(func(i int) ([]byte, error) { return results[i].Value, results[i].Err })
+	}
+	if err != nil {
+		return slices.Repeat([]Result{{Err: err}}, len(parts)), nil, err
+	}
+	return results, again, nil
+}
+
+// handle calls the handler with a context.
+func (c *bulkCall) handle(ctx context.Context, items []*Item) (results []Result, err error) {
 	err = errExited // if the handler ends its goroutine
 	done := make(chan struct{})
 	go func() {
@@ -180,16 +231,13 @@ func (c *bulkCall) results(items []*Item) (results []Result, err error) {
 				err = &idem.PanicError{Value: v, Stack: debug.Stack()}
 			}
 		}()
-		results, err = c.driver.scheduler.cfg.Bulk(c.driver.session.Handlers(), items)
+		results, err = c.driver.scheduler.cfg.Bulk(ctx, items)
 		if err == nil && len(results) != len(items) {
 			err = fmt.Errorf("schedule: the handler returned %d results for %d items: want one for each",
 				len(results), len(items))
 		}
 	}()
 	<-done
-	if err != nil {
-		results = slices.Repeat([]Result{{Err: err}}, len(items))
-	}
 	return results, err
 }
 

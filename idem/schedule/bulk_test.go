@@ -346,3 +346,40 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 		t.Errorf("concurrency: %v", err)
 	}
 }
+
+// The claims for the next call are sent while a call is in progress: whole requests, if the calls before were
+// short, so that the claims do not wait for long.
+func TestClaimsForTheNextCallAreSentDuringACall(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		cfg     idem.Config
+		took    time.Duration
+		claimed int // during the second call, besides its own
+	}{
+		{"short calls", idem.Config{CommitWindow: 60}, time.Second, 50},
+		{"long calls", idem.Config{CommitWindow: 60}, 5 * time.Second, 0},
+		{"one attempt", idem.Config{CommitWindow: 60, MaxAttempts: 1}, time.Second, 0},
+		{"a window below a request", idem.Config{CommitWindow: 20}, time.Second, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, tc.cfg)
+				calls, claimed := 0, 0
+				f.runBulk(t.Context(), f.items(numbered(200)...), func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+					<-time.After(tc.took)
+					synctest.Wait()
+					if calls++; calls == 2 {
+						for entry, err := range f.store.List(ctx, store.ListQuery{Status: store.StatusStarted}) {
+							if err == nil && !entry.Released() {
+								claimed++
+							}
+						}
+						claimed -= len(items)
+					}
+					return make([]schedule.Result, len(items)), nil
+				})
+				equal(t, "claims for the next call", claimed, tc.claimed)
+			})
+		})
+	}
+}

@@ -7,10 +7,10 @@ import (
 )
 
 // Claims are sent for the next items of the lanes, one of each lane in turn, before their turn. A request is
-// sent when it is full, or when a lane can do nothing without it, no lane is ready, and no other request is in
-// progress. A full request has as many claims as the store takes, but no more than the handlers begin soon. So
-// many are claimed ahead of them, or two full requests. More would not make the handlers begin earlier, and
-// other processes take over the claims of one that dies one at a time.
+// sent when it is full, or when a lane can do nothing without it, no lane is ready, and no other request is
+// in progress. A full request has as many claims as the store takes, but no more than the handlers begin
+// soon. So many are claimed ahead of them, or two full requests. More would not make the handlers begin
+// earlier, and other processes take over the claims of one that dies one at a time.
 //
 // No claims are sent for items that are estimated to begin only after their claims have waited too long: by
 // the latency of the lane for the items of a lane, and by that of all lanes for their number. A claim that
@@ -141,11 +141,8 @@ func (m *machine) claimsToSend() int {
 	if n, down := m.claimsInOutage(); down {
 		return n
 	}
-	if m.bulk() { // a call's claims are sent together, while no call is in progress
-		if m.calls.bulk || claims.requests > 0 {
-			return 0
-		}
-		return max(0, min(claims.wanted, m.engine.CallSize()-claims.ahead))
+	if m.bulk() {
+		return m.claimsForCall()
 	}
 	soon, most := m.beginSoon(), min(claims.wanted, m.room())
 	full := min(m.request, soon)
@@ -156,6 +153,23 @@ func (m *machine) claimsToSend() int {
 		return max(0, min(most, full))
 	}
 	return 0
+}
+
+// claimsForCall returns how many claims are to be sent now for the next call of a bulk handler, which are
+// sent together. While a call is in progress, whole requests are, if the next call is estimated to begin in
+// time.
+func (m *machine) claimsForCall() int {
+	claims := &m.claims
+	n := max(0, min(claims.wanted, m.engine.CallSize()-claims.ahead))
+	switch {
+	case claims.requests > 0:
+		return 0
+	case !m.calls.bulk:
+		return n
+	case m.request == 1 || m.latency.fit(2, m.mayWait) < 2: //nolint:mnd // this call and the next one
+		return 0
+	}
+	return n - n%m.request
 }
 
 // collect returns up to n items to claim, of each lane in turn.

@@ -79,8 +79,8 @@ func (e driverEngine) WaitTime(it *Item) (time.Duration, bool) {
 // HandlerDown implements engine.
 func (e driverEngine) HandlerDown() (time.Duration, bool) { return e.d.scheduler.engine.HandlerDown() }
 
-// CallSize implements engine: the commit window, rounded down to whole requests of the store, or fewer after a
-// call that failed as a whole.
+// CallSize implements engine: the commit window, rounded down to whole requests of the store, or fewer after
+// a call that failed as a whole.
 func (e driverEngine) CallSize() int {
 	engine := e.d.scheduler.engine
 	window, request := engine.Config().CommitWindow, engine.BatchSize()
@@ -206,7 +206,9 @@ func (d *driver) do(job action) {
 		d.call(job.item)
 	case doBulk:
 		d.mu.Unlock()
+		began := time.Now()
 		d.callBulk(job.items)
+		d.scheduler.latency.note(time.Since(began))
 		d.mu.Lock()
 		d.step(callEnded{})
 	case doAlone:

@@ -10,6 +10,18 @@ type Transactor interface {
 	NewEffect() Effect
 }
 
+// CallTransactor is implemented by Transactors that also commit one effect together with the completions of
+// many keys: that of a handler which was called once for all of them.
+type CallTransactor interface {
+	Transactor
+	// NewCallEffect returns an empty effect for a call of a handler. All completions of the call carry it,
+	// each with an OpComplete of the same call of Settle. They commit with the effect, or nothing does. If
+	// one of them is refused, because its owner does not hold the key, it has the error of Settle, and all
+	// others have a *RejectedError. Completions that had no answer are sent again together, without those
+	// that had one.
+	NewCallEffect() Effect
+}
+
 // Effect is what a handler has enlisted, in a type of the store. Handlers get it from a function of the
 // store's package, such as dynamostore.TxFrom.
 type Effect interface {
@@ -38,12 +50,13 @@ func EffectFrom(ctx context.Context) (e Effect, ok bool) {
 	return e, e != nil
 }
 
-// DiscardKey is the context key under which an engine provides a func() for handlers that discards the effect.
+// DiscardKey is the context key under which an engine provides a func() for handlers that discards the
+// effect.
 type DiscardKey struct{}
 
-// DiscardEffect discards what was enlisted with the context of a handler: what is enlisted from now on is another
-// effect. A caller that handles several tasks in one call, which failed as a whole, calls it for each of them
-// before it handles the task again.
+// DiscardEffect discards what was enlisted with the context of a handler: what is enlisted from now on is
+// another effect. A caller that handles several tasks in one call, which failed as a whole, calls it for each
+// of them before it handles the task again.
 func DiscardEffect(ctx context.Context) {
 	if again, ok := ctx.Value(DiscardKey{}).(func()); ok {
 		again()

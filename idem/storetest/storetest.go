@@ -74,6 +74,9 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	first := open(t)
 	if first.Effects != nil {
 		groups = append(groups, group{"Effects", effects()})
+		if _, ok := first.Effects.Transactor.(store.CallTransactor); ok {
+			groups = append(groups, group{"CallEffects", callEffects()})
+		}
 	}
 	if first.Ranger != nil {
 		groups = append(groups, group{"Ranges", ranges()}, group{"Look", looks()},

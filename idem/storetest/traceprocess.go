@@ -107,8 +107,15 @@ func TracedProcess[S fullStore](s S) (fullStore, error) {
 		}}
 	batcher, batched := any(s).(store.Batcher)
 	transactor, transactional := any(s).(store.Transactor)
+	calls, together := any(s).(store.CallTransactor)
 	ranger, ranges := any(s).(store.Ranger)
 	switch {
+	case together && batched && !ranges:
+		return struct {
+			*recorder
+			store.Batcher
+			store.CallTransactor
+		}{r, batcher, calls}, nil
 	case ranges:
 		return struct {
 			*recorder

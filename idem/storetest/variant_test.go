@@ -232,9 +232,16 @@ func (v *variant) answer(req *store.ClaimRequest, seen *store.Entry, now time.Ti
 // Settle implements store.Store.
 func (v *variant) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
+	calls := make(map[*counted]bool) // that are settled
 	for i := range ss {
-		if errs[i] = v.ended(ctx); errs[i] == nil {
+		switch e, ok := ss[i].Effect.(*counted); {
+		case v.ended(ctx) != nil:
+			errs[i] = v.ended(ctx)
+		case !ok || !e.call:
 			errs[i] = v.settle(&ss[i])
+		case !calls[e]:
+			calls[e] = true
+			v.settleCall(ss, e, errs)
 		}
 	}
 	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {

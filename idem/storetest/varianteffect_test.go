@@ -18,6 +18,10 @@ type committing struct {
 	partly func(e *counted) bool
 	// whether it takes place again after a lost reply
 	repeats bool
+	// whether each completion of a call commits for itself
+	apart bool
+	// the error of the completions of a call of which another was refused
+	undone func() error
 	// the condition of a settlement that claims
 	free func(s *store.Settlement, found bool) bool
 	// the answer if that condition fails
@@ -31,6 +35,7 @@ func goodCommits() committing {
 		refuses: func(e *counted) bool { return e.refuse },
 		commits: func(_ *counted, held bool) bool { return held },
 		partly:  func(*counted) bool { return false },
+		undone:  func() error { return &store.RejectedError{Err: errOthers} },
 		free:    func(_ *store.Settlement, found bool) bool { return !found },
 		refused: func(_ *store.Settlement,
 			res store.ClaimResult) error {
@@ -44,7 +49,10 @@ func goodCommits() committing {
 type counted struct {
 	names  []string
 	refuse bool
+	call   bool
 }
+
+var errOthers = errors.New("variant: another completion of the call was refused")
 
 // Seal implements store.Effect.
 func (c *counted) Seal() (enlisted bool, err error) { return len(c.names) > 0, nil }
@@ -52,6 +60,47 @@ func (c *counted) Discard()                         {}
 
 // NewEffect implements store.Transactor.
 func (*variant) NewEffect() store.Effect { return new(counted) }
+
+// NewCallEffect implements store.CallTransactor.
+func (*variant) NewCallEffect() store.Effect { return &counted{call: true} }
+
+// settleCall settles the completions of a call with an effect.
+func (v *variant) settleCall(ss []store.Settlement, e *counted, errs []error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var call []int
+	refused, applied := false, 0
+	for i := range ss {
+		if ss[i].Effect != e {
+			continue
+		}
+		call = append(call, i)
+		seen := v.recs[ss[i].Key]
+		switch {
+		case v.own(&ss[i], &seen):
+			applied++
+		case !v.holds(&ss[i], &seen):
+			refused = true
+			errs[i] = &store.FencedError{Key: ss[i].Key, Token: ss[i].Token, Current: v.shown(seen)}
+		}
+	}
+	if applied == len(call) {
+		return
+	}
+	whole := v.undone()
+	if !refused {
+		whole = v.commit(&ss[call[0]], true)
+	}
+	for _, i := range call {
+		switch seen := v.recs[ss[i].Key]; {
+		case errs[i] != nil:
+		case !refused && whole == nil, v.apart:
+			v.recs[ss[i].Key] = v.settled(&ss[i], &seen, v.clock.Now())
+		default:
+			errs[i] = whole
+		}
+	}
+}
 
 func (v *variant) effects() *storetest.Effects {
 	return &storetest.Effects{
@@ -132,6 +181,10 @@ func effectRules() []broken {
 			breaking(func(c *committing) { c.refuses = func(*counted) bool { return false } }), true},
 		{"an effect takes place in part", effects,
 			breaking(func(c *committing) { c.partly = func(e *counted) bool { return e.refuse } }), true},
+		{"completions of a call commit without the others", "CallEffects",
+			breaking(func(c *committing) { c.apart = true }), true},
+		{"completions of a call that was undone are reported as done", "CallEffects",
+			breaking(func(c *committing) { c.undone = func() error { return nil } }), true},
 		{"an inserted completion takes an existing key", inserted,
 			breaking(func(c *committing) { c.free = func(*store.Settlement, bool) bool { return true } }),
 			true},

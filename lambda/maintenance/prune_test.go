@@ -47,7 +47,7 @@ func TestPrune(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	if _, err := pool.Exec(t.Context(), `UPDATE idemsk SET expiry_timestamp = '2020-01-01' WHERE idempotency_key <> 'key-0'`); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE idemsk SET prune_after = '2020-01-01' WHERE idempotency_key <> 'key-0'`); err != nil {
 		t.Fatal(err)
 	}
 	over, cancel := context.WithTimeout(t.Context(), margin) // nothing is left

@@ -80,8 +80,8 @@ var defectsOfBatches = []defect{
 		test:   "idem/schedule TestBadItemsOfCallsCostThemselvesOnly",
 		changes: []replacement{{
 			bulkFile,
-			"case err != nil && len(items) > 1 && !idem.IsUnavailable(err):",
-			"case err != nil && len(items) < 0 && !idem.IsUnavailable(err):",
+			"case err != nil && len(parts) > 1 && !idem.IsUnavailable(err):",
+			"case err != nil && len(parts) < 0 && !idem.IsUnavailable(err):",
 		}},
 	}, {
 		name:   "a call that took too long counts against each of its records",
@@ -98,7 +98,7 @@ var defectsOfBatches = []defect{
 		undoes:  "92b156b",
 		shows:   "more calls of the handler during an outage than tries",
 		test:    "idem/schedule TestUnavailableCallIsNotRepeated",
-		changes: []replacement{{bulkFile, "len(items) > 1 && !idem.IsUnavailable(err):", "len(items) > 1:"}},
+		changes: []replacement{{bulkFile, "len(parts) > 1 && !idem.IsUnavailable(err):", "len(parts) > 1:"}},
 	}, {
 		name:   "a record that failed is handled together with others",
 		undoes: "docs/design.md, claims and leases",
@@ -113,7 +113,7 @@ var defectsOfBatches = []defect{
 		undoes:  "5382626",
 		shows:   "a payment is booked by a call that failed, or its second call is refused",
 		test:    "idem/schedule TestEffectsOfAFailedCallAreDiscarded",
-		changes: []replacement{{bulkFile, "store.DiscardEffect(p.item.ctx)", "_ = p"}},
+		changes: []replacement{{bulkFile, "store.DiscardEffect(p.ctx)", "_ = p"}},
 	}, {
 		name:    "a call begins before the completions of the one before are answered",
 		undoes:  "92b156b",

@@ -17,8 +17,10 @@ CREATE TABLE {{table}} (
     source              text        NOT NULL,
     created_at          timestamptz NOT NULL,
     updated_at          timestamptz NOT NULL,
-    expiry_timestamp    timestamptz NOT NULL
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+    expiry_timestamp    timestamptz NOT NULL,
+    prune_after         timestamptz NOT NULL          -- not before expiry_timestamp. The claim sets it, and a completion leaves it
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
--- For pruning.
-CREATE INDEX ON {{table}} (expiry_timestamp);
+-- For pruning. No other column that a completion changes has an index, so that it needs no new index entries (a HOT update),
+-- for which the pages have room.
+CREATE INDEX ON {{table}} (prune_after);

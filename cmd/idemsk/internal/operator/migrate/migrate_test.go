@@ -52,7 +52,7 @@ func TestMigrateAndPrune(t *testing.T) {
 		}
 	}
 	if _, err := pool.Exec(t.Context(),
-		`UPDATE keys SET expiry_timestamp = '2020-01-01' WHERE idempotency_key <> 'b'`); err != nil {
+		`UPDATE keys SET prune_after = '2020-01-01' WHERE idempotency_key <> 'b'`); err != nil {
 		t.Fatal(err)
 	}
 	if r := clitest.Run(t, "prune", "--store-url", server.URL(), "--table", "keys",
