@@ -17,6 +17,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
 const (
@@ -31,10 +32,16 @@ const (
 	concurrently = 256        // handlers
 )
 
-// BenchmarkWrites measures records whose effect is one UPDATE of one of 1,000 accounts, with fsync on. One
-// operation is one record. The loops are what a team writes by hand: INSERT … ON CONFLICT DO NOTHING and the
-// booking, of each record or of a poll of 500 in one transaction.
+// BenchmarkWrites measures records whose effect is one UPDATE of one of 1,000 accounts, with fsync on, on this
+// host and at a distance of 1 ms. One operation is one record. The loops are what a team writes by hand: INSERT
+// … ON CONFLICT DO NOTHING and the booking, of each record or of a poll of 500 in one transaction.
 func BenchmarkWrites(b *testing.B) {
+	for _, roundTrip := range []time.Duration{0, time.Millisecond} {
+		b.Run(roundTrip.String(), func(b *testing.B) { writes(b, roundTrip) })
+	}
+}
+
+func writes(b *testing.B, roundTrip time.Duration) {
 	for _, way := range []struct {
 		name string
 		run  func(b *testing.B, pool *pgxpool.Pool)
@@ -62,7 +69,11 @@ func BenchmarkWrites(b *testing.B) {
 	} {
 		b.Run(way.name, func(b *testing.B) {
 			server := ownServer(b, map[string]string{"fsync": "on", "shared_buffers": "256MB"})
-			pool := newPool(b, server.URL())
+			url := server.URL()
+			if roundTrip > 0 {
+				url = faultproxy.Distance(b, url, roundTrip)
+			}
+			pool := newPool(b, url)
 			execute(b, pool, `CREATE TABLE processed (key text PRIMARY KEY)`)
 			execute(b, pool, `CREATE TABLE accounts AS SELECT n::text AS id, 0::bigint AS balance
 				FROM generate_series(0, $1::int - 1) n`, books)
