@@ -20,7 +20,7 @@ type execution struct {
 	out     Outcome // what is known so far
 }
 
-func (s *Session) execution(claim *Claim) *execution {
+func newExecution(s *Session, claim *Claim) *execution {
 	return &execution{session: s, claim: claim, out: claim.outcome()}
 }
 

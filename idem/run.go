@@ -13,7 +13,7 @@ import (
 // store is unavailable and the engine fails open, the task is executed without protection. Any other task is
 // not executed. When Run returns, the handler has returned.
 func (s *Session) Run(claim *Claim) Outcome {
-	x := s.execution(claim)
+	x := newExecution(s, claim)
 	switch set, left := x.attempt(); {
 	case left && claim.committed != nil:
 		x.settled(set, claim.committed.answer)
@@ -44,7 +44,7 @@ func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
 			s.commits.leave()
 		}
 	}()
-	x := s.execution(claim)
+	x := newExecution(s, claim)
 	set, left := x.attempt()
 	if !left {
 		done(x.out, false)
