@@ -20,11 +20,14 @@ import (
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
+// inCall does something in the transaction of a call.
+type inCall func(ctx context.Context, tx pgx.Tx, items []*schedule.Item) error
+
 // bulk runs items with these keys with a bulk handler that copies an effect for each of them in the
 // transaction of the call. then is called in this transaction; its error is that of the call. bulk returns
 // the numbers of items of the calls.
 func (b *bank) bulk(ctx context.Context, keys []string,
-	then func(ctx context.Context, tx pgx.Tx, items []*schedule.Item) error) (items []*schedule.Item, calls []int) {
+	then inCall) (items []*schedule.Item, calls []int) {
 	b.Helper()
 	scheduler, err := schedule.New(b.engine, schedule.Config{
 		Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
@@ -34,7 +37,9 @@ func (b *bank) bulk(ctx context.Context, keys []string,
 				return nil, err
 			}
 			_, err = tx.CopyFrom(ctx, pgx.Identifier{b.table + "_effects"}, []string{"what"},
-				pgx.CopyFromSlice(len(items), func(i int) ([]any, error) { return []any{items[i].Task.Key}, nil }))
+				pgx.CopyFromSlice(len(items), func(i int) ([]any, error) {
+					return []any{items[i].Task.Key}, nil
+				}))
 			if err == nil && then != nil {
 				err = then(ctx, tx, items)
 			}
@@ -81,7 +86,8 @@ func numbered(n int) []string {
 // A call is one transaction, also if its completions are several statements.
 func TestCallCommitsWithItsCompletions(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{CommitWindow: 2500})
-	items, calls := b.bulk(t.Context(), numbered(2500), func(_ context.Context, _ pgx.Tx, items []*schedule.Item) error {
+	keys := numbered(2500)
+	items, calls := b.bulk(t.Context(), keys, func(_ context.Context, _ pgx.Tx, items []*schedule.Item) error {
 		if n := b.effects(); n != 0 {
 			t.Errorf("%d effects are seen before the handler has returned", n)
 		}
@@ -109,7 +115,8 @@ func TestStatementsEnlistedWithACall(t *testing.T) {
 				}
 			}
 			return make([]schedule.Result, len(items)), errors.Join(
-				pgstore.Enlist(ctx, `INSERT INTO `+b.table+`_effects SELECT unnest($1::text[])`, keysOfItems(items)),
+				pgstore.Enlist(ctx, `INSERT INTO `+b.table+`_effects SELECT unnest($1::text[])`,
+					keysOfItems(items)),
 				pgstore.EnlistRows(ctx, rows, idem.Permanent(noAccount), `SELECT 1`))
 		}})
 	if err != nil {
@@ -137,6 +144,8 @@ func keysOfItems(items []*schedule.Item) (keys []string) {
 // connection is lost, they are released: it is not known at first whether the COMMIT was executed.
 func TestCallThatCantCommit(t *testing.T) {
 	has := func(items []*schedule.Item) bool { return slices.Contains(keysOfItems(items), "k0001") }
+	retried := map[string]idem.Kind{"k0001": idem.Retry}
+	all := map[string]idem.Kind{"k0000": idem.Fenced, "k0001": idem.Fenced, "k0002": idem.Fenced}
 	for _, tc := range []struct {
 		name  string
 		then  func(ctx context.Context, b *bank, tx pgx.Tx) error // in calls that have k0001
@@ -147,32 +156,34 @@ func TestCallThatCantCommit(t *testing.T) {
 		{"a statement fails", func(ctx context.Context, _ *bank, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, `SELECT 1/0`)
 			return err
-		}, []int{3, 1, 1, 1}, map[string]idem.Kind{"k0001": idem.Retry}, "division by zero"},
+		}, []int{3, 1, 1, 1}, retried, "division by zero"},
 		{"a statement fails, which the handler ignores", func(ctx context.Context, _ *bank, tx pgx.Tx) error {
 			_, _ = tx.Exec(ctx, `SELECT 1/0`)
 			return nil
-		}, []int{3, 1, 1, 1}, map[string]idem.Kind{"k0001": idem.Retry}, "a statement of the transaction failed"},
+		}, []int{3, 1, 1, 1}, retried, "a statement of the transaction failed"},
 		{"a constraint is checked at COMMIT", func(ctx context.Context, b *bank, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, `INSERT INTO `+b.table+`_effects VALUES ('k0001')`)
 			return err
-		}, []int{3, 1, 1, 1}, map[string]idem.Kind{"k0001": idem.Retry}, "duplicate key"},
+		}, []int{3, 1, 1, 1}, retried, "duplicate key"},
 		{"the connection breaks", func(_ context.Context, b *bank, tx pgx.Tx) error {
 			ask[bool](b.T, b.pool, `SELECT pg_terminate_backend($1, 5000)`, tx.Conn().PgConn().PID())
 			return nil
-		}, []int{3}, map[string]idem.Kind{"k0000": idem.Fenced, "k0001": idem.Fenced, "k0002": idem.Fenced}, "no longer held"},
+		}, []int{3}, all, "no longer held"},
 		{"a key is deleted", func(ctx context.Context, b *bank, _ pgx.Tx) error {
 			return b.store.Delete(ctx, "k0001", b.get("k0001").Token)
 		}, []int{3, 2}, map[string]idem.Kind{"k0001": idem.Fenced}, "the entry is gone"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBank(t, newPool(t, server.URL()), idem.Config{})
-			execute(t, b.pool, `ALTER TABLE `+b.table+`_effects ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED`)
-			items, calls := b.bulk(t.Context(), numbered(3), func(ctx context.Context, tx pgx.Tx, items []*schedule.Item) error {
-				if !has(items) {
-					return nil
-				}
-				return tc.then(ctx, b, tx)
-			})
+			execute(t, b.pool, `ALTER TABLE `+b.table+
+				`_effects ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED`)
+			items, calls := b.bulk(t.Context(), numbered(3),
+				func(ctx context.Context, tx pgx.Tx, items []*schedule.Item) error {
+					if !has(items) {
+						return nil
+					}
+					return tc.then(ctx, b, tx)
+				})
 			if !slices.Equal(calls, tc.calls) {
 				t.Errorf("calls of %v items; want %v", calls, tc.calls)
 			}
@@ -187,10 +198,11 @@ func TestCallThatCantCommit(t *testing.T) {
 // A handler that commits by itself is not called again, because another call could repeat its effect.
 func TestCallThatEndsItsTransactionIsNotRepeated(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
-	items, calls := b.bulk(t.Context(), numbered(3), func(ctx context.Context, tx pgx.Tx, _ []*schedule.Item) error {
-		_, err := tx.Exec(ctx, `COMMIT`)
-		return err
-	})
+	items, calls := b.bulk(t.Context(), numbered(3),
+		func(ctx context.Context, tx pgx.Tx, _ []*schedule.Item) error {
+			_, err := tx.Exec(ctx, `COMMIT`)
+			return err
+		})
 	if !slices.Equal(calls, []int{3}) || len(b.letters) != 3 {
 		t.Errorf("calls of %v items, %d dead letters", calls, len(b.letters))
 	}
@@ -202,17 +214,19 @@ func TestCallThatEndsItsTransactionIsNotRepeated(t *testing.T) {
 // The COMMIT of a call was executed, but its reply is lost: all keys are completed. If it was not, all are
 // released.
 func TestUnansweredCommitOfACall(t *testing.T) {
-	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset, "silent": faultproxy.Silent} {
+	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset,
+		"silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
 			b, proxy := newBankBehind(t, 0)
 			b.pool = newPool(t, server.URL())
 			keys := numbered(120)
 			faultproxy.Within(t, soon, "two calls", func(ctx context.Context) {
 				first, _ := b.bulk(ctx, keys[:60], nil) // prepares the statements
-				second, calls := b.bulk(ctx, keys[60:], func(context.Context, pgx.Tx, []*schedule.Item) error {
-					proxy.NextReply(fault)
-					return nil
-				})
+				second, calls := b.bulk(ctx, keys[60:],
+					func(context.Context, pgx.Tx, []*schedule.Item) error {
+						proxy.NextReply(fault)
+						return nil
+					})
 				if len(calls) != 1 {
 					t.Errorf("calls of %v items", calls)
 				}
@@ -229,7 +243,8 @@ func TestUnansweredCommitOfACall(t *testing.T) {
 				return nil
 			})
 			for _, it := range items {
-				if entry := b.get(it.Task.Key); it.Outcome.Kind.Settled() || entry.Status != store.StatusStarted || !entry.Released() {
+				entry := b.get(it.Task.Key)
+				if it.Outcome.Kind.Settled() || entry.Status != store.StatusStarted || !entry.Released() {
 					t.Fatalf("%v: %v; %+v", it.Outcome.Kind, it.Outcome.Err, entry)
 				}
 			}

@@ -64,8 +64,8 @@ type worker struct {
 // start starts a worker. With bulk it makes the payments of a call in one transaction.
 func (r *run) start(bulk bool) *worker {
 	cmd := exec.CommandContext(r.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), workerEnv+"="+r.table, urlEnv+"="+r.server.URL(), bulkEnv+"="+strconv.FormatBool(bulk),
-		r.trace)
+	cmd.Env = append(os.Environ(), workerEnv+"="+r.table, urlEnv+"="+r.server.URL(),
+		bulkEnv+"="+strconv.FormatBool(bulk), r.trace)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -149,11 +149,13 @@ func harness(tb testing.TB, pool *pgxpool.Pool, clock int, enlist bool) storetes
 		Raw:  func(tb testing.TB, key string) []byte { return raw(tb, pool, st.Table(), key) },
 		Sweep: func(tb testing.TB) {
 			tb.Helper()
-			if n := ask[int](tb, pool, `SELECT count(*) FROM `+st.Table()+` WHERE prune_after < expiry_timestamp`); n > 0 {
+			early := `SELECT count(*) FROM ` + st.Table() + ` WHERE prune_after < expiry_timestamp`
+			if n := ask[int](tb, pool, early); n > 0 {
 				tb.Errorf("%d entries can be pruned before they expire", n)
 			}
 			// up to a lease later otherwise
-			execute(tb, pool, `UPDATE `+st.Table()+` SET prune_after = expiry_timestamp WHERE expiry_timestamp <= `+expression)
+			execute(tb, pool, `UPDATE `+st.Table()+` SET prune_after = expiry_timestamp
+				WHERE expiry_timestamp <= `+expression)
 			if _, err := st.Prune(tb.Context(), 1000); err != nil {
 				tb.Fatal(err)
 			}

@@ -184,6 +184,7 @@ func (s *Store) settleAgain(ctx context.Context, ss []store.Settlement, members 
 	for _, i := range released {
 		set, found := &ss[i], seen[ss[i].Key]
 		errs[i] = fmt.Errorf("pgstore: complete %q: %w: %w", set.Key,
-			errors.Join(errConnection, err, found.foreign), &store.FencedError{Key: set.Key, Token: set.Token, Current: found.entry})
+			errors.Join(errConnection, err, found.foreign),
+			&store.FencedError{Key: set.Key, Token: set.Token, Current: found.entry})
 	}
 }

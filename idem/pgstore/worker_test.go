@@ -118,7 +118,8 @@ func payTogether(table string) schedule.BulkHandler {
 		tx, err := pgstore.TxFrom(ctx)
 		if err == nil {
 			_, err = tx.Exec(ctx, `UPDATE `+table+`_accounts SET balance = balance + sum FROM (
-				SELECT id AS of, sum(amount) FROM unnest($1::int[], $2::int[]) AS p (id, amount) GROUP BY id) b WHERE id = of`, ids, amounts)
+				SELECT id AS of, sum(amount) FROM unnest($1::int[], $2::int[]) AS p (id, amount)
+				GROUP BY id) b WHERE id = of`, ids, amounts)
 		}
 		return results, err
 	}

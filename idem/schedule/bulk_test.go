@@ -365,11 +365,14 @@ func TestClaimsForTheNextCallAreSentDuringACall(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, tc.cfg)
 				calls, claimed := 0, 0
-				f.runBulk(t.Context(), f.items(numbered(200)...), func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+				type results = []schedule.Result
+				items := f.items(numbered(200)...)
+				f.runBulk(t.Context(), items, func(ctx context.Context, items []*schedule.Item) (results, error) {
 					<-time.After(tc.took)
 					synctest.Wait()
 					if calls++; calls == 2 {
-						for entry, err := range f.store.List(ctx, store.ListQuery{Status: store.StatusStarted}) {
+						started := store.ListQuery{Status: store.StatusStarted}
+						for entry, err := range f.store.List(ctx, started) {
 							if err == nil && !entry.Released() {
 								claimed++
 							}

@@ -146,7 +146,8 @@ func TestCallWithATransaction(t *testing.T) {
 					l.want(items, tc.calls...)
 					l.f.wantKinds(items, tc.kinds...)
 					for _, it := range items {
-						if entry, _ := l.f.store.Get(t.Context(), it.Task.Key); it.Outcome.Kind == idem.Executed {
+						entry, _ := l.f.store.Get(t.Context(), it.Task.Key)
+						if it.Outcome.Kind == idem.Executed {
 							equal(t, "status of "+it.Task.Key, entry.Status, store.StatusCompleted)
 						} else if it.Outcome.Kind != idem.Fenced {
 							equal(t, it.Task.Key+" is released", entry.Released(), true)
@@ -165,7 +166,8 @@ func TestItemsOfACallHaveItsTransaction(t *testing.T) {
 		var call, own *memstore.Tx
 		var mixed error
 		var kept context.Context
-		f.runBulk(t.Context(), f.items("a", "b"), func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+		type results = []schedule.Result
+		f.runBulk(t.Context(), f.items("a", "b"), func(ctx context.Context, items []*schedule.Item) (results, error) {
 			var err, wrong error
 			kept = ctx //nolint:fatcontext // that is the point
 			call, err = memstore.TxFrom(ctx)
@@ -175,7 +177,7 @@ func TestItemsOfACallHaveItsTransaction(t *testing.T) {
 		equal(t, "the item's transaction is that of the call", own == call && call != nil, true)
 		_, late := memstore.TxFrom(kept)
 		equal(t, "there is none after an empty call", idem.IsUnavailable(late), true)
-		f.runBulk(t.Context(), f.items("c", "d"), func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+		f.runBulk(t.Context(), f.items("c", "d"), func(ctx context.Context, items []*schedule.Item) (results, error) {
 			_, err := memstore.TxFrom(items[0].Context())
 			_, mixed = memstore.TxFrom(ctx)
 			return make([]schedule.Result, 2), err
@@ -250,7 +252,8 @@ func TestUnansweredCommitOfACall(t *testing.T) {
 func TestCallWithATransactionUnderALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitions(t, []string{"a", "b", "c"})
-		engine, err := idem.New(p.store, idem.Config{ClaimByPartition: true, RetryDelay: -1, Lease: rangeLease})
+		engine, err := idem.New(p.store,
+			idem.Config{ClaimByPartition: true, RetryDelay: -1, Lease: rangeLease})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -87,6 +87,8 @@ func notInHistories() []string {
 		"the failure is undated",
 		"an effect's conditions are not checked", "an effect takes place in part",
 		"a refused completion does not return the current entry",
+		"completions of a call commit without the others",
+		"completions of a call that was undone are reported as done",
 		"a claim without an owner recognises itself", "entries are shared with callers",
 		"contexts are ignored", "a list is not filtered",
 	}

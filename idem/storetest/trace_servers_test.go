@@ -97,6 +97,7 @@ func notInTheModel() []string {
 		"an effect takes place again when its reply was lost",
 		"an effect's conditions are not checked", "an effect takes place in part",
 		"a refused completion does not return the current entry",
+		"completions of a call commit without the others",
 		// ClaimResult.ClaimableIn, lists, contexts, shared memory, a deletion after which the test reads the
 		// raw item
 		"the end of a lease is not reported", "a list is not filtered", "contexts are ignored",
