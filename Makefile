@@ -182,8 +182,12 @@ localstack-up:
 localstack-down:
 	localstack/localstack.sh down
 
+## release: what a release consists of, in dist/release, from the checked-out commit: make release VERSION=v1.2.3 (CONTRIBUTING.md)
+release:
+	scripts/release.sh $(VERSION)
+
 ## clean: remove what was built (.cache stays)
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-rest test-all test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean
+.PHONY: release help run dev test test-rest test-all test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean

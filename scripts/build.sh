@@ -6,6 +6,7 @@
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
 #                      The example as a consumer process, with all stores, is dist/ledger-consumer-$ARCH.
 # build.sh layer       builds only the layers with DynamoDB.
+# build.sh functions   builds all but the tool. If SOURCE_DATE_EPOCH is set, it is the time of the files in the layers.
 # build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, its function, also with that store (postgres,
 #                      redis), and the consumer process if that is wanted.
 #
@@ -40,8 +41,9 @@ layer_zip() {
   CGO_ENABLED=0 GOOS=linux GOARCH=$1 compile "$files/bin/idemsk-layer" "./lambda/layer${2:+/$2}" -tags lambda.norpc -ldflags '-s -w'
   cp lambda/layer/idemsk "$files/idemsk"
   command -v zip >/dev/null || { echo "build: zip is needed (Debian: zip)" >&2; exit 1; }
+  [[ -z ${SOURCE_DATE_EPOCH:-} ]] || TZ=UTC0 touch -d "@$SOURCE_DATE_EPOCH" "$files/idemsk" "$files/bin/idemsk-layer"
   rm -f "dist/$$-$zip"
-  (cd "$files" && zip -q -X -D -9 "../$$-$zip" idemsk bin/idemsk-layer)
+  (cd "$files" && TZ=UTC0 zip -q -X -D -9 "../$$-$zip" idemsk bin/idemsk-layer)
   mv -f "dist/$$-$zip" "dist/$zip" # at once, for another build at the same time
 }
 
@@ -76,10 +78,13 @@ everything() {
   [[ $(go env GOOS) == linux ]] || { own && own_consumer; }
 }
 
-if [[ ${1:-} == layer ]]; then
-  for arch in ${ARCHS:-amd64 arm64}; do layer_zip "$arch"; done
-  exit
-fi
+case ${1:-} in
+  layer)
+    for arch in ${ARCHS:-amd64 arm64}; do layer_zip "$arch"; done
+    exit
+    ;;
+  functions) everything; exit ;;
+esac
 compile bin/idemsk ./cmd/idemsk -ldflags "-X main.version=$(git describe --tags --always --dirty 2>/dev/null || true)"
 case ${1:-} in
   '') everything ;;
@@ -90,7 +95,7 @@ case ${1:-} in
     done
     ;;
   *)
-    echo "usage: scripts/build.sh [layer | run [postgres|redis] [process]]" >&2
+    echo "usage: scripts/build.sh [layer | functions | run [postgres|redis] [process]]" >&2
     exit 2
     ;;
 esac
