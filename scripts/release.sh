@@ -52,7 +52,7 @@ tool() {
       gzip -9n <"$work/tar" >"$out/idemsk_${version}_${os}_$arch.tar.gz"
       [[ $os == linux ]] || continue
       for kind in deb rpm; do
-        VERSION=${version#v} ARCH=$arch FOLDER=$folder BUILT=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ) \
+        VERSION=${version#v} ARCH=$arch FOLDER=$folder \
           scripts/tool.sh nfpm package -f deploy/nfpm.yaml -p $kind -t "$out/idemsk_${version}_$arch.$kind" >&2
       done
     done
