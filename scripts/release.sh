@@ -53,7 +53,7 @@ tool() {
       [[ $os == linux ]] || continue
       for kind in deb rpm; do
         VERSION=${version#v} ARCH=$arch FOLDER=$folder \
-          scripts/tool.sh nfpm package -f deploy/nfpm.yaml -p $kind -t "$out/idemsk_${version}_$arch.$kind" >&2
+          scripts/tool.sh nfpm package -f deploy/nfpm.yaml -p $kind -t "$out/idemsk_${version}_$arch.$kind" >/dev/null
       done
     done
   done
@@ -72,6 +72,8 @@ functions() {
   echo "$version" >$out/VERSION
 }
 
+crane() { scripts/tool.sh crane "$@" >>$work/crane.log 2>&1 || fail "crane $1: $(tail -n 3 $work/crane.log)"; }
+
 # image NAME PROGRAM [ARGUMENTS…]: an image for all architectures, with a program of dist that is named by its architecture. It has no
 # shell and no base image. The registry at $registry has the images while they are put together.
 image() {
@@ -81,15 +83,15 @@ image() {
     mkdir -p "$of/etc/ssl/certs" && cp "$certificates" "$of/etc/ssl/certs/ca-certificates.crt"
     cp "${program//ARCH/$arch}" "$of/$name" && cp $work/licenses.txt "$of"
     pack "$of.tar" "$of" etc licenses.txt "$name"
-    scripts/tool.sh crane append --oci-empty-base -f "$of.tar" -t "$registry/$name:$arch"
-    scripts/tool.sh crane mutate "$registry/$name:$arch" -t "$registry/$name:$arch" --set-platform "linux/$arch" --user 65532:65532 \
+    crane append --oci-empty-base -f "$of.tar" -t "$registry/$name:$arch"
+    crane mutate "$registry/$name:$arch" -t "$registry/$name:$arch" --set-platform "linux/$arch" --user 65532:65532 \
       --entrypoint "$(IFS=,; echo "/$name${*:3:1}")" "${settings[@]}" \
       -l org.opencontainers.image.version="$version" -l org.opencontainers.image.licenses=Apache-2.0 \
       -l org.opencontainers.image.source=https://github.com/idemsk/idemsk
     manifests+=(-m "$registry/$name:$arch")
   done
-  scripts/tool.sh crane index append "${manifests[@]}" -t "$registry/$name:$version"
-  scripts/tool.sh crane pull --format=oci "$registry/$name:$version" "$work/oci-$name"
+  crane index append "${manifests[@]}" -t "$registry/$name:$version"
+  crane pull --format=oci "$registry/$name:$version" "$work/oci-$name"
   pack "$out/image-$name.tar" "$work/oci-$name" .
 }
 
