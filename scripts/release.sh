@@ -107,11 +107,12 @@ images() {
   image ledger-consumer dist/ledger-consumer-ARCH
 }
 
-# materials: for each program what it contains, with licences, as CycloneDX.
+# materials: for each program what it contains, with licences, as CycloneDX. Those with the client of a store have a part of what
+# ledger-consumer has.
 materials() {
   local arch=${ARCHS%% *} program name
-  for program in $work/linux-$arch/idemsk dist/ledger-consumer-$arch dist/{handler,relay,maintenance}-$arch*/bootstrap \
-    dist/layer-$arch*/bin/idemsk-layer; do
+  for program in $work/linux-$arch/idemsk dist/ledger-consumer-$arch dist/{handler,relay,maintenance}-$arch/bootstrap \
+    dist/layer-$arch/bin/idemsk-layer; do
     name=${program#dist/} name=${name#release-work/linux-$arch/} name=${name%/bin/idemsk-layer} name=${name%/bootstrap}
     scripts/tool.sh cyclonedx-gomod bin -json -licenses -noserial -notimestamp -version "$version" "$program" 2>/dev/null |
       jq --arg version "$version" 'walk(if type == "string" then gsub("\\(devel\\)"; $version) else . end)
