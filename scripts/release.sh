@@ -20,6 +20,7 @@ certificates=${CERTIFICATES:-/etc/ssl/certs/ca-certificates.crt}
 
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH GOFLAGS=-buildvcs=false CGO_ENABLED=0 TZ=UTC0
+umask 022
 export ARCHS=${ARCHS:-amd64 arm64}
 out=dist/release work=dist/release-work
 rm -rf $out $work && mkdir -p $out $work
