@@ -21,7 +21,8 @@ const version = "v0.0.0-test"
 // file, its archive has the tool, each bill of materials has the licence of each component, and its script
 // publishes the layers.
 func TestReleaseIsReproducible(t *testing.T) {
-	first, again := build(t), build(t)
+	commit := strings.TrimSpace(run(t, ".", "git", "rev-parse", "HEAD"))
+	first, again := build(t, commit), build(t, commit)
 	sums, err := os.ReadFile(filepath.Join(first, "SHA256SUMS"))
 	if err != nil {
 		t.Fatal(err)
@@ -45,8 +46,8 @@ func TestReleaseIsReproducible(t *testing.T) {
 	checkPublishing(t, first)
 }
 
-// build builds a release in a new clone of the last commit, and returns its folder.
-func build(t *testing.T) string {
+// build builds a release in a new clone, and returns its folder.
+func build(t *testing.T, commit string) string {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
@@ -54,6 +55,7 @@ func build(t *testing.T) string {
 	}
 	clone := t.TempDir()
 	run(t, clone, "git", "clone", "-q", root, ".")
+	run(t, clone, "git", "checkout", "-q", commit)
 	// The tools are installed once.
 	tools := filepath.Join(root, ".cache", "bin")
 	if err := os.MkdirAll(tools, 0o700); err != nil {
