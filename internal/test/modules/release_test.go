@@ -118,6 +118,11 @@ func release(t *testing.T) (clone, version string) {
 	if changed := run("git", "diff", "main~2", "main", "--", ".", ":!*go.mod"); changed != "" {
 		t.Errorf("the release leaves more than requirements:\n%s", changed)
 	}
+	repeated := exec.CommandContext(t.Context(), "scripts/release-tag.sh", version)
+	repeated.Dir = clone
+	if out, err := repeated.CombinedOutput(); err == nil || !strings.Contains(string(out), version+" exists") {
+		t.Errorf("a second release of %s: %s, %v; want it refused", version, out, err)
+	}
 	for _, commit := range []string{version, "main"} {
 		run("git", "checkout", "-q", commit)
 		run("go", "list", "-mod=readonly", "work")
