@@ -118,8 +118,8 @@ func serve() {
 	}
 }
 
-// The tool alone, in an empty folder, has the layer: each payment of batches that are delivered twice is passed
-// to the function once.
+// The tool alone, in an empty folder, has the layer: each payment of batches that are delivered twice is
+// passed to the function once.
 func TestLayerIsInTheTool(t *testing.T) {
 	t.Parallel()
 	function, err := os.Executable()
@@ -128,8 +128,8 @@ func TestLayerIsInTheTool(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tool, "local", "--layer", "--function", "'"+function+"'", "--produce", "40",
-		"--duplicate", "1", "--until-drained", "--seed", "7")
+	cmd := exec.CommandContext(ctx, tool, "local", "--layer", "--function", "'"+function+"'", "--produce",
+		"40", "--duplicate", "1", "--until-drained", "--seed", "7")
 	cmd.Dir, cmd.Env = t.TempDir(), []string{"TMPDIR=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "40 executed, 40 replayed\n") {

@@ -67,7 +67,8 @@ func build(t *testing.T, commit string) string {
 	if err := os.Symlink(tools, filepath.Join(clone, ".cache", "bin")); err != nil {
 		t.Fatal(err)
 	}
-	run(t, clone, "env", "ARCHS=amd64", "SYSTEMS=linux", "REGISTRY_PORT="+freePort(t), "scripts/release.sh", version)
+	run(t, clone, "env", "ARCHS=amd64", "SYSTEMS=linux", "REGISTRY_PORT="+freePort(t), "scripts/release.sh",
+		version)
 	return filepath.Join(clone, "dist", "release")
 }
 
@@ -143,7 +144,8 @@ func checkMaterials(t *testing.T, folder string) {
 		}
 		for _, c := range bill.Components {
 			if len(c.Licenses)+len(c.Evidence.Licenses) == 0 || strings.Contains(c.Version, "devel") {
-				t.Errorf("%s: %s has the version %q, and the licences %v", path, c.Name, c.Version, c.Evidence.Licenses)
+				t.Errorf("%s: %s has the version %q, and the licences %v", path, c.Name, c.Version,
+					c.Evidence.Licenses)
 			}
 		}
 	}
@@ -152,7 +154,8 @@ func checkMaterials(t *testing.T, folder string) {
 // checkPublishing runs the script with a CLI that prints the file that it would upload.
 func checkPublishing(t *testing.T, folder string) {
 	t.Helper()
-	const aws = "#!/bin/sh\nfor a in \"$@\"; do case $a in fileb://*) test -s \"${a#fileb://}\" && echo \"$a\";; esac; done\n"
+	const aws = "#!/bin/sh\nfor a in \"$@\"; do\n" +
+		"case $a in fileb://*) test -s \"${a#fileb://}\" && echo \"$a\";; esac; done\n"
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "aws"), []byte(aws), 0o700); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 // layerWord is the first argument of a process of this program that is the layer.
 const layerWord = "layer"
 
-// RunLayer is called first of all. If this process is the layer, it runs the function's command behind it, and
-// does not return. The layer is this program, with all stores, so that it is there wherever the tool is.
+// RunLayer is called first of all. If this process is the layer, it runs the function's command behind it,
+// and does not return. The layer is this program, with all stores, so that it is wherever the tool is.
 func RunLayer(args []string) {
 	if len(args) > 1 && args[1] == layerWord {
 		layerproxy.Main(args[2:], postgres.Store(), redis.Store())
