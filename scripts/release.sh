@@ -2,8 +2,8 @@
 # release.sh VERSION: writes what a release consists of into dist/release: the tool as archives and packages, the layers with a script
 # that publishes them, the functions, images, a bill of materials for each program, checksums and a provenance statement.
 #
-# The bytes depend on the commit, the Go toolchain, and for images on this machine's certificates of public CAs, and on nothing else.
-# ARCHS (amd64 arm64) and SYSTEMS (linux darwin) select less. The statement is not signed: the workflow of a release signs it.
+# The bytes depend on the commit, on the versions of Go, gzip and zip, and for images on this machine's certificates of public CAs.
+# ARCHS (amd64 arm64) and SYSTEMS (linux darwin) select less. The statement is not signed: the workflow of a release signs one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fail() { echo "release: $*" >&2; exit 1; }
