@@ -156,6 +156,14 @@ lint:
 	GOOS=darwin GOARCH=arm64 go vet ./cmd/idemsk ./lambda/handler
 	scripts/tool.sh golangci-lint run --build-tags servers,rest,docs,mutants,defects $(MODULES)
 
+## api: what changed in the Go API since the last release, and which version that takes
+api:
+	scripts/api.sh $(VERSION)
+
+## lint-workflows: actionlint and zizmor, and the schemas of what else is in .github
+lint-workflows:
+	scripts/workflows.sh
+
 ## vulncheck: known vulnerabilities in what is called (asks the Go vulnerability database)
 vulncheck:
 	scripts/tool.sh govulncheck $(MODULES)
@@ -182,8 +190,12 @@ localstack-up:
 localstack-down:
 	localstack/localstack.sh down
 
+## release: what a release consists of, in dist/release, from the checked-out commit: make release VERSION=v1.2.3 (CONTRIBUTING.md)
+release:
+	scripts/release.sh $(VERSION)
+
 ## clean: remove what was built (.cache stays)
 clean:
 	rm -rf bin dist
 
-.PHONY: help run dev test test-rest test-all test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean
+.PHONY: api lint-workflows release help run dev test test-rest test-all test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean

@@ -6,8 +6,9 @@
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
 #                      The example as a consumer process, with all stores, is dist/ledger-consumer-$ARCH.
 # build.sh layer       builds only the layers with DynamoDB.
+# build.sh functions   builds all but the tool. If SOURCE_DATE_EPOCH is set, it is the time of the files in the layers.
 # build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, its function, also with that store (postgres,
-#                      redis), the layer, and the consumer process if that is wanted.
+#                      redis), and the consumer process if that is wanted.
 #
 # lambda.norpc omits code that only the go1.x runtime needed.
 set -euo pipefail
@@ -32,32 +33,27 @@ lambda_function() {
   CGO_ENABLED=0 GOOS=$3 GOARCH=$4 compile "$1/bootstrap" "$2" -tags lambda.norpc -ldflags '-s -w'
 }
 
-# layer OUTPUT OS ARCH [STORE]: the files of a layer.
-layer() {
-  CGO_ENABLED=0 GOOS=$2 GOARCH=$3 compile "$1/bin/idemsk-layer" "./lambda/layer${4:+/$4}" -tags lambda.norpc -ldflags '-s -w'
-  cp lambda/layer/idemsk "$1/idemsk"
-}
-
 # layer_zip ARCH [STORE]: a layer for Lambda, which names the architecture otherwise.
 layer_zip() {
   local files=dist/layer-$1${2:+-$2} zip name=$1
   [[ $1 != amd64 ]] || name=x86_64
   zip=idemsk-layer-$name${2:+-$2}.zip
-  layer "$files" linux "$1" "${2:-}"
+  CGO_ENABLED=0 GOOS=linux GOARCH=$1 compile "$files/bin/idemsk-layer" "./lambda/layer${2:+/$2}" -tags lambda.norpc -ldflags '-s -w'
+  cp lambda/layer/idemsk "$files/idemsk"
   command -v zip >/dev/null || { echo "build: zip is needed (Debian: zip)" >&2; exit 1; }
+  [[ -z ${SOURCE_DATE_EPOCH:-} ]] || TZ=UTC0 touch -d "@$SOURCE_DATE_EPOCH" "$files/idemsk" "$files/bin/idemsk-layer"
   rm -f "dist/$$-$zip"
-  (cd "$files" && zip -q -X -D -9 "../$$-$zip" idemsk bin/idemsk-layer)
+  (cd "$files" && TZ=UTC0 zip -q -X -D -9 "../$$-$zip" idemsk bin/idemsk-layer)
   mv -f "dist/$$-$zip" "dist/$zip" # at once, for another build at the same time
 }
 
-# own [STORE]: the example's function and the layer, for this machine.
+# own [STORE]: the example's function, for this machine.
 own() {
   local os arch name
   os=$(go env GOOS) arch=$(go env GOARCH)
   name=$arch # as Lambda has it
   [[ $os == linux ]] || name=$os-$arch
   lambda_function "dist/handler-$name${1:+-$1}" "./lambda/handler${1:+/$1}" "$os" "$arch"
-  layer "dist/layer-$name${1:+-$1}" "$os" "$arch" "${1:-}"
 }
 
 # own_consumer: the example's consumer process for this machine, named as the function is.
@@ -82,10 +78,13 @@ everything() {
   [[ $(go env GOOS) == linux ]] || { own && own_consumer; }
 }
 
-if [[ ${1:-} == layer ]]; then
-  for arch in ${ARCHS:-amd64 arm64}; do layer_zip "$arch"; done
-  exit
-fi
+case ${1:-} in
+  layer)
+    for arch in ${ARCHS:-amd64 arm64}; do layer_zip "$arch"; done
+    exit
+    ;;
+  functions) everything; exit ;;
+esac
 compile bin/idemsk ./cmd/idemsk -ldflags "-X main.version=$(git describe --tags --always --dirty 2>/dev/null || true)"
 case ${1:-} in
   '') everything ;;
@@ -96,7 +95,7 @@ case ${1:-} in
     done
     ;;
   *)
-    echo "usage: scripts/build.sh [layer | run [postgres|redis] [process]]" >&2
+    echo "usage: scripts/build.sh [layer | functions | run [postgres|redis] [process]]" >&2
     exit 2
     ;;
 esac

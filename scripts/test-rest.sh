@@ -14,6 +14,7 @@ missing=()
 command -v javac >/dev/null || missing+=("a JDK, 17 or later (Debian: openjdk-17-jdk-headless)")
 command -v mvn >/dev/null || missing+=("Maven (Debian: maven)")
 command -v zip >/dev/null || missing+=("zip (Debian: zip)")
+command -v jq >/dev/null || missing+=("jq (Debian: jq)")
 if [ ${#missing[@]} -gt 0 ]; then
   printf 'test-rest: install %s\n' "${missing[@]}" >&2
   exit 1

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 )
 
 // version is the output of git describe. scripts/build.sh sets it.
@@ -32,6 +33,7 @@ func toolVersion() string {
 }
 
 func main() {
+	local.RunLayer(os.Args)
 	redis.SetLogger(quiet{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr},

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +24,10 @@ import (
 var tool, function string //nolint:gochecknoglobals // set once, before any test
 
 func TestMain(m *testing.M) {
+	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
+		serve()
+		return
+	}
 	dir, err := os.MkdirTemp("", "idemsk-test-")
 	tool, function = filepath.Join(dir, "idemsk"), filepath.Join(dir, "bootstrap")
 	for path, pkg := range map[string]string{tool: "github.com/idemsk/idemsk/cmd/idemsk",
@@ -90,6 +96,44 @@ func TestVersionOfAnInstalledTool(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), tool, "version").CombinedOutput(); err != nil ||
 		!strings.HasPrefix(string(out), "idemsk (devel)") && !strings.HasPrefix(string(out), "idemsk v") {
 		t.Errorf("%s, %v; want the module's version", out, err)
+	}
+}
+
+// serve is a function that answers every event with null.
+func serve() {
+	invocations := "http://" + os.Getenv("AWS_LAMBDA_RUNTIME_API") + "/2018-06-01/runtime/invocation/"
+	for {
+		event, err := http.Get(invocations + "next")
+		if err != nil {
+			return // the tool has ended
+		}
+		_, _ = io.Copy(io.Discard, event.Body)
+		_ = event.Body.Close()
+		answer, err := http.Post(invocations+event.Header.Get("Lambda-Runtime-Aws-Request-Id")+"/response",
+			"application/json", strings.NewReader("null"))
+		if err != nil {
+			return
+		}
+		_ = answer.Body.Close()
+	}
+}
+
+// The tool alone, in an empty folder, has the layer: each payment of batches that are delivered twice is
+// passed to the function once.
+func TestLayerIsInTheTool(t *testing.T) {
+	t.Parallel()
+	function, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tool, "local", "--layer", "--function", "'"+function+"'", "--produce",
+		"40", "--duplicate", "1", "--until-drained", "--seed", "7")
+	cmd.Dir, cmd.Env = t.TempDir(), []string{"TMPDIR=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "40 executed, 40 replayed\n") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

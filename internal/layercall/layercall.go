@@ -1,6 +1,6 @@
 // Package layercall is what the Lambda layer and the function behind it tell each other: the event of a call,
 // which names the attempt of each record, and the answer, which names the records that failed
-// (docs/layer.md). A Runtime brings a call to the function: package proxy of the layer does it over HTTP, and
+// (docs/layer.md). A Runtime brings a call to the function: package layerproxy does it over HTTP, and
 // a test may do it in its own process.
 package layercall
 

@@ -1,11 +1,11 @@
 // The Lambda layer, with the built-in store DynamoDB: idempotency for functions in any language. See package
-// proxy and docs/layer.md.
+// layerproxy and docs/layer.md.
 package main
 
 import (
 	"os"
 
-	"github.com/idemsk/idemsk/lambda/layer/internal/proxy"
+	"github.com/idemsk/idemsk/internal/layerproxy"
 )
 
-func main() { proxy.Main(os.Args[1:]) }
+func main() { layerproxy.Main(os.Args[1:]) }

@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"github.com/idemsk/idemsk/app/postgres"
-	"github.com/idemsk/idemsk/lambda/layer/internal/proxy"
+	"github.com/idemsk/idemsk/internal/layerproxy"
 )
 
-func main() { proxy.Main(os.Args[1:], postgres.Store()) }
+func main() { layerproxy.Main(os.Args[1:], postgres.Store()) }

@@ -25,12 +25,6 @@ func FindConsumer() (string, error) {
 		builtName("ledger-consumer", runtime.GOOS, runtime.GOARCH, "")), "")
 }
 
-// FindLayer finds the wrapper script of the built layer as FindFunction finds the function.
-func FindLayer(store string) (string, error) {
-	return find("layer", filepath.Join("dist", builtName("layer", runtime.GOOS, runtime.GOARCH, store),
-		"idemsk"), store)
-}
-
 // examplePackage is the package of the example function. Those for the other stores, and the consumer
 // process, are below it.
 const examplePackage = "github.com/idemsk/idemsk/lambda/handler"

@@ -7,8 +7,7 @@ func TestFolderOfABuild(t *testing.T) {
 	t.Parallel()
 	for want, got := range map[string]string{
 		"handler-amd64":              builtName("handler", "linux", "amd64", ""),
-		"layer-arm64-postgres":       builtName("layer", "linux", "arm64", "postgres"),
-		"layer-darwin-arm64":         builtName("layer", "darwin", "arm64", ""),
+		"handler-arm64-postgres":     builtName("handler", "linux", "arm64", "postgres"),
 		"handler-darwin-arm64-redis": builtName("handler", "darwin", "arm64", "redis"),
 	} {
 		if got != want {

@@ -53,3 +53,6 @@ func Words(command string) ([]string, error) {
 	}
 	return words, nil
 }
+
+// Quoted quotes a word for Words.
+func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -51,8 +51,7 @@ func (r *bookingRun) options(t *testing.T) (o local.Options, bookings string) {
 // Only those that were in a failed call are booked twice, and none a third time.
 func TestABadRecordCostsOneRecord(t *testing.T) {
 	python, node := languages(t, "bookings.handler")
-	layer := buildLayer(t)
-	python, node = layer+" "+python, layer+" "+node
+	python, node = behindLayer(t, python, node)
 	for name, r := range map[string]bookingRun{
 		"Node, bisected":         {function: node, records: 1000, bad: 2, attempts: 3, bisect: true},
 		"Python":                 {function: python, records: 1500, bad: 3, attempts: 1},

@@ -3,11 +3,8 @@
 package e2e_test
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +18,6 @@ import (
 // that were with the function when its process was killed: the report names each with its kill.
 func TestFunctionBehindTheLayer(t *testing.T) {
 	python, _ := languages(t, "bookings.handler")
-	buildLayer(t)
 	records := testkit.Size(t, 3000, 10_000)
 	counts := regexp.MustCompile(`([0-9,]+) payments were booked, ([0-9,]+) more than once`)
 	deliver := func(args ...string) (report, payments, doubles string) {
@@ -54,19 +50,16 @@ func TestFunctionBehindTheLayer(t *testing.T) {
 	}
 }
 
-// buildLayer builds the layer, and returns the command that is put in front of a function's. The test goes on
-// where idemsk local looks for it.
-func buildLayer(t *testing.T) string {
+// behindLayer returns the commands that run functions behind the layer.
+func behindLayer(t *testing.T, python, node string) (string, string) {
 	t.Helper()
-	t.Chdir(root)
-	build := exec.Command("scripts/build.sh", "layer")
-	build.Env = append(os.Environ(), "ARCHS="+runtime.GOARCH)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	layer, err := local.FindLayer("")
+	python, err := local.BehindLayer(python)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "'" + layer + "'"
+	node, err = local.BehindLayer(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return python, node
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/handlertest"
 )
 
@@ -19,7 +20,10 @@ const root = "../../../../.."
 // handler is the path of the example function.
 var handler string //nolint:gochecknoglobals // set once, before any test
 
-func TestMain(m *testing.M) { os.Exit(handlertest.Main(m, &handler, handlertest.IdleConnections()...)) }
+func TestMain(m *testing.M) {
+	local.RunLayer(os.Args)
+	os.Exit(handlertest.Main(m, &handler, handlertest.IdleConnections()...))
+}
 
 func bounded(t *testing.T, d time.Duration) context.Context {
 	t.Helper()

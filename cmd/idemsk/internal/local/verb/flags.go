@@ -105,7 +105,7 @@ func (l *invocation) declareFunction(fs *flag.FlagSet) {
 			`{"payment":"…","request":"…","token":1,"attempt":1}: the report names the payments that were `+
 			"booked more than once, each with the kill that caused it")
 	fs.BoolVar(&l.layer, "layer", false,
-		"run the --function behind the layer, as built (dist/layer-<arch>), which gives it each key once")
+		"run the --function behind the layer, which gives it each key once")
 	fs.StringVar(&l.opt.Invoke, "invoke", "",
 		"the `URL` of a Lambda Invoke endpoint instead, such as http://127.0.0.1:4566")
 	fs.StringVar(&l.opt.FunctionName, "function-name", "",

@@ -186,7 +186,7 @@ func (l *invocation) resolveFunction() error {
 			return err
 		}
 		o.Example = true
-		o.Function = quoted(path)
+		o.Function = local.Quoted(path)
 	}
 	if o.Prove && o.Function != "" && !o.IsExample() {
 		return command.Usagef("--prove needs the example function, because it reads the ledger that the "+
@@ -202,16 +202,10 @@ func (l *invocation) wrap() error {
 		return command.Usagef(
 			"--layer needs --function with the command of a function, and a --store for the keys")
 	}
-	path, err := local.FindLayer(l.opt.Build())
-	if err != nil {
-		return err
-	}
-	l.opt.Function = quoted(path) + " " + l.opt.Function
-	return nil
+	behind, err := local.BehindLayer(l.opt.Function)
+	l.opt.Function = behind
+	return err
 }
-
-// quoted quotes a word for --function.
-func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // findExample looks for the example's program for the host.
 func findExample(o *local.Options) (string, error) {

@@ -236,7 +236,6 @@ func TestLocalThatCannotStart(t *testing.T) {
 		{[]string{"--function", "", "--layer"}, 2, "--layer needs --function"},
 		{[]string{"--function", "true", "--layer", "--store", "none"}, 2,
 			"--layer needs --function with the command of a function, and a --store"},
-		{[]string{"--function", "true", "--layer"}, 1, "the layer is not built"},
 		{[]string{"--topic", "bad topic"}, 2, `the topic is "bad topic"`},
 		{[]string{"--init-timeout", "1us"}, 1, "raise the initialization timeout (--init-timeout)"},
 		{[]string{"--filter-criteria", "@/nowhere"}, 1, "/nowhere"},

@@ -1,4 +1,4 @@
-// Package proxy is the Lambda layer: a program between the runtime of a function and the Runtime API.
+// Package layerproxy is the Lambda layer: a program between the runtime of a function and the Runtime API.
 //
 // Lambda starts the program by the wrapper script instead of the function's runtime
 // (AWS_LAMBDA_EXEC_WRAPPER), with the command of the runtime as its arguments. It starts that command with
@@ -8,7 +8,7 @@
 //
 // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-modify.html
 // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
-package proxy
+package layerproxy
 
 import (
 	"context"

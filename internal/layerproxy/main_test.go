@@ -1,4 +1,4 @@
-package proxy_test
+package layerproxy_test
 
 import (
 	"context"
@@ -22,9 +22,9 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 	"github.com/idemsk/idemsk/internal/fake/sqsfake"
+	"github.com/idemsk/idemsk/internal/layerproxy"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
-	"github.com/idemsk/idemsk/lambda/layer/internal/proxy"
 )
 
 // The test binary is also the layer, and the function behind it.
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case asLayer:
-			proxy.Main(os.Args[2:])
+			layerproxy.Main(os.Args[2:])
 		case asFunction:
 			runFunction(os.Args[2])
 			return

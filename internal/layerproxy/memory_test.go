@@ -1,6 +1,6 @@
 //go:build rest
 
-package proxy_test
+package layerproxy_test
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 func TestMemory(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "idemsk-layer")
 	build := exec.Command("go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o",
-		program, "../..")
+		program, "../../lambda/layer")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the layer: %v: %s", err, out)

@@ -1,4 +1,4 @@
-package proxy_test
+package layerproxy_test
 
 import (
 	"bytes"

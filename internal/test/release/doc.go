@@ -1,0 +1,2 @@
+// Package release tests what scripts/release.sh writes.
+package release
