@@ -135,7 +135,7 @@ func (l *load) produce(rate float64) {
 	for i := range l.times {
 		due := began.Add(time.Duration(float64(i) / rate * 1e9))
 		if wait := time.Until(due); wait > time.Millisecond {
-			time.Sleep(wait)
+			<-time.After(wait)
 		}
 		l.times[i].due = due
 		client.Produce(l.ctx, benchRecord(i, latencyKeys), first.Promise())
@@ -288,12 +288,12 @@ func slowStore(latency time.Duration) *latentStore {
 
 // Claim implements store.Store.
 func (s *latentStore) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
-	time.Sleep(time.Duration(s.latency.Load()))
+	<-time.After(time.Duration(s.latency.Load()))
 	return s.Store.Claim(ctx, reqs)
 }
 
 // Settle implements store.Store.
 func (s *latentStore) Settle(ctx context.Context, ss []store.Settlement) []error {
-	time.Sleep(time.Duration(s.latency.Load()))
+	<-time.After(time.Duration(s.latency.Load()))
 	return s.Store.Settle(ctx, ss)
 }

@@ -39,6 +39,7 @@ func verbs() []command.Verb {
 	return []command.Verb{
 		local.Verb(), console.Verb(), get.Verb(), list.Verb(), reconcile.Verb(), redrive.Verb(), topic.Verb(),
 		produce.Verb(), migrate.Verb(), prune.Verb(), relay.Verb(), outbox.Verb(),
+		completionVerb(),
 	}
 }
 

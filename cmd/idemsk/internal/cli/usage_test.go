@@ -108,7 +108,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	clitest.Golden(t, "help", clitest.Run(t, "help").Out)
 	for _, verb := range []string{"local", "console", "get", "list", "reconcile", "redrive", "topic",
-		"produce", "migrate", "prune", "relay", "outbox"} {
+		"produce", "migrate", "prune", "relay", "outbox", "completion"} {
 		page := clitest.Run(t, "help", verb)
 		if page.Code != 0 {
 			t.Errorf("help %s: %+v", verb, page)
