@@ -101,7 +101,7 @@ func TestLostRecordsAreReported(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"0 records done, ",
-		"20 records lost: given up, no on-failure destination, last error: payments-"} {
+		"20 records lost: given up, no on-failure destination\n  last error: payments-"} {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("the view's line does not have %q:\n%s", want, s)
 		}

@@ -172,6 +172,9 @@ func answerLine(e *esm.Event) string {
 		term.Cut(term.Escape(came), lineError)
 }
 
+// lineError is the maximum number of runes of an error in a line.
+const lineError = 200
+
 // withoutID removes the request ID from a message of Lambda. The batch identifies the invocation.
 func withoutID(message string) string {
 	before, rest, found := strings.Cut(message, "RequestId: ")

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/metrics"
@@ -22,6 +23,7 @@ type View struct {
 	events int           // number of recorded events; 0 if the run reads a topic
 	lease  time.Duration // the function's lease; 0 if it is unknown
 	recent window
+	told   string // the last error of a line
 }
 
 // shownPartitions is the maximum number of partitions in a table: those with the largest lag.
@@ -104,7 +106,11 @@ func errorLines(text string, columns int) []string {
 	return append([]string{""}, lines[:min(len(lines), maxErrorLines)]...)
 }
 
-// Line returns the view in one line.
+// lineWidth is the width of a line of progress, in runes. More than that, a line has only losses and what the run
+// waits for.
+const lineWidth = 100
+
+// Line returns the view in one line, and in a second one the last error if the line before had another.
 func (v *View) Line() string {
 	c := v.tally.snapshot()
 	lag, flight := sums(v.source.Partitions())
@@ -113,28 +119,27 @@ func (v *View) Line() string {
 		line += term.Plural(c.Started, "process", "processes") + " started"
 	} else {
 		line += fmt.Sprintf("%s in flight, %s (%s)", term.Count(flight),
-			term.Plural(c.Invocations, "invocation", "invocations"), failed(&c))
-	}
-	if c.Reports > 0 {
-		line += ", " + strings.Join(outcomes(&c), ", ")
-	}
-	if c.Gone() > 0 {
-		line += ", " + strings.Join(lost(&c), ", ")
+			term.Plural(c.Invocations, "invocation", "invocations"), failedShort(&c))
 	}
 	now := time.Now()
-	for _, text := range []string{waiting(&c, flight, v.lease, now), c.down(now)} {
+	for _, text := range append(lost(&c), waiting(&c, flight, v.lease, now), c.down(now)) {
 		if text != "" {
 			line += ", " + text
 		}
 	}
-	if c.LastError != "" {
-		line += ", last error: " + term.Cut(term.Escape(c.LastError), lineError)
+	if c.Reports > 0 {
+		for _, text := range outcomes(&c) {
+			if longer := line + ", " + text; utf8.RuneCountInString(longer) <= lineWidth {
+				line = longer
+			}
+		}
+	}
+	if c.LastError != "" && c.LastError != v.told {
+		v.told = c.LastError
+		line += "\n" + term.Cut("  last error: "+term.Escape(c.LastError), lineWidth)
 	}
 	return line
 }
-
-// lineError is the maximum number of runes of an error in a line.
-const lineError = 200
 
 // lost describes the lost records, with the reasons.
 func lost(c *Counts) (lines []string) {
@@ -255,6 +260,15 @@ func failed(c *Counts) string {
 	text := term.Count(c.Failed) + " failed"
 	if c.Injected > 0 {
 		text += ", " + term.Count(c.Injected) + " of them killed on purpose"
+	}
+	return text
+}
+
+// failedShort is failed for a line of progress.
+func failedShort(c *Counts) string {
+	text := term.Count(c.Failed) + " failed"
+	if c.Injected > 0 {
+		text += ", " + term.Count(c.Injected) + " by kills"
 	}
 	return text
 }

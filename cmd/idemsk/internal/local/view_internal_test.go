@@ -136,3 +136,25 @@ type partitionsOf struct {
 }
 
 func (p partitionsOf) Partitions() []esm.PartitionState { return p.all }
+
+// A line of progress fits 100 columns, and an error follows it once, on a line of its own.
+func TestLineOfProgress(t *testing.T) {
+	t.Parallel()
+	tally := &tally{begun: time.Now()}
+	tally.counts = Counts{Done: 1_234_567, Invocations: 98_765, Failed: 1_234, Injected: 123, Reports: 1,
+		LastError: strings.Repeat("payments-0@7: a long error, ", 20), Outcomes: metrics.Outcomes{Executed: 1_234_567,
+			Replayed: 100_000, Duplicates: 100_000, Retried: 10_000, Stolen: 1000, DeadLettered: 100}}
+	v := &View{tally: tally, source: noPartitions{}}
+	lines := strings.Split(v.Line(), "\n")
+	if len(lines) != 2 || len(lines[0]) > lineWidth || len(lines[1]) > lineWidth+len("…") ||
+		!strings.Contains(lines[1], "last error: payments-0@7") {
+		t.Errorf("%q", lines)
+	}
+	if again := v.Line(); again != lines[0] {
+		t.Errorf("the next line is %q; want %q", again, lines[0])
+	}
+}
+
+type noPartitions struct{ source }
+
+func (noPartitions) Partitions() []esm.PartitionState { return nil }

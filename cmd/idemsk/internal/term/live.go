@@ -82,7 +82,7 @@ func erase(lines int) string {
 	return fmt.Sprintf("\x1b[%dA\r\x1b[J", lines)
 }
 
-// follow writes the line if it has changed.
+// follow writes the line if it has changed, or is followed by another one.
 func (l *Live) follow(w io.Writer, line func() string) {
 	ticker := time.NewTicker(lineEvery)
 	defer ticker.Stop()
@@ -95,10 +95,11 @@ func (l *Live) follow(w io.Writer, line func() string) {
 			_, _ = fmt.Fprintln(w, note)
 		case <-ticker.C:
 			text := line()
-			if text != before {
+			first, _, more := strings.Cut(text, "\n")
+			if first != before || more {
 				_, _ = fmt.Fprintln(w, text)
 			}
-			before = text
+			before = first
 		}
 	}
 }
