@@ -17,6 +17,7 @@ type defect struct {
 	shows   string // how a run would show it
 	test    string // a package and the tests of it that find the defect
 	not     string // why the simulation does not find it; empty if it does
+	config  string // the configuration in which it finds it, if it does not in those that seeds draw
 	changes []replacement
 }
 

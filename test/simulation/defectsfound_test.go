@@ -45,6 +45,9 @@ func TestEachDefectIsFound(t *testing.T) {
 				program).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
+			if _, set := os.LookupEnv(configVariable); !set && d.config != "" {
+				t.Setenv(configVariable, d.config)
+			}
 			out, _ := simulate(t, program, seeds) // it fails if it finds a violation
 			found := regexp.MustCompile(
 				`(?s)seed (\d+): (.*?)\n.*\n *make simulate SEEDS=(\d+) CONFIG='(.*?)'`).FindSubmatch(out)
