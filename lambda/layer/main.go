@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/idemsk/idemsk/internal/layerproxy"
+	"github.com/idemsk/idemsk/internal/layercall/layerproxy"
 )
 
 func main() { layerproxy.Main(os.Args[1:]) }

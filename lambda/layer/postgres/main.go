@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"github.com/idemsk/idemsk/app/postgres"
-	"github.com/idemsk/idemsk/internal/layerproxy"
+	"github.com/idemsk/idemsk/internal/layercall/layerproxy"
 )
 
 func main() { layerproxy.Main(os.Args[1:], postgres.Store()) }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/idemsk/idemsk/app/postgres"
 	"github.com/idemsk/idemsk/app/redis"
-	"github.com/idemsk/idemsk/internal/layerproxy"
+	"github.com/idemsk/idemsk/internal/layercall/layerproxy"
 )
 
 // layerWord is the first argument of a process of this program that is the layer.

@@ -22,7 +22,7 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 	"github.com/idemsk/idemsk/internal/fake/sqsfake"
-	"github.com/idemsk/idemsk/internal/layerproxy"
+	"github.com/idemsk/idemsk/internal/layercall/layerproxy"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
