@@ -49,7 +49,7 @@ func TestRuntimeThatDoesNotStart(t *testing.T) {
 func TestInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "", "IDEMSK_LEASE=1m30", "IDEMSK_ORDER=random")
-	f.wantNoStart(`InvalidConfiguration: IDEMSK_LEASE is "1m30"`)
+	f.wantNoStart(`InvalidConfiguration: IDEMSK_ORDER is "random"`)
 }
 
 func TestLayerWithoutARuntime(t *testing.T) {
