@@ -139,12 +139,6 @@ func TestForeignDataUnderTheName(t *testing.T) {
 			t.Errorf("%s: error %v; want ErrForeignRecord", req.Key, err)
 		}
 	}
-	batch := []store.ClaimRequest{request("first", 1), request("string", 1), taking, request("last", 1)}
-	for i, res := range st.Claim(t.Context(), batch) {
-		if own := i == 0 || i == 3; own != (res.State == store.Claimed) || own == errors.Is(res.Err, store.ErrForeignEntry) {
-			t.Errorf("%s in a batch: state %d, error %v", batch[i].Key, res.State, res.Err)
-		}
-	}
 	_, err := st.Get(t.Context(), "broken")
 	wantError(t, err, "broken", `version is "many"`)
 	_, err = st.Get(t.Context(), "hash")
@@ -158,6 +152,12 @@ func TestForeignDataUnderTheName(t *testing.T) {
 	}
 	if found != 1 {
 		t.Errorf("%d pairs; want the error alone", found)
+	}
+	batch := []store.ClaimRequest{request("first", 1), request("string", 1), taking, request("last", 1)}
+	for i, res := range st.Claim(t.Context(), batch) {
+		if own := i == 0 || i == 3; own != (res.State == store.Claimed) || own == errors.Is(res.Err, store.ErrForeignEntry) {
+			t.Errorf("%s in a batch: state %d, error %v", batch[i].Key, res.State, res.Err)
+		}
 	}
 }
 
