@@ -193,7 +193,7 @@ func readEngine(v *Vars, concurrency int) idem.Config {
 		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond,
 			time.Minute),
 		Wait: readWait(v),
-		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", windowFor(concurrency), 1,
+		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", schedule.DefaultCommitWindow(concurrency), 1,
 			store.MaxCommitWindow),
 		HashKeys: v.Bool("IDEMSK_HASH_KEYS", false),
 	}
@@ -209,11 +209,6 @@ func readEngine(v *Vars, concurrency int) idem.Config {
 	}
 	cfg.FailOpen = v.OneOf("IDEMSK_STORE_DOWN", "closed", "open") == "open"
 	return cfg
-}
-
-// windowFor returns the default of the commit window, which does not bound the handlers.
-func windowFor(concurrency int) int {
-	return min(max(idem.Defaults().CommitWindow, concurrency), store.MaxCommitWindow)
 }
 
 func readOutageFailures(v *Vars) int {

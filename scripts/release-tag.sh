@@ -21,7 +21,7 @@ branch=$(git symbolic-ref --short HEAD) || fail "no branch is checked out"
 for module in schema telemetry infra/cdk cmd test; do
   go -C $module mod edit -require "$library@$version"
 done
-for module in cmd; do go -C $module mod edit -require "$library/schema@$version"; done
+go -C cmd mod edit -require "$library/schema@$version"
 go -C cmd mod edit -dropreplace $library -dropreplace $library/schema
 go work edit -replace "$library/schema@$version=./schema" # as the replace of cmd/go.mod did
 git commit -qam "Release $version"

@@ -4,9 +4,7 @@ package pgstore_test
 
 import (
 	"context"
-	"fmt"
 	"strconv"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,18 +16,16 @@ import (
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
+	"github.com/idemsk/idemsk/internal/test/storebench"
 )
 
 const (
-	polled    = 500 // records of a poll
-	books     = 1000
 	insertKey = `INSERT INTO processed VALUES ($1) ON CONFLICT DO NOTHING RETURNING true`
 	book      = `UPDATE accounts SET balance = balance + 1 WHERE id = $1`
 	bookIfNew = `WITH new AS (` + insertKey + `) UPDATE accounts SET balance = balance + 1 FROM new WHERE id = $2`
 	bookMany  = `UPDATE accounts SET balance = balance + n
 		FROM (SELECT unnest($1::text[]) AS of, count(*) AS n GROUP BY of) b WHERE id = of`
-	inProgress   = 4 * polled // records of a stream that are in progress
-	concurrently = 256        // handlers
+	concurrently = 256 // handlers
 )
 
 // BenchmarkWrites measures records whose effect is one UPDATE of one of 1,000 accounts, with fsync on, on this
@@ -46,7 +42,7 @@ func writes(b *testing.B, roundTrip time.Duration) {
 		name string
 		run  func(b *testing.B, pool *pgxpool.Pool)
 	}{
-		{"loop, a transaction for each poll", func(b *testing.B, pool *pgxpool.Pool) { loop(b, pool, polled) }},
+		{"loop, a transaction for each poll", func(b *testing.B, pool *pgxpool.Pool) { loop(b, pool, storebench.Polled) }},
 		{"loop, a transaction for each record", func(b *testing.B, pool *pgxpool.Pool) { loop(b, pool, 1) }},
 		{"TxFrom", func(b *testing.B, pool *pgxpool.Pool) {
 			stream(b, pool, func(ctx context.Context, account string) error {
@@ -76,7 +72,7 @@ func writes(b *testing.B, roundTrip time.Duration) {
 			pool := newPool(b, url)
 			execute(b, pool, `CREATE TABLE processed (key text PRIMARY KEY)`)
 			execute(b, pool, `CREATE TABLE accounts AS SELECT n::text AS id, 0::bigint AS balance
-				FROM generate_series(0, $1::int - 1) n`, books)
+				FROM generate_series(0, $1::int - 1) n`, storebench.Lanes)
 			execute(b, pool, `ALTER TABLE accounts ADD PRIMARY KEY (id)`)
 			before := cpu(b)
 			way.run(b, pool)
@@ -96,7 +92,7 @@ func loop(b *testing.B, pool *pgxpool.Pool, size int) {
 	for n := 0; n < b.N; n += size {
 		var batch pgx.Batch
 		for i := n; i < min(n+size, b.N); i++ {
-			batch.Queue(bookIfNew, "key "+strconv.Itoa(i), strconv.Itoa(i%books))
+			batch.Queue(bookIfNew, "key "+strconv.Itoa(i), strconv.Itoa(i%storebench.Lanes))
 		}
 		if err := pool.SendBatch(b.Context(), &batch).Close(); err != nil {
 			b.Fatal(err)
@@ -127,39 +123,7 @@ func stream(b *testing.B, pool *pgxpool.Pool, handle func(ctx context.Context, a
 // scheduled books with a scheduler, in a lane for each account.
 func scheduled(b *testing.B, pool *pgxpool.Pool, cfg schedule.Config,
 	handle func(ctx context.Context, account string) error) {
-	st := newStore(b, pool, pgstore.Config{})
-	engine, err := idem.New(st, idem.Config{CommitWindow: polled})
-	if err != nil {
-		b.Fatal(err)
-	}
-	scheduler, err := schedule.New(engine, cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
-	room := make(chan struct{}, inProgress)
-	var left sync.WaitGroup
-	s := scheduler.Stream(b.Context(), func(it *schedule.Item) {
-		if it.Outcome.Kind != idem.Executed {
-			b.Errorf("%v: %v", it.Outcome.Kind, it.Outcome.Err)
-		}
-		<-room
-		left.Done()
-	}, nil)
-	b.ResetTimer()
-	for n := 0; n < b.N; n += polled {
-		var items []*schedule.Item
-		for i := n; i < min(n+polled, b.N); i++ {
-			account := strconv.Itoa(i % books)
-			items = append(items, &schedule.Item{Lane: account, Task: idem.Task{Key: fmt.Sprint("key ", i),
-				Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return nil, handle(ctx, account) })}})
-			room <- struct{}{}
-		}
-		left.Add(len(items))
-		s.Add(items...)
-	}
-	left.Wait()
-	b.StopTimer()
-	s.Close(b.Context())
+	storebench.Stream(b, newStore(b, pool, pgstore.Config{}), idem.Config{CommitWindow: storebench.Polled}, cfg, handle)
 }
 
 // cpu returns the processor time of this process.

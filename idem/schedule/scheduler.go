@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // The defaults of a Config.
@@ -23,6 +24,11 @@ var ErrOverrun = errors.New("schedule: a handler did not return when its context
 
 // ErrBehind means that an item was not tried, because an earlier item of its lane is not settled.
 var ErrBehind = errors.New("schedule: not tried: an earlier item of its lane is not settled")
+
+// DefaultCommitWindow returns a commit window of the engine that does not bound the handlers of a concurrency.
+func DefaultCommitWindow(concurrency int) int {
+	return min(max(idem.Defaults().CommitWindow, concurrency), store.MaxCommitWindow)
+}
 
 // Config configures a Scheduler. Every field's zero value stands for its default.
 type Config struct {

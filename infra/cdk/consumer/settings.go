@@ -252,7 +252,7 @@ func (i *Idempotency) inherit(p *Props) {
 		setDefault(&i.Concurrency, concurrency)
 	}
 	setDefault(&i.KeyScope, KeyScopeTopic)
-	setDefault(&i.CommitWindow, min(max(d.CommitWindow, i.Concurrency), store.MaxCommitWindow))
+	setDefault(&i.CommitWindow, schedule.DefaultCommitWindow(i.Concurrency))
 	setDefault(&i.Lease, d.Lease)
 	setDefault(&i.MaxClockSkew, store.DefaultMaxClockSkew)
 	setDefault(&i.DeadlineMargin, d.DeadlineMargin)

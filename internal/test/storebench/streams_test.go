@@ -4,9 +4,7 @@ package storebench
 
 import (
 	"context"
-	"fmt"
 	"strconv"
-	"sync"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -19,12 +17,7 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
-const (
-	polled       = 500 // records of a poll
-	lanes        = 1000
-	inProgress   = 4 * polled
-	concurrently = 256 // handlers
-)
+const concurrently = 256 // handlers
 
 // BenchmarkStreams measures the throughput of each store with fresh records, as in a consumer process: an
 // operation is a record, in one of 1,000 lanes, whose handler does nothing. The loops on Redis are what a team
@@ -53,36 +46,10 @@ func BenchmarkStreams(b *testing.B) {
 	}
 }
 
-// stream takes records through a scheduler.
+// stream takes records through a scheduler whose handlers do nothing.
 func stream(b *testing.B, st store.Store) {
-	engine, err := idem.New(st, idem.Config{})
-	check(b, err)
-	scheduler, err := schedule.New(engine, schedule.Config{Concurrency: concurrently})
-	check(b, err)
-	room := make(chan struct{}, inProgress)
-	var left sync.WaitGroup
-	s := scheduler.Stream(b.Context(), func(it *schedule.Item) {
-		if it.Outcome.Kind != idem.Executed {
-			b.Errorf("%v: %v", it.Outcome.Kind, it.Outcome.Err)
-		}
-		<-room
-		left.Done()
-	}, nil)
-	nothing := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
-	b.ResetTimer()
-	for n := 0; n < b.N; n += polled {
-		var items []*schedule.Item
-		for i := n; i < min(n+polled, b.N); i++ {
-			items = append(items, &schedule.Item{Lane: strconv.Itoa(i % lanes),
-				Task: idem.Task{Key: fmt.Sprint("key ", i), Handler: nothing}})
-			room <- struct{}{}
-		}
-		left.Add(len(items))
-		s.Add(items...)
-	}
-	left.Wait()
-	b.StopTimer()
-	s.Close(context.WithoutCancel(b.Context()))
+	Stream(b, st, idem.Config{}, schedule.Config{Concurrency: concurrently},
+		func(context.Context, string) error { return nil })
 }
 
 var (
@@ -101,9 +68,9 @@ func redisLoop(b *testing.B, kind redisserver.Kind, settings map[string]string) 
 	client := goredis.NewClient(options)
 	testkit.CloseAtEnd(b, client)
 	b.ResetTimer()
-	for n := 0; n < b.N; n += polled {
+	for n := 0; n < b.N; n += Polled {
 		var keys, handled []string
-		for i := n; i < min(n+polled, b.N); i++ {
+		for i := n; i < min(n+Polled, b.N); i++ {
 			keys = append(keys, "key "+strconv.Itoa(i))
 		}
 		fresh, err := startNew.Run(b.Context(), client, keys).Int64Slice()

@@ -119,7 +119,7 @@ func (v *View) Line() string {
 		line += term.Plural(c.Started, "process", "processes") + " started"
 	} else {
 		line += fmt.Sprintf("%s in flight, %s (%s)", term.Count(flight),
-			term.Plural(c.Invocations, "invocation", "invocations"), failedShort(&c))
+			term.Plural(c.Invocations, "invocation", "invocations"), failed(&c, "by kills"))
 	}
 	now := time.Now()
 	for _, text := range append(lost(&c), waiting(&c, flight, v.lease, now), c.down(now)) {
@@ -226,7 +226,7 @@ func countsTable(c *Counts, rate int) *term.Table {
 	row(c.Started > 0, "processes", "%s started, %s by themselves", term.Count(c.Started),
 		term.Plural(c.Failed, "ended", "ended"))
 	row(c.Started == 0, "invocations", "%s: %s ok, %s", term.Count(c.Invocations),
-		term.Count(c.Invocations-c.Failed), failed(c))
+		term.Count(c.Invocations-c.Failed), failed(c, killedOnPurpose))
 	row(c.Unreadable > 0, "invocations", "%s no partial batch response",
 		term.Plural(c.Unreadable, "answer was", "answers were"))
 	row(c.Named > 0, "invocations", "%s named as failed, and delivered again",
@@ -255,20 +255,14 @@ func countsTable(c *Counts, rate int) *term.Table {
 	return t
 }
 
-// failed describes the failed invocations, and those that were killed on purpose.
-func failed(c *Counts) string {
-	text := term.Count(c.Failed) + " failed"
-	if c.Injected > 0 {
-		text += ", " + term.Count(c.Injected) + " of them killed on purpose"
-	}
-	return text
-}
+// killedOnPurpose says what happened to the failed invocations that were killed, in a table.
+const killedOnPurpose = "of them killed on purpose"
 
-// failedShort is failed for a line of progress.
-func failedShort(c *Counts) string {
+// failed describes the failed invocations. killed says what happened to those that were killed on purpose.
+func failed(c *Counts, killed string) string {
 	text := term.Count(c.Failed) + " failed"
 	if c.Injected > 0 {
-		text += ", " + term.Count(c.Injected) + " by kills"
+		text += ", " + term.Count(c.Injected) + " " + killed
 	}
 	return text
 }

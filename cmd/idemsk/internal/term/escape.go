@@ -3,6 +3,7 @@ package term
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -71,4 +72,12 @@ func appendJSONEscape(out []byte, r rune) []byte {
 	}
 	high, low := 0xD800+(r-bmp)>>10, 0xDC00+(r-bmp)&0x3FF
 	return fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+}
+
+// Text returns bytes as text if they are UTF-8, as hexadecimal otherwise. It is not escaped.
+func Text(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return "hex " + hex.EncodeToString(b)
 }

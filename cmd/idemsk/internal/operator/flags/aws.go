@@ -44,7 +44,7 @@ func (a *AWS) DeclareRegion(fs *flag.FlagSet) {
 // and credentials default to those of idemsk local, because the SDK would search for them for a long time.
 func (a *AWS) Load(ctx context.Context) (aws.Config, error) {
 	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // the verb prints errors
-	here, err := isLocal(a.Endpoint)
+	_, here, err := parseEndpoint(a.Endpoint)
 	if err != nil {
 		return aws.Config{}, err
 	}
@@ -87,31 +87,30 @@ func NewS3(cfg aws.Config) *s3.Client {
 
 // LocalEndpoint returns the endpoint in the URL of a resource on this machine, such as a queue; "" for others.
 func LocalEndpoint(resource string) string {
-	if here, err := isLocal(resource); err != nil || !here {
-		return ""
+	if u, here, err := parseEndpoint(resource); err == nil && here {
+		return u.Scheme + "://" + u.Host
 	}
-	u, _ := url.Parse(resource) // isLocal has parsed it
-	return u.Scheme + "://" + u.Host
+	return ""
 }
 
 // Local reports whether the endpoint is on this machine.
 func (a *AWS) Local() bool {
-	here, err := isLocal(a.Endpoint)
+	_, here, err := parseEndpoint(a.Endpoint)
 	return err == nil && here
 }
 
-// isLocal reports whether an endpoint is on this machine.
-func isLocal(endpoint string) (bool, error) {
+// parseEndpoint parses an endpoint, if there is one, and reports whether it is on this machine.
+func parseEndpoint(endpoint string) (u *url.URL, here bool, err error) {
 	if endpoint == "" {
-		return false, nil
+		return nil, false, nil
 	}
-	u, err := url.Parse(endpoint)
+	u, err = url.Parse(endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return false, command.Usagef(
+		return nil, false, command.Usagef(
 			"--endpoint-url is %q: want an http or https URL, such as http://127.0.0.1:4566", endpoint)
 	}
 	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()), nil
+	return u, u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()), nil
 }
 
 // ExplainAWS adds a remedy to an error of the SDK.

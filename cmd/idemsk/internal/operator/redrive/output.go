@@ -1,11 +1,9 @@
 package redrive
 
 import (
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
@@ -73,26 +71,18 @@ func content(l *kafka.DeadLetter) []string {
 	if l == nil {
 		return []string{"", ""}
 	}
-	value := text(l.Value)
+	value := term.Text(l.Value)
 	switch {
 	case l.ValueOmitted > 0:
 		value = fmt.Sprintf("omitted, %d bytes", l.ValueOmitted)
 	case len(l.Undecoded) > 0:
-		value = text(l.Undecoded)
+		value = term.Text(l.Undecoded)
 	}
 	var headers []string
 	for _, h := range l.Headers {
-		headers = append(headers, h.Key+"="+text(h.Value))
+		headers = append(headers, h.Key+"="+term.Text(h.Value))
 	}
 	return []string{value, strings.Join(headers, " ")}
-}
-
-// text returns bytes as text if they are UTF-8, as hexadecimal otherwise.
-func text(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
-	}
-	return "hex " + hex.EncodeToString(b)
 }
 
 // flush prints the collected rows and problems.

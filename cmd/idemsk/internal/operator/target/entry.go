@@ -2,14 +2,13 @@ package target
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -68,13 +67,10 @@ func (s *Store) NotFound(key string) string {
 // Result returns a stored result as text if it is UTF-8, as hexadecimal otherwise, and its size in bytes.
 func Result(entry *store.Entry) (text string, size int) {
 	result, err := entry.StoredResult()
-	switch {
-	case err != nil:
+	if err != nil {
 		return strings.TrimPrefix(err.Error(), "idem: "), 0
-	case utf8.Valid(result):
-		return string(result), len(result)
 	}
-	return "hex " + hex.EncodeToString(result), len(result)
+	return term.Text(result), len(result)
 }
 
 // Status returns the status, with released, overdue or expired if that applies.
