@@ -29,7 +29,7 @@ func TestFunctionsInOtherLanguages(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	installed := run("../../scripts/runtimes.sh", "java")
+	installed := run("../../../scripts/runtimes.sh", "java")
 	testdata, err := filepath.Abs("testdata")
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 func TestMemory(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "idemsk-layer")
 	build := exec.Command("go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o",
-		program, "../../lambda/layer")
+		program, "../../../lambda/layer")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the layer: %v: %s", err, out)
