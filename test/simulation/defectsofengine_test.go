@@ -177,6 +177,7 @@ var defectsOfAttempts = []defect{
 		undoes: "990a822",
 		shows:  "a dead letter is sent again and again",
 		test:   "idem TestDeadLetterMayTakeLongerThanALease",
+		config: "host=process,letters=slow queue,IDEMSK_LEASE=1s",
 		changes: []replacement{{deadLetterFile, "return context.WithTimeout(s.settling, letterTime)",
 			"return context.WithTimeout(s.settling, s.engine.cfg.Lease)"}},
 	},

@@ -183,6 +183,7 @@ var defectsOfStreams = []defect{
 		undoes: "rule P7",
 		shows:  "two handlers of a payment at the same time",
 		test:   "idem/schedule TestStreamReleasesTheLeaseWhenItsHandlersHaveReturned",
+		config: "host=process,pollers=3,partitions=3,IDEMSK_CLAIM=partition",
 		changes: []replacement{{spanFile, "for _, l := range lanes {",
 			"for _, l := range lanes[:0] {"}},
 	}, {
@@ -349,6 +350,7 @@ var defectsOfRecords = []defect{
 		undoes:  "docs/consumer.md",
 		shows:   "a payment is handled by a process that lost its partition",
 		test:    "kafka TestStreamRevokesRecordsThatAreNotPrepared",
+		config:  "host=process,pollers=2,partitions=3,registry=silent",
 		changes: []replacement{{"kafka/stream.go", "\ts.preparing.revoke(prefix)\n", ""}},
 	}, {
 		name:   "a partition that was lost is committed",
