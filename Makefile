@@ -141,7 +141,8 @@ build:
 bench:
 	scripts/bench.sh
 
-## bench-peers: idemsk side by side with what people use today; writes docs/performance.md (a quarter of an hour, a quiet machine)
+## bench-peers: idemsk side by side with what people use today; writes docs/performance.md, then the loops by hand on PostgreSQL and Redis,
+##      slow handlers and latencies (half an hour, a quiet machine)
 bench-peers:
 	scripts/bench-peers.sh
 

@@ -62,3 +62,11 @@ install_typescript
 build
 RUNTIMES=$(scripts/runtimes.sh)
 "$CACHE/bin/run" -programs "$CACHE/bin" -cache "$CACHE" -runtimes "$RUNTIMES" "$@"
+
+# The loops by hand on PostgreSQL and Redis, slow handlers and latencies are benchmarks of Go.
+if [[ $# -eq 0 ]]; then
+  go test -tags servers -run '^$' -bench BenchmarkWrites/0s -benchtime 40000x ./idem/pgstore
+  go test -tags servers -run '^$' -bench BenchmarkWrites/1ms -benchtime 4000x ./idem/pgstore
+  go test -tags servers -run '^$' -bench BenchmarkStreams -benchtime 40000x ./internal/test/storebench
+  (cd test/kafka && go test -run '^$' -bench 'BenchmarkSlowHandlers|BenchmarkLatency' -benchtime 1x .)
+fi

@@ -43,6 +43,7 @@ var targets = []target{
 	{file: "idem/redisstore/lua/settle.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/prelude.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/delete.lua", pkgs: redis, run: conditions, changes: luaChanges},
+	{file: "idem/redisstore/lua/each.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"},
 		run:     "TestRules|TestAgreesWithMemory|TestForeign|TestPrune|TestList|TestTakeOver",
 		changes: sqlChanges, sql: true},
