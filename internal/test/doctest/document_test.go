@@ -8,6 +8,8 @@
 //
 //	*Not run by the tests: REASON.*     with one of the reasons below; testdata/not-run.txt lists these blocks
 //	*In a terminal of its own:*         the block is started, runs beside those that follow, and is interrupted at the document's end
+//	*In an empty folder:*               above the first block: all commands run in an empty folder, as those of a stranger,
+//	                                    who has no clone, and finds the release that the changelog begins with
 package doctest
 
 import (
@@ -33,15 +35,17 @@ var reasons = []string{
 var (
 	notRun      = regexp.MustCompile(`^\*Not run by the tests: (.*)\.\*$`)
 	ownTerminal = "*In a terminal of its own:*"
+	emptyFolder = "*In an empty folder:*"
 	fence       = regexp.MustCompile("^ *```(.*)$")
 )
 
 // document is a Markdown file.
 type document struct {
-	name   string // from the root
-	lines  []string
-	blocks []block
-	errs   []error // what is wrong with its form
+	name        string // from the root
+	lines       []string
+	blocks      []block
+	emptyFolder bool    // its commands run there, not in the clone
+	errs        []error // what is wrong with its form
 }
 
 // block is a fenced block.
@@ -128,16 +132,21 @@ func (d *document) open(line int, language, above string) *block {
 	if m := notRun.FindStringSubmatch(above); m != nil {
 		b.reason = m[1]
 	}
+	first := !slices.ContainsFunc(d.blocks, func(b block) bool { return b.hasCommands() })
+	d.emptyFolder = d.emptyFolder || above == emptyFolder
 	switch {
 	case language == "":
 		d.failf(line, "the block has no language: name one (sh and console are commands, text is neither commands nor code)")
 	case b.reason != "" && !slices.Contains(reasons, b.reason):
 		d.failf(line, "%q is no reason why a block is not run: there are %q", b.reason, reasons)
-	case !b.hasCommands() && (b.reason != "" || b.terminal):
+	case above == emptyFolder && !first:
+		d.failf(line, "only the first block of commands has the mark %s", emptyFolder)
+	case !b.hasCommands() && (b.reason != "" || b.terminal || above == emptyFolder):
 		d.failf(line, "the block is marked, and has no commands: its language is %s", language)
 	case strings.HasPrefix(above, "*Not run") && b.reason == "" ||
-		strings.HasPrefix(above, "*In a terminal") && !b.terminal:
-		d.failf(line, "the mark %q is none: want %s, or *Not run by the tests: REASON.*", above, ownTerminal)
+		strings.HasPrefix(above, "*In a") && !b.terminal && above != emptyFolder:
+		d.failf(line, "the mark %q is none: want %s, %s or *Not run by the tests: REASON.*", above, ownTerminal,
+			emptyFolder)
 	}
 	return b
 }

@@ -247,6 +247,8 @@ func TestInvalidDocumentsAreErrors(t *testing.T) {
 		`d.md:2: "it is late" is no reason`:           "*Not run by the tests: it is late.*\n```sh\nmake run\n```\n",
 		"d.md:2: the mark":                            "*Not run: it is late.*\n```sh\nmake run\n```\n",
 		"d.md:3: the mark \"*In a terminal\" is none": "*In a terminal\n\n```sh\nmake run\n```\n",
+		"d.md:5: only the first block of commands":    "```sh\na\n```\n*In an empty folder:*\n```sh\nb\n```\n",
+		"d.md:2: the mark \"*In an empty\" is none":   "*In an empty\n```sh\na\n```\n",
 		"d.md:2: the block is marked, and has no":     "*In a terminal of its own:*\n```go\nx\n```\n",
 		"d.md:2: a block with a terminal of its own":  "*In a terminal of its own:*\n```sh\na\nb\n```\n",
 		"d.md:2: the shell does not take this":        "```sh\nif true\n```\n",

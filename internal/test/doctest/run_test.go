@@ -6,8 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/idemsk/idemsk/internal/test/rehearsal"
 )
 
 // TestDocuments runs what the documents show, one document after another: LocalStack, the ports and what is
@@ -23,8 +26,15 @@ func TestDocuments(t *testing.T) {
 		}
 	})
 	before := changes(t)
+	stranger := sync.OnceValue(func() []string { return rehearsal.Make(t, root).Environment(t) })
 	for _, d := range documents(t) {
-		t.Run(d.name, func(t *testing.T) { d.run(t) })
+		t.Run(d.name, func(t *testing.T) {
+			at := place{dir: root, env: os.Environ()}
+			if d.emptyFolder {
+				at = place{dir: t.TempDir(), env: stranger()}
+			}
+			d.run(t, at)
+		})
 	}
 	if after := changes(t); after != before {
 		t.Errorf("the commands have changed what git sees:\n%s", after)
@@ -40,6 +50,12 @@ func changes(t *testing.T) string {
 	return string(out)
 }
 
+// place is where a reader types the commands of a document.
+type place struct {
+	dir string
+	env []string
+}
+
 // terminal is a command that keeps running during the following ones.
 type terminal struct {
 	shell   *shell
@@ -47,7 +63,7 @@ type terminal struct {
 	after   []string // what is shown behind ^C; nil if nothing is
 }
 
-func (d *document) run(t *testing.T) {
+func (d *document) run(t *testing.T, at place) {
 	dir, err := os.MkdirTemp("", "doc-") //nolint:usetesting // a short path, for the sockets below it, that another user may read
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +72,7 @@ func (d *document) run(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL does not run as root, and has its data below it
 		t.Fatal(err)
 	}
-	main := newShell(t, dir)
+	main := newShell(t, at, dir)
 	defer main.close()
 	var terminals []terminal
 	defer func() {
@@ -69,7 +85,7 @@ func (d *document) run(t *testing.T) {
 		switch {
 		case b.reason != "":
 		case b.terminal:
-			s := newShell(t, dir)
+			s := newShell(t, at, dir)
 			terminals = append(terminals, terminal{shell: s, command: &b.commands[0]})
 			d.start(t, &terminals[len(terminals)-1])
 		default:

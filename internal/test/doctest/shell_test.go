@@ -38,10 +38,10 @@ type shell struct {
 // mark begins the line with a command's status.
 const mark = "doctest-status:"
 
-func newShell(t *testing.T, dir string) *shell {
+func newShell(t *testing.T, at place, dir string) *shell {
 	t.Helper()
 	s := &shell{t: t, cmd: exec.Command("bash", "--noprofile", "--norc"), lines: make(chan string), dir: dir}
-	s.cmd.Dir, s.cmd.Env = root, environment(dir)
+	s.cmd.Dir, s.cmd.Env = at.dir, environment(at.env, dir)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	output, input, err := os.Pipe()
 	if err != nil {
@@ -67,9 +67,9 @@ func newShell(t *testing.T, dir string) *shell {
 
 // environment returns the reader's environment without the variables of AWS, LocalStack and idemsk, which the
 // documents set.
-func environment(dir string) []string {
+func environment(reader []string, dir string) []string {
 	env := []string{"TMPDIR=" + dir, "TERM=dumb"}
-	for _, variable := range os.Environ() {
+	for _, variable := range reader {
 		name, _, _ := strings.Cut(variable, "=")
 		ours := strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "IDEMSK_") ||
 			strings.HasPrefix(name, "LOCALSTACK_")
