@@ -195,8 +195,12 @@ localstack-down:
 release:
 	scripts/release.sh $(VERSION)
 
+## site: the documents as a site, in dist/site
+site:
+	scripts/site.sh
+
 ## clean: remove what was built (.cache stays)
 clean:
 	rm -rf bin dist
 
-.PHONY: api lint-workflows release help run dev test test-rest test-all test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean
+.PHONY: site api lint-workflows release help run dev test test-rest test-all test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean

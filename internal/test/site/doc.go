@@ -1,0 +1,2 @@
+// Package site tests the site that scripts/site.sh builds from the documents.
+package site
