@@ -38,7 +38,7 @@ func shownRecordOf(record *esm.Record) console.Delivered {
 		for name, numbers := range header {
 			value := make([]byte, len(numbers))
 			for i, n := range numbers {
-				value[i] = byte(n) //nolint:gosec // an event has bytes with or without a sign
+				value[i] = byte(n) // with or without a sign
 			}
 			out.Headers = append(out.Headers, console.Header{Name: name, Value: cutText(text(value))})
 		}

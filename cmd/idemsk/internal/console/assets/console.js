@@ -20,6 +20,8 @@ function prefixOf(keys) {
   return keys[0].slice(0, keys[0].lastIndexOf('#', n - 1) + 1);
 }
 
+// middle leaves out the middle of a long key: keys often differ at their ends.
+const middle = key => key.length > 72 ? key.slice(0, 40) + '…' + key.slice(-30) : key;
 const link = (key, text) => h('a', {href: '#/record/' + encodeURIComponent(key)}, text || key);
 
 // ---- Topic
@@ -58,7 +60,7 @@ function rateChart(rates, width) {
 function recordsView() {
   const search = h('input', {type: 'search', placeholder: 'Part of a key', 'aria-label': 'Part of a key', oninput: () => load()});
   const state = h('select', {'aria-label': 'State', onchange: () => load()}, h('option', {value: ''}, 'All states'), Object.keys(chips).map(c => h('option', {value: c}, c)));
-  const numbers = h('dl', {class: 'facts'}), rows = h('tbody'), foot = h('p', {class: 'muted'}), shared = h('p', {class: 'muted'});
+  const numbers = h('dl', {class: 'facts'}), rows = h('tbody'), foot = h('p', {class: 'muted'}), shared = h('p', {class: 'muted above'});
   const empty = h('p', {class: 'lead'});
   main.append(h('h1', {}, 'Records'), h('p', {class: 'lead'}, 'Each record has an idempotency key, and each key one entry in the store. Select a key to see what happened to it.'),
     numbers, h('div', {class: 'bar'}, search, state), shared,
@@ -79,7 +81,7 @@ function recordsView() {
         c.className = 'chip ' + chips[k.state];
         c.dataset.until = k.until; c.dataset.state = k.state;
         countdown(c);
-        set(row.firstElementChild.firstElementChild, k.key.slice(prefix.length) || k.key);
+        set(row.firstElementChild.firstElementChild, middle(k.key.slice(prefix.length) || k.key));
         [time(k.updated), k.attempts, k.steals || '', k.refused || '', k.replays || '', k.outcome].forEach((v, i) => set(row.children[i + 2], v));
       });
       set(empty, got.keys.length ? '' : run.notice ? '' : got.selected === 0 && (search.value || state.value) ? 'No key matches the search.' : 'There are no keys yet: produce a record, on the page Faults or with idemsk produce.');
@@ -313,7 +315,7 @@ function timeline(list, width) {
 // recordBlocks shows the record of a key.
 function recordBlocks(r) {
   if (!r) return [h('p', {class: 'muted'}, 'The record is not kept: its invocation is an older one.')];
-  return [h('h2', {}, 'Record ' + r.place), h('p', {class: 'muted'}, `Kafka key ${r.kafkaKey || 'none'}${r.at ? ', written ' + moment(r.at) : ''}`),
+  return [h('h2', {}, 'Record ' + r.place), h('p', {class: 'muted above'}, `Kafka key ${r.kafkaKey || 'none'}${r.at ? ', written ' + moment(r.at) : ''}`),
     r.headers.length ? h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Headers'}, h('table', {}, head('header', 'value'),
       h('tbody', {}, r.headers.map(x => h('tr', {}, h('td', {class: 'key'}, x.name), h('td', {class: 'key'}, x.value)))))) : h('p', {class: 'muted'}, 'It has no headers.'), block('Value', pretty(r.value))];
 }
@@ -325,8 +327,9 @@ const became = {completed: ['completed', 'completed'], failed: ['failed for good
 
 function outcomesTable(i) {
   if (!i.outcomes.length) return [];
-  return [h('h2', {}, 'Records'), h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Records'}, h('table', {}, head('record', 'key', 'outcome', 'value'),
-    h('tbody', {}, i.outcomes.map(r => h('tr', {}, h('td', {class: 'when'}, r.place), h('td', {class: 'key', title: r.key}, r.key ? link(r.key) : ''),
+  const prefix = prefixOf(i.outcomes.map(r => r.key).filter(Boolean));
+  return [h('h2', {}, 'Records'), prefix ? h('p', {class: 'muted above'}, `All these keys begin with ${prefix}`) : '', h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Records'}, h('table', {}, head('record', 'key', 'outcome', 'value'),
+    h('tbody', {}, i.outcomes.map(r => h('tr', {}, h('td', {class: 'when'}, r.place), h('td', {class: 'key', title: r.key}, r.key ? link(r.key, middle(r.key.slice(prefix.length) || r.key)) : ''),
       h('td', {}, r.outcome ? chip(...became[r.outcome] || [r.outcome, 'waiting']) : 'no request for its key'), h('td', {class: 'out', title: r.value}, r.value)))))),
     i.records > i.outcomes.length ? h('p', {class: 'muted'}, `The first ${i.outcomes.length} of ${count(i.records)}.`) : ''];
 }
@@ -374,7 +377,7 @@ function lettersView() {
   async function load() {
     const got = await get('/api/letters').catch(e => { set(empty, e.message); });
     if (!got) return;
-    patch(rows, got, l => l.id, l => h('tr', {}, h('td', {}, h('input', {type: 'checkbox', value: l.id, 'aria-label': 'Select ' + l.key})), h('td', {class: 'key', title: l.key}, l.key ? link(l.key) : ''), h('td', {class: 'when'}, l.source), h('td', {class: 'when'}, l.at > 0 ? time(l.at) : ''),
+    patch(rows, got, l => l.id, l => h('tr', {}, h('td', {}, h('input', {type: 'checkbox', value: l.id, 'aria-label': 'Select ' + l.key})), h('td', {class: 'key', title: l.key}, l.key ? link(l.key, middle(l.key)) : ''), h('td', {class: 'when'}, l.source), h('td', {class: 'when'}, l.at > 0 ? time(l.at) : ''),
       h('td', {class: 'n'}, String(l.attempts)), h('td', {}, h('b', {}, l.code), ' ', l.message), h('td', {class: 'out', title: l.value}, l.value)), () => {});
     bar.hidden = !got.length || !can('redrive');
     set(empty, got.length ? '' : 'There are none.');

@@ -7,7 +7,7 @@ const kept = {}; // what each view has read, so that a look at an entry does not
 const day = us => us ? new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19) + ' UTC' : '';
 const age = s => s < 60 ? Math.round(s) + ' s' : s < 3600 ? Math.round(s / 60) + ' min' : s < 172800 ? Math.round(s / 3600) + ' h' : Math.round(s / 86400) + ' days';
 const ago = us => us ? age(Math.max(0, Date.now() / 1000 - us / 1e6)) + ' ago' : '';
-const entryLink = key => h('a', {href: '#/entry/' + encodeURIComponent(key)}, key);
+const entryLink = key => h('a', {href: '#/entry/' + encodeURIComponent(key), title: key}, key);
 const scroll = (name, ...children) => h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': name}, h('table', {}, ...children));
 const stateChip = e => chip(e.state + (e.expired ? ', expired' : ''), chips[e.state]);
 const field = (name, input, cls) => h('label', {class: cls || ''}, name, input);

@@ -369,6 +369,7 @@ func TestFaultsAndRecordsAreShown(t *testing.T) {
 		b.open("invocation/1")
 		b.wait("completed")
 		b.wait("\"account\":")
+		b.wait("All these keys begin with payments#payments#")
 		b.check(fmt.Sprintf("invocation-%d", width))
 		for _, view := range []string{"topic", "invocations", "letters", "ledger", "faults"} {
 			b.open(view)
