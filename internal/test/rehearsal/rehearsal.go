@@ -23,7 +23,7 @@ type Release struct {
 // Make makes the tags of the last commit in a clone without tags. The clone's branch main is one commit further.
 func Make(t *testing.T, root string) *Release {
 	t.Helper()
-	changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md")) //nolint:gosec // a test names its clone
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func Make(t *testing.T, root string) *Release {
 // Run runs a command in the clone, and returns its output.
 func (r *Release) Run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd := exec.CommandContext(t.Context(), name, args...) //nolint:gosec // a test names the command
 	cmd.Dir = r.Clone
 	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")

@@ -46,6 +46,7 @@ type Run struct {
 	Partitions []Partition `json:"partitions"`
 	Rates      []int       `json:"rates"` // records that were done in each of the last seconds
 	LastError  string      `json:"lastError"`
+	Alarms     []Alarm     `json:"alarms"`  // faults and outages that last, the worst ones first
 	Notice     string      `json:"notice"`  // what the page can't show in this run
 	Actions    []string    `json:"actions"` // those that are available
 	// WhyNoEffect says why ActionKillEffect is not available; "" if it is.
@@ -62,6 +63,20 @@ type Count struct {
 	Name  string `json:"name"`
 	Value int    `json:"value"`
 	Bad   bool   `json:"bad"` // a number above 0 needs attention
+}
+
+// The levels of an alarm.
+const (
+	AlarmWarn = "warn"
+	AlarmBad  = "bad"
+)
+
+// Alarm is a fault or an outage while it lasts. Times are microseconds since 1970, and 0 if they are unknown.
+type Alarm struct {
+	Level string `json:"level"`
+	Text  string `json:"text"`
+	Since int64  `json:"since"`
+	Until int64  `json:"until"`
 }
 
 // Partition is the progress of a partition.
@@ -154,6 +169,25 @@ type History struct {
 	Key     Key     `json:"key"`
 	Events  []Event `json:"events"`
 	Dropped int     `json:"dropped"` // older events
+	// Record is the record that was delivered last; nil if its invocation is not kept.
+	Record *Delivered `json:"record"`
+}
+
+// Delivered is a record that an invocation got. Its bytes are texts, in base64 if they are not UTF-8.
+type Delivered struct {
+	Place    string   `json:"place"`
+	Key      string   `json:"key"`     // in the store; "" if it is unknown
+	Outcome  string   `json:"outcome"` // the kind of the last event of the key in the invocation; "" if there is none
+	At       int64    `json:"at"`      // its timestamp, in microseconds since 1970; 0: none
+	KafkaKey string   `json:"kafkaKey"`
+	Value    string   `json:"value"`
+	Headers  []Header `json:"headers"`
+}
+
+// Header is a header of a record.
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Event is something that happened to a key.
@@ -201,10 +235,11 @@ const (
 // Detail is an invocation with its event, its answer and the lines that the process printed during it.
 type Detail struct {
 	Invocation
-	Event  string   `json:"event"`
-	Answer string   `json:"answer"`
-	Log    []string `json:"log"`
-	Cut    bool     `json:"cut"` // the event, the answer or the log is longer
+	Outcomes []Delivered `json:"outcomes"` // the first records of its event
+	Event    string      `json:"event"`
+	Answer   string      `json:"answer"`
+	Log      []string    `json:"log"`
+	Cut      bool        `json:"cut"` // the event, the answer or the log is longer
 }
 
 // Letter is a dead letter.

@@ -330,7 +330,7 @@ func (r *recorder) History(key string) (console.History, bool) {
 	if k == nil {
 		return console.History{}, false
 	}
-	h := console.History{Key: k.show(time.Now().UnixMicro()), Dropped: k.dropped}
+	h := console.History{Key: k.show(time.Now().UnixMicro()), Dropped: k.dropped, Record: r.recordOf(k)}
 	for _, e := range k.events {
 		if e.in != nil {
 			e.Process, e.Invocation, e.Batch = e.in.Process, e.in.Number, e.in.Batch

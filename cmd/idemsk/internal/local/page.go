@@ -77,6 +77,10 @@ func (p *page) Run() console.Run {
 			Number: s.Partition, Committed: s.Committed, End: s.End, Lag: s.Lag(), InFlight: s.InFlight,
 		})
 	}
+	_, flight := sums(r.source.Partitions())
+	if out.Alarms = []console.Alarm{}; !p.over.Load() {
+		out.Alarms = p.alarms(&c, out.Enabled, flight)
+	}
 	if out.Ended = p.over.Load(); out.Ended && p.verdict.ended != nil {
 		out.Verdict = &console.Verdict{Sides: p.owner.pages.before}
 	}

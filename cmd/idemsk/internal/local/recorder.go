@@ -297,7 +297,7 @@ func (r *recorder) Invocation(number int) (console.Detail, bool) {
 	}
 	cut := in.cut || len(in.payload) > maxText
 	return console.Detail{
-		Invocation: in.show(), Event: string(in.payload[:min(len(in.payload), maxText)]),
+		Invocation: in.show(), Outcomes: r.delivered(in), Event: string(in.payload[:min(len(in.payload), maxText)]),
 		Answer: string(in.answer), Log: append([]string{}, in.log...), Cut: cut,
 	}, true
 }

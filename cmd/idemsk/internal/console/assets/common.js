@@ -42,6 +42,8 @@ function set(el, text) { text = String(text); if (el.textContent !== text) el.te
 const count = n => n.toLocaleString('en-US');
 const plural = (n, one, many) => count(n) + ' ' + (n === 1 ? one : many);
 const time = us => new Date(us / 1000).toLocaleTimeString('en-GB') + '.' + String(Math.floor(us / 1000) % 1000).padStart(3, '0');
+const clock = us => new Date(us / 1000).toLocaleTimeString('en-GB');
+const moment = us => new Date(us / 1000).toLocaleDateString('en-CA') + ' ' + time(us);
 const short = t => '…' + String(t % 100000).padStart(5, '0');
 const cut = (text, n) => text.length > n ? text.slice(0, n - 1) + '…' : text;
 

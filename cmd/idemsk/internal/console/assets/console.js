@@ -11,6 +11,17 @@ function paced(every) {
 }
 
 const can = action => run && run.actions && run.actions.includes(action);
+
+// prefixOf returns what all keys begin with, up to a #; '' if it is not worth leaving out.
+function prefixOf(keys) {
+  if (keys.length < 2) return '';
+  let n = 0;
+  while (n < keys[0].length && keys.every(k => k[n] === keys[0][n])) n++;
+  return keys[0].slice(0, keys[0].lastIndexOf('#', n - 1) + 1);
+}
+
+// middle leaves out the middle of a long key: keys often differ at their ends.
+const middle = key => key.length > 72 ? key.slice(0, 40) + '…' + key.slice(-30) : key;
 const link = (key, text) => h('a', {href: '#/record/' + encodeURIComponent(key)}, text || key);
 
 // ---- Topic
@@ -49,11 +60,11 @@ function rateChart(rates, width) {
 function recordsView() {
   const search = h('input', {type: 'search', placeholder: 'Part of a key', 'aria-label': 'Part of a key', oninput: () => load()});
   const state = h('select', {'aria-label': 'State', onchange: () => load()}, h('option', {value: ''}, 'All states'), Object.keys(chips).map(c => h('option', {value: c}, c)));
-  const numbers = h('dl', {class: 'facts'}), rows = h('tbody'), foot = h('p', {class: 'muted'});
+  const numbers = h('dl', {class: 'facts'}), rows = h('tbody'), foot = h('p', {class: 'muted'}), shared = h('p', {class: 'muted above'});
   const empty = h('p', {class: 'lead'});
   main.append(h('h1', {}, 'Records'), h('p', {class: 'lead'}, 'Each record has an idempotency key, and each key one entry in the store. Select a key to see what happened to it.'),
-    numbers, h('div', {class: 'bar'}, search, state),
-    h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Keys'}, h('table', {}, head('key', 'state', '#attempts', '#taken over', '#refused', '#replayed', 'result or failure'), rows)), empty, foot);
+    numbers, h('div', {class: 'bar'}, search, state), shared,
+    h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Keys'}, h('table', {}, head('key', 'state', 'changed', '#attempts', '#taken over', '#refused', '#replayed', 'result or failure'), rows)), empty, foot);
   const due = paced(500);
   let seen = -1, busy = false, again = false;
   async function load() {
@@ -62,15 +73,18 @@ function recordsView() {
     try {
       const got = await get(`/api/keys?has=${encodeURIComponent(search.value)}&state=${encodeURIComponent(state.value)}`);
       facts(numbers, Object.keys(chips).map(c => ({name: c, value: got.states[c] || 0, bad: c === 'failed' && got.states[c] > 0})));
-      patch(rows, got.keys, k => k.key, k => h('tr', {}, h('td', {class: 'key'}, link(k.key)), h('td', {}, chip('', '')), h('td', {class: 'n'}), h('td', {class: 'n'}),
+      const prefix = prefixOf(got.keys.map(k => k.key));
+      set(shared, prefix ? `All these keys begin with ${prefix}` : '');
+      patch(rows, got.keys, k => k.key, k => h('tr', {}, h('td', {class: 'key', title: k.key}, link(k.key)), h('td', {}, chip('', '')), h('td', {class: 'when'}), h('td', {class: 'n'}), h('td', {class: 'n'}),
         h('td', {class: 'n'}), h('td', {class: 'n'}), h('td', {class: 'out'})), (row, k) => {
         const c = row.children[1].firstElementChild;
         c.className = 'chip ' + chips[k.state];
         c.dataset.until = k.until; c.dataset.state = k.state;
         countdown(c);
-        [k.attempts, k.steals || '', k.refused || '', k.replays || '', k.outcome].forEach((v, i) => set(row.children[i + 2], v));
+        set(row.firstElementChild.firstElementChild, middle(k.key.slice(prefix.length) || k.key));
+        [time(k.updated), k.attempts, k.steals || '', k.refused || '', k.replays || '', k.outcome].forEach((v, i) => set(row.children[i + 2], v));
       });
-      set(empty, got.keys.length ? '' : run.notice ? '' : got.selected === 0 && (search.value || state.value) ? 'No key is like that.' : 'There are no keys yet: produce a record, on the page Faults or with idemsk produce.');
+      set(empty, got.keys.length ? '' : run.notice ? '' : got.selected === 0 && (search.value || state.value) ? 'No key matches the search.' : 'There are no keys yet: produce a record, on the page Faults or with idemsk produce.');
       set(foot, (got.selected > got.keys.length ? `The ${got.keys.length} of ${count(got.selected)} keys that changed last. ` : '') +
         (got.forgotten ? `The history of ${plural(got.forgotten, 'older key', 'older keys')} is not kept any more; idemsk get KEY shows their entry.` : ''));
     } catch (e) { set(empty, e.message); }
@@ -85,28 +99,30 @@ function countdown(c) {
   const left = c.dataset.until / 1e6 - Date.now() / 1000;
   const held = c.dataset.state === 'in flight' || c.dataset.state === 'waiting';
   if (c.dataset.state === 'in flight' && left <= 0) { set(c, 'lease over'); c.className = 'chip over'; return; }
-  set(c, c.dataset.state + (held && left > 0 ? ` ${left.toFixed(1)} s` : ''));
+  set(c, c.dataset.state + (held && left > 0 ? (c.dataset.state === 'waiting' ? ', next attempt in ' : ', lease ends in ') + left.toFixed(1) + ' s' : ''));
 }
 setInterval(() => document.querySelectorAll('.chip[data-until]').forEach(countdown), 200);
 
 // ---- The history of a key
 
 function recordView(key) {
-  const numbers = h('dl', {class: 'facts'}), box = h('div', {class: 'card history'}), note = h('p', {class: 'muted'});
-  main.append(h('p', {}, h('a', {href: '#/records'}, 'Records')), h('h1', {class: 'mono'}, key), numbers, box, note);
+  const numbers = h('dl', {class: 'facts'}), box = h('div', {class: 'card history'}), note = h('p', {class: 'muted'}), payload = h('div');
+  main.append(h('p', {}, h('a', {href: '#/records'}, 'Records')), h('h1', {class: 'mono clamp', title: key}, key), numbers, box, note, payload);
   const due = paced(500);
-  let seen = -1, last = null;
+  let seen = -1, last = null, drawn = '';
   const draw = () => { if (last) drawHistory(box, last); };
   async function load() {
     try {
       const got = await get('/api/key?key=' + encodeURIComponent(key));
       const k = got.key;
       facts(numbers, [{name: 'state', value: k.state, bad: k.state === 'failed'}, {name: 'attempts', value: k.attempts}, {name: 'taken over', value: k.steals},
-        {name: 'refused writes', value: k.refused}, {name: 'replays', value: k.replays}, {name: 'record', value: k.source}, {name: 'fencing token', value: short(k.token)}]);
+        {name: 'refused writes', value: k.refused}, {name: 'replays', value: k.replays}, {name: 'changed', value: moment(k.updated)}, {name: 'record', value: k.source}, {name: 'fencing token', value: short(k.token)}]);
       const dd = numbers.firstElementChild.lastElementChild;
       dd.dataset.until = k.until; dd.dataset.state = k.state; dd.className = 'word chip ' + chips[k.state];
       countdown(dd);
       set(note, got.dropped ? `${plural(got.dropped, 'older event is', 'older events are')} not kept.` : '');
+      const now = JSON.stringify(got.record);
+      if (now !== drawn) { drawn = now; payload.replaceChildren(...recordBlocks(got.record)); }
       last = got;
       draw();
     } catch (e) { set(note, e.message); }
@@ -169,7 +185,7 @@ function drawHistory(box, history) {
   const first = rows.length ? rows[0].at : 0;
   const list = h('ol', {}, rows.map(e => {
     const [what, ...why] = words(e, history);
-    return h('li', {class: e.kind}, h('p', {}, h('span', {class: 'at', title: time(e.at)}, '+' + span(e.at - first)), h('b', {}, what)), h('p', {class: 'muted'}, why));
+    return h('li', {class: e.kind}, h('p', {}, h('span', {class: 'at', title: '+' + span(e.at - first)}, time(e.at)), h('b', {}, what)), h('p', {class: 'muted'}, why));
   }));
   list.style.margin = `${top}px 0 0 ${width}px`;
   box.replaceChildren(list);
@@ -248,7 +264,7 @@ function invocationsView() {
   const chart = h('div', {class: 'card'}), rows = h('tbody'), foot = h('p', {class: 'muted'});
   main.append(h('h1', {}, 'Invocations'), h('p', {class: 'lead'}, 'Each bar is a call of the function with a batch: green if it succeeded, red if it failed, amber if its process was killed on purpose. Time without an invocation is shortened.'),
     chart, h('h2', {}, 'The last 100, newest first'),
-    h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Invocations'}, h('table', {}, head('#number', 'batch', '#records', 'process', 'outcome', '#took', 'what happened'), rows)), foot);
+    h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Invocations'}, h('table', {}, head('#number', 'batch', '#records', 'process', 'outcome', 'begun', '#took', 'what happened'), rows)), foot);
   const due = paced(500);
   let seen = -1, last = null;
   const draw = () => { if (last) chart.replaceChildren(timeline(last.slice(0, 80).reverse(), Math.max(280, chart.clientWidth - 42))); };
@@ -258,13 +274,13 @@ function invocationsView() {
     last = got.invocations;
     draw();
     patch(rows, last.slice(0, 100), i => i.number, i => h('tr', {}, h('td', {class: 'n'}, h('a', {href: '#/invocation/' + i.number}, String(i.number))), h('td', {class: 'key'}), h('td', {class: 'n'}),
-      h('td'), h('td', {}, chip('', '')), h('td', {class: 'n'}), h('td', {class: 'out'})), (row, i) => {
+      h('td'), h('td', {}, chip('', '')), h('td', {class: 'when'}), h('td', {class: 'n'}), h('td', {class: 'out'})), (row, i) => {
       const c = row.children[4].firstElementChild;
       c.className = 'chip ' + i.outcome;
       set(c, i.outcome);
       set(row.children[1], i.batch); set(row.children[2], count(i.records)); set(row.children[3], i.process || '–');
-      set(row.children[5], i.took < 0 ? '' : span(i.took));
-      set(row.children[6], [i.try > 1 ? `delivery ${i.try} of the batch` : '', ...i.tags, i.error].filter(Boolean).join(', '));
+      set(row.children[5], time(i.begun)); set(row.children[6], i.took < 0 ? '' : span(i.took));
+      set(row.children[7], [i.try > 1 ? `delivery ${i.try} of the batch` : '', ...i.tags, i.error].filter(Boolean).join(', '));
     });
     set(foot, got.dropped ? `${plural(got.dropped, 'older invocation is', 'older invocations are')} not kept any more.` : '');
   }
@@ -296,6 +312,28 @@ function timeline(list, width) {
   return svg;
 }
 
+// recordBlocks shows the record of a key.
+function recordBlocks(r) {
+  if (!r) return [h('p', {class: 'muted'}, 'The record is not kept: its invocation is an older one.')];
+  return [h('h2', {}, 'Record ' + r.place), h('p', {class: 'muted above'}, `Kafka key ${r.kafkaKey || 'none'}${r.at ? ', written ' + moment(r.at) : ''}`),
+    r.headers.length ? h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Headers'}, h('table', {}, head('header', 'value'),
+      h('tbody', {}, r.headers.map(x => h('tr', {}, h('td', {class: 'key'}, x.name), h('td', {class: 'key'}, x.value)))))) : h('p', {class: 'muted'}, 'It has no headers.'), block('Value', pretty(r.value))];
+}
+
+// What became of a record in an invocation, by the last event of its key, and the colour.
+const became = {completed: ['completed', 'completed'], failed: ['failed for good', 'failed'], released: ['attempt failed', 'waiting'], replayed: ['duplicate, stored result', 'completed'], repeated: ['refused: settled before', 'failed'],
+  waited: ['another process has the key', 'waiting'], fenced: ['completion refused', 'failed'], died: ['process ended', 'failed'], claimed: ['running', 'running'], stolen: ['running, taken over', 'running'],
+  extended: ['running', 'running'], paused: ['paused', 'waiting'], resumed: ['running', 'running'], delivered: ['delivered', 'flight'], deleted: ['entry deleted', 'waiting']};
+
+function outcomesTable(i) {
+  if (!i.outcomes.length) return [];
+  const prefix = prefixOf(i.outcomes.map(r => r.key).filter(Boolean));
+  return [h('h2', {}, 'Records'), prefix ? h('p', {class: 'muted above'}, `All these keys begin with ${prefix}`) : '', h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Records'}, h('table', {}, head('record', 'key', 'outcome', 'value'),
+    h('tbody', {}, i.outcomes.map(r => h('tr', {}, h('td', {class: 'when'}, r.place), h('td', {class: 'key', title: r.key}, r.key ? link(r.key, middle(r.key.slice(prefix.length) || r.key)) : ''),
+      h('td', {}, r.outcome ? chip(...became[r.outcome] || [r.outcome, 'waiting']) : 'no request for its key'), h('td', {class: 'out', title: r.value}, r.value)))))),
+    i.records > i.outcomes.length ? h('p', {class: 'muted'}, `The first ${i.outcomes.length} of ${count(i.records)}.`) : ''];
+}
+
 function invocationView(number) {
   const body = h('div', {}, h('p', {class: 'muted'}, 'Loading …'));
   main.append(h('p', {}, h('a', {href: '#/invocations'}, 'Invocations')), h('h1', {}, 'Invocation ' + number), body);
@@ -306,10 +344,10 @@ function invocationView(number) {
       running = i.took < 0;
       const numbers = h('dl', {class: 'facts'});
       facts(numbers, [{name: 'outcome', value: i.outcome, bad: i.outcome === 'failed'}, {name: 'batch', value: i.batch}, {name: 'records', value: i.records},
-        {name: 'process', value: i.process ? String(i.process) : 'unknown'}, {name: 'took', value: running ? 'running' : span(i.took)}, {name: 'begun', value: time(i.begun)}]);
+        {name: 'process', value: i.process ? String(i.process) : 'unknown'}, {name: 'took', value: running ? 'running' : span(i.took)}, {name: 'begun', value: moment(i.begun)}]);
       const again = (action, text) => can(action) && h('button', {onclick: () => act({action, invocation: i.number})}, text);
       body.replaceChildren(numbers, h('div', {class: 'bar'}, again('redeliver', 'Deliver this batch again') || '', again('twice', 'Deliver it to two processes at once') || ''),
-        i.error ? h('p', {class: 'err'}, i.error) : '', i.cut ? h('p', {class: 'muted'}, 'Long texts are cut.') : '',
+        i.error ? h('p', {class: 'err'}, i.error) : '', i.cut ? h('p', {class: 'muted'}, 'Long texts are cut.') : '', ...outcomesTable(i),
         block('Answer', pretty(i.answer) || 'none'), block('Log', i.log.join('\n') || 'nothing was printed'), block('Event', pretty(i.event)));
     } catch (e) { running = false; body.replaceChildren(h('p', {}, e.message)); }
   }
@@ -324,7 +362,7 @@ function lettersView() {
   const chosen = () => [...rows.querySelectorAll('input:checked')].map(i => i.value);
   const ready = () => { some.disabled = chosen().length === 0; };
   main.append(h('h1', {}, 'Dead letters'), h('p', {class: 'lead'}, 'Records that failed for good, with the reason. Redriving produces a record to its topic again; its key lets it in once more.'), bar,
-    h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Dead letters'}, h('table', {}, head('select', 'key', 'record', '#attempts', 'failure', 'value'), rows)), empty);
+    h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Dead letters'}, h('table', {}, head('select', 'key', 'record', 'failed', '#attempts', 'failure', 'value'), rows)), empty);
   rows.addEventListener('change', ready);
   const due = paced(1000);
   let seen = -1, busy = false;
@@ -339,7 +377,7 @@ function lettersView() {
   async function load() {
     const got = await get('/api/letters').catch(e => { set(empty, e.message); });
     if (!got) return;
-    patch(rows, got, l => l.id, l => h('tr', {}, h('td', {}, h('input', {type: 'checkbox', value: l.id, 'aria-label': 'Select ' + l.key})), h('td', {class: 'key'}, l.key ? link(l.key) : ''), h('td', {}, l.source),
+    patch(rows, got, l => l.id, l => h('tr', {}, h('td', {}, h('input', {type: 'checkbox', value: l.id, 'aria-label': 'Select ' + l.key})), h('td', {class: 'key', title: l.key}, l.key ? link(l.key, middle(l.key)) : ''), h('td', {class: 'when'}, l.source), h('td', {class: 'when'}, l.at > 0 ? time(l.at) : ''),
       h('td', {class: 'n'}, String(l.attempts)), h('td', {}, h('b', {}, l.code), ' ', l.message), h('td', {class: 'out', title: l.value}, l.value)), () => {});
     bar.hidden = !got.length || !can('redrive');
     set(empty, got.length ? '' : 'There are none.');
@@ -466,7 +504,10 @@ function frame(state) {
   const first = !run;
   run = state;
   set(document.getElementById('title'), run.title);
-  document.getElementById('state').replaceChildren(chip(run.ended ? 'ended' : run.enabled ? span(run.elapsed * 1000) : 'disabled', run.enabled && !run.ended ? 'ok' : 'waiting'));
+  const worst = run.alarms.length ? run.alarms[0].level : '';
+  document.body.dataset.level = worst;
+  patch(document.getElementById('alarms'), run.alarms, a => a.text, a => h('p', {class: 'alarm ' + a.level}), (p, a) => set(p, a.text + (a.since ? ` Since ${clock(a.since)}.` : '') + (a.until ? ` Until ${clock(a.until)}.` : '')));
+  document.getElementById('state').replaceChildren(chip(run.ended ? 'ended' : run.enabled ? span(run.elapsed * 1000) : 'disabled', worst === 'bad' ? 'failed' : run.enabled && !run.ended && !worst ? 'ok' : 'waiting'));
   if (first) route(); else view.update();
 }
 
@@ -475,7 +516,7 @@ function connect() {
   if (document.hidden || stream) return;
   stream = new EventSource('/api/stream');
   stream.onmessage = e => frame(JSON.parse(e.data));
-  stream.onerror = () => { if (!run || !run.ended) document.getElementById('state').replaceChildren(chip('idemsk local has ended, or does not answer', 'failed')); };
+  stream.onerror = () => { if (!run || !run.ended) document.body.dataset.level = 'bad'; if (!run || !run.ended) document.getElementById('state').replaceChildren(chip('idemsk local has ended, or does not answer', 'failed')); };
 }
 // A hidden tab closes its stream, because a browser has few connections to a host.
 document.addEventListener('visibilitychange', () => {

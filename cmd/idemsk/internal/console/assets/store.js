@@ -7,7 +7,7 @@ const kept = {}; // what each view has read, so that a look at an entry does not
 const day = us => us ? new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19) + ' UTC' : '';
 const age = s => s < 60 ? Math.round(s) + ' s' : s < 3600 ? Math.round(s / 60) + ' min' : s < 172800 ? Math.round(s / 3600) + ' h' : Math.round(s / 86400) + ' days';
 const ago = us => us ? age(Math.max(0, Date.now() / 1000 - us / 1e6)) + ' ago' : '';
-const entryLink = key => h('a', {href: '#/entry/' + encodeURIComponent(key)}, key);
+const entryLink = key => h('a', {href: '#/entry/' + encodeURIComponent(key), title: key}, key);
 const scroll = (name, ...children) => h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': name}, h('table', {}, ...children));
 const stateChip = e => chip(e.state + (e.expired ? ', expired' : ''), chips[e.state]);
 const field = (name, input, cls) => h('label', {class: cls || ''}, name, input);
@@ -41,6 +41,9 @@ function confirmed(button, question, verb, change) {
   });
   return box;
 }
+
+// groupName is the name of a group of keys in the report; the report of the command line has the word hangs.
+const groupName = g => g.name === 'hangs' ? 'overdue' : g.name;
 
 // ---- A key
 
@@ -230,7 +233,7 @@ function outboxView() {
 function reconcileView() {
   const file = h('input', {type: 'file', accept: '.csv,.jsonl,.ndjson'}), column = h('input', {value: 'idempotencyKey', size: 16}), namespace = h('input', {value: store.namespace, size: 14}), topic = h('input', {value: store.topic, size: 14});
   const button = h('button', {class: 'main'}, 'Reconcile'), box = h('div', {'aria-live': 'polite'});
-  main.append(h('h1', {}, 'Reconcile'), h('p', {class: 'lead'}, 'Lists the keys that hang and those that failed. With an export of business records, CSV with a header line or JSON lines of at most 8 MB, it compares the COMPLETED keys with it.'),
+  main.append(h('h1', {}, 'Reconcile'), h('p', {class: 'lead'}, 'Lists the overdue keys, whose lease or delay is over, and those that failed. With an export of business records, CSV with a header line or JSON lines of at most 8 MB, it compares the COMPLETED keys with it.'),
     h('form', {onsubmit: e => { e.preventDefault(); run(); }}, h('div', {class: 'bar fields'}, field('Export (optional)', file, 'wide'), field('Column or member with the key', column), field('Namespace of its keys', namespace), field('Topic', topic), button)),
     h('p', {class: 'muted cost'}, `Reads the whole store: ${store.cost}.`), box);
   const run = () => reading(button, box, async () => {
@@ -238,8 +241,8 @@ function reconcileView() {
     if (f && f.size > 8 << 20) throw new Error(`The export has ${count(f.size)} bytes: at most 8 MB are read here. Use idemsk reconcile --against.`);
     const r = await post('/api/reconcile', {name: f ? f.name : '', text: f ? await f.text() : '', field: column.value, namespace: namespace.value, topic: topic.value});
     const numbers = h('dl', {class: 'facts'});
-    facts(numbers, [{name: 'entries', value: r.records}, ...r.groups.slice(0, f ? 6 : 2).map(g => ({name: g.name, value: g.count, bad: g.count > 0})), ...(f ? [{name: 'rows', value: r.rows}, {name: 'completed', value: r.matched}] : [])]);
-    box.replaceChildren(numbers, ...r.groups.filter(g => g.count).flatMap(g => [h('h2', {}, g.name), scroll(g.name, head('key', 'state', '#attempts', 'updated', 'record', 'failure', '#line'),
+    facts(numbers, [{name: 'entries', value: r.records}, ...r.groups.slice(0, f ? 6 : 2).map(g => ({name: groupName(g), value: g.count, bad: g.count > 0})), ...(f ? [{name: 'rows', value: r.rows}, {name: 'completed', value: r.matched}] : [])]);
+    box.replaceChildren(numbers, ...r.groups.filter(g => g.count).flatMap(g => [h('h2', {}, groupName(g)), scroll(groupName(g), head('key', 'state', '#attempts', 'updated', 'record', 'failure', '#line'),
       h('tbody', {}, g.entries.map(({key, entry: e, line}) => h('tr', {}, h('td', {class: 'key'}, e ? entryLink(key) : key), h('td', {}, e ? stateChip(e) : ''), h('td', {class: 'n'}, e ? String(e.attempts) : ''), h('td', {class: 'short'}, e ? ago(e.updated) : ''),
         h('td', {class: 'short'}, e ? e.source : ''), h('td', {class: 'out'}, e && e.code ? `${e.code}: ${e.message}` : ''), h('td', {class: 'n'}, line ? String(line) : ''))))),
     g.count > g.entries.length ? h('p', {class: 'muted'}, `The first ${g.entries.length} of ${count(g.count)}. idemsk reconcile lists all.`) : '']));

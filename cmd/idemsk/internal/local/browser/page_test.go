@@ -209,10 +209,25 @@ func (b *browser) check(name string) {
 		"document.documentElement.scrollWidth > innerWidth")); wide {
 		b.t.Errorf("%s: the page is wider than the window", name)
 	}
+	b.fits(name)
 	if dir := os.Getenv(picturesVariable); dir != "" {
 		if err := os.WriteFile(filepath.Join(dir, name+".png"), do(b, "a picture", chromedp.FullScreenshot(100)), 0o600); err != nil { //nolint:mnd // PNG
 			b.t.Error(err)
 		}
+	}
+}
+
+// fits checks that each tab is within the window, that no card overflows, and that a narrow header has two lines.
+func (b *browser) fits(name string) {
+	b.t.Helper()
+	found := b.eval(`(() => {
+  const bad = [...document.querySelectorAll('nav a')].filter(a => a.getBoundingClientRect().right > innerWidth || a.getBoundingClientRect().left < 0).map(a => 'the tab ' + a.textContent);
+  bad.push(...[...document.querySelectorAll('.card:not(.scroll)')].filter(c => c.scrollWidth > c.clientWidth).map(c => 'the card ' + c.textContent.slice(0, 60)));
+  if (innerWidth < 640 && document.querySelector('header').offsetHeight > 92) bad.push('the header of ' + document.querySelector('header').offsetHeight + ' px');
+  return bad.join(', ');
+})()`)
+	if found != "" {
+		b.t.Errorf("%s: these do not fit: %s", name, found)
 	}
 }
 
@@ -313,6 +328,55 @@ func TestViews(t *testing.T) {
 	b.wait("disabled")
 	b.click("Enable")
 	b.wait("enabled")
+}
+
+// A fault is shown while it lasts, in red or amber and on each view. The page of a key has its record, and an
+// invocation what became of each record, at both widths.
+func TestFaultsAndRecordsAreShown(t *testing.T) {
+	const level = `document.body.dataset.level`
+	long := strings.Repeat("long-", 60)
+	b := launch(t)
+	for width, height := range map[int64]int64{1280: 800, 390: 844} {
+		b.look(width, height, "light")
+		b.open("faults")
+		b.click("Slow the store down")
+		b.wait("Each request to the store takes 1s more. Until ")
+		if got := b.eval(level); got != "warn" {
+			t.Errorf("the level is %q while the store is slow", got)
+		}
+		b.click("Let the store fail")
+		b.wait("The store answers each request with an error. Until ")
+		if got := b.eval(level); got != "bad" {
+			t.Errorf("the level is %q while the store fails", got)
+		}
+		b.check(fmt.Sprintf("alarms-%d", width))
+		if err := b.until(level + ` === "" && document.querySelectorAll('.alarm').length === 0`); err != nil {
+			t.Fatalf("the banner stays: %v", err)
+		}
+		id := fmt.Sprintf("%s%d", long, width)
+		b.produce(id, payment(id))
+		b.open(record(id))
+		b.wait("completes the key")
+		b.wait("\"paymentId\": \"" + id)
+		b.wait("idempotency-key")
+		b.check(fmt.Sprintf("key-%d", width))
+		b.open("records")
+		b.wait("All these keys begin with payments#payments#")
+		if got := b.eval(`String([...document.querySelectorAll('td.key a')].some(a => a.textContent.includes('#') || a.offsetHeight > 60))`); got != "false" {
+			t.Errorf("a key has the common prefix, or more than two lines")
+		}
+		b.check(fmt.Sprintf("records-%d", width))
+		b.open("invocation/1")
+		b.wait("completed")
+		b.wait("\"account\":")
+		b.wait("All these keys begin with payments#payments#")
+		b.check(fmt.Sprintf("invocation-%d", width))
+		for _, view := range []string{"topic", "invocations", "letters", "ledger", "faults"} {
+			b.open(view)
+			b.wait("Records")
+			b.check(fmt.Sprintf("%s-%d", view, width))
+		}
+	}
 }
 
 // The verdict stays on the page when the run has ended, with that of the same records without idemsk beside

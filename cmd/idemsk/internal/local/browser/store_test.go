@@ -277,7 +277,7 @@ func TestStoreViews(t *testing.T) {
 	b.open("reconcile")
 	b.wait("Reads the whole store")
 	b.fillIn()
-	b.wait("hangs")
+	b.wait("overdue\n")
 	b.wait("not supported")
 	b.look(390, 844, "dark")
 	b.check("store-narrow")

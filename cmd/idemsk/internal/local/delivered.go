@@ -1,0 +1,93 @@
+package local
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+)
+
+// maxDelivered is the maximum number of records of an invocation that are shown with their outcomes.
+const maxDelivered = 200
+
+// shownRecord is a record as it is in an event. The bytes of a header are numbers.
+type shownRecord struct {
+	Timestamp int64              `json:"timestamp"`
+	Key       []byte             `json:"key"`
+	Value     []byte             `json:"value"`
+	Headers   []map[string][]int `json:"headers"`
+}
+
+// shownRecordOf returns what a page shows of a record.
+func shownRecordOf(record *esm.Record) console.Delivered {
+	out := console.Delivered{Place: record.Place().String(), Headers: []console.Header{}}
+	var in shownRecord
+	if err := json.Unmarshal(record.JSON, &in); err != nil { // a recorded event may have any form
+		out.Value = cutText(text(record.JSON))
+		return out
+	}
+	out.KafkaKey, out.Value = cutText(text(in.Key)), cutText(text(in.Value))
+	if in.Timestamp > 0 {
+		out.At = time.UnixMilli(in.Timestamp).UnixMicro()
+	}
+	for _, header := range in.Headers {
+		for name, numbers := range header {
+			value := make([]byte, len(numbers))
+			for i, n := range numbers {
+				value[i] = byte(n) // with or without a sign
+			}
+			out.Headers = append(out.Headers, console.Header{Name: name, Value: cutText(text(value))})
+		}
+	}
+	return out
+}
+
+// text returns bytes as a text, in base64 if they are none.
+func text(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return "base64: " + base64.StdEncoding.EncodeToString(b)
+}
+
+// delivered returns the records of an invocation with what became of their keys during it. The caller holds
+// r.mu.
+func (r *recorder) delivered(in *invocation) []console.Delivered {
+	all := []console.Delivered{}
+	for i := range in.delivered[:min(len(in.delivered), maxDelivered)] {
+		shown := shownRecordOf(&in.delivered[i])
+		if k := r.places[in.delivered[i].Place()]; k != nil {
+			shown.Key = k.key
+			for _, e := range slices.Backward(k.events) {
+				if e.in == in {
+					shown.Outcome = e.Kind
+					break
+				}
+			}
+		}
+		all = append(all, shown)
+	}
+	return all
+}
+
+// recordOf returns the record of a key that was delivered last, from the invocations that are kept; nil if
+// none has it. The caller holds r.mu.
+func (r *recorder) recordOf(k *keyHistory) *console.Delivered {
+	for _, e := range slices.Backward(k.events) {
+		if e.in == nil {
+			continue
+		}
+		for i := range e.in.delivered {
+			if r.places[e.in.delivered[i].Place()] == k {
+				shown := shownRecordOf(&e.in.delivered[i])
+				shown.Key = k.key
+				return &shown
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package local_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
+)
+
+// An invocation has the outcome of each record, and the history of a key the record. While the mapping is
+// disabled, the state says so.
+func TestRecordsOfInvocations(t *testing.T) {
+	t.Parallel()
+	p := open(t, nil)
+	p.produce("pay-1", "")
+	p.history("pay-1", console.KindCompleted)
+	p.produce("pay-1", "")
+	h := p.history("pay-1", console.KindReplayed)
+	if h.Record == nil || h.Record.KafkaKey != "alice" || h.Record.At == 0 || len(h.Record.Headers) != 1 ||
+		h.Record.Headers[0] != (console.Header{Name: "idempotency-key", Value: "pay-1"}) ||
+		h.Record.Value != `{"paymentId":"pay-1","account":"alice","amount":5,"currency":"EUR"}` {
+		t.Errorf("the record of the key: %+v", h.Record)
+	}
+	for number, outcome := range map[int]string{1: console.KindCompleted, 2: console.KindReplayed} {
+		d := get[console.Detail](p, fmt.Sprintf("api/invocation?number=%d", number))
+		if len(d.Outcomes) != 1 || d.Outcomes[0].Outcome != outcome ||
+			d.Outcomes[0].Key != "function#payments#pay-1" || d.Outcomes[0].Value != h.Record.Value {
+			t.Errorf("invocation %d: %+v; want %s", number, d.Outcomes, outcome)
+		}
+	}
+	p.do(console.Action{Action: console.ActionDisable}, "disabled")
+	p.until("an alarm", func(run *console.Run) bool { return len(run.Alarms) == 1 })
+	p.do(console.Action{Action: console.ActionEnable}, "enabled")
+	p.until("no alarm", func(run *console.Run) bool { return len(run.Alarms) == 0 })
+}
