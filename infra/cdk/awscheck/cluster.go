@@ -62,9 +62,10 @@ func newCluster(scope constructs.Construct, s *settings) (arn string) {
 	return *cluster.Ref()
 }
 
-// addEndpoints adds what the pollers on demand call from the cluster's VPC without a NAT. The pollers of the
-// provisioned mode need none:
-// https://docs.aws.amazon.com/lambda/latest/dg/with-msk-cluster-network.html
+// addEndpoints adds what the pollers on demand call from the cluster's VPC without a NAT:
+// https://docs.aws.amazon.com/lambda/latest/dg/with-msk-cluster-network.html#msk-vpc-privatelink.
+// Those of the provisioned mode need none:
+// https://docs.aws.amazon.com/lambda/latest/dg/with-kafka-cluster-network.html
 func addEndpoints(st awscdk.Stack, vpc awsec2.Vpc, clients awsec2.SecurityGroup) {
 	for id, service := range map[string]awsec2.InterfaceVpcEndpointAwsService{
 		"LambdaEndpoint": awsec2.InterfaceVpcEndpointAwsService_LAMBDA(),

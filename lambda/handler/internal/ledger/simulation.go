@@ -69,7 +69,7 @@ func (s *simulation) retry(ctx context.Context, paymentID, times string) error {
 	}
 	n, err := strconv.Atoi(times)
 	if err != nil {
-		return idem.Permanent(fmt.Errorf("simulate retry:%s: want a number of failures", times))
+		return idem.Permanent(fmt.Errorf("simulate %s: want a number of failures", times))
 	}
 	if s.attempt(ctx, paymentID) <= n {
 		return errSimulated
