@@ -33,7 +33,7 @@ func (c *check) cdkRun(ctx context.Context, args ...string) error {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = patience
 	cmd.Stdout, cmd.Stderr = c.Err, c.Err // the report alone goes to the output
-	cmd.Env = append(os.Environ(), "CDK_APP=./awscheck", "AWS_REGION="+c.cfg.Region)
+	cmd.Env = append(os.Environ(), "IDEMSK_APP_FOLDER=./awscheck", "AWS_REGION="+c.cfg.Region)
 	if c.local != "" {
 		cmd.Env = append(cmd.Env, "AWS_ENDPOINT_URL="+c.local, "AWS_PROFILE=", "AWS_SESSION_TOKEN=",
 			"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test")
@@ -76,11 +76,11 @@ func (c *check) deploy(ctx context.Context, which string) error {
 	if err != nil {
 		return err
 	}
-	all := make(map[string]*outputs)
-	for _, which := range []string{"cluster", "consumer"} {
-		all[c.stack(which)] = &c.out
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return fmt.Errorf("the outputs of the stack %s: %w", c.stack(which), err)
 	}
-	return json.Unmarshal(data, &all)
+	return json.Unmarshal(all[c.stack(which)], &c.out)
 }
 
 // destroy destroys the stacks, the consumer first, because it uses the cluster.

@@ -25,7 +25,7 @@ const (
 	localRecords = 1000
 
 	copiesShare     = 0.1
-	freezesPerMille = 2
+	freezesPerMille = 5
 	partitions      = 8
 )
 
