@@ -126,9 +126,11 @@ func (r *report) ledger(b *strings.Builder) {
 	}
 	row("records sent", "%s, with %s duplicates", term.Count(v.Records), term.Count(v.Records-r.distinct()))
 	if c := r.counts; c != nil {
-		row("deliveries", "%s in %s invocations; %s batches delivered again, %s twice at once; %s invocations failed",
-			term.Count(c.Delivered), term.Count(c.Invocations), term.Count(c.Redelivered),
-			term.Count(c.Concurrent), term.Count(c.Failed))
+		row("deliveries of records", "%s in %s invocations", term.Count(c.Delivered), term.Count(c.Invocations))
+		row("batches delivered again", "%s, and %s twice at once", term.Count(c.Redelivered),
+			term.Count(c.Concurrent))
+		row("invocations that failed", "%s, the last one with: %s", term.Count(c.Failed),
+			term.Escape(c.LastError))
 	}
 	row("frozen until the time-out", "%d of %d payments were booked after it", r.killed, r.frozen)
 	row("bookings", "%s for %s payments, by %s invocations", term.Count(r.bookings), term.Count(v.Payments),
