@@ -185,6 +185,12 @@ deploy-local:
 destroy-local:
 	scripts/deploy-local.sh destroy
 
+## aws-check: the example in your AWS account, with a cluster of its own and killed invocations: it names the price and asks, compares
+##            the ledger, prints a report for an issue, and destroys all of it. LOCAL=1: on LocalStack, as far as it goes. RECORDS, SEED,
+##            POLLERS=on-demand; YES=1 does not ask
+aws-check:
+	@LOCAL='$(LOCAL)' YES='$(YES)' POLLERS='$(POLLERS)' RECORDS='$(if $(filter command line environment,$(origin RECORDS)),$(RECORDS))' SEED='$(SEED)' scripts/aws-check.sh
+
 ## localstack-up, localstack-down: LocalStack without Docker, on 127.0.0.1:4566
 localstack-up:
 	localstack/localstack.sh up
@@ -203,4 +209,4 @@ site:
 clean:
 	rm -rf bin dist
 
-.PHONY: site api lint-workflows release help run dev test test-rest test-all test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local localstack-up localstack-down clean
+.PHONY: site api lint-workflows release help run dev test test-rest test-all test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local aws-check localstack-up localstack-down clean

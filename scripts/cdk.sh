@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cdk.sh ARGS…: runs the pinned CDK command line in infra/cdk, on the app as it is now. Installed once into .cache/cdk.
+# cdk.sh ARGS…: runs the pinned CDK command line in infra/cdk, on the app as it is now. Installed once into .cache/cdk. IDEMSK_APP_FOLDER is the
+# folder of another app in infra/cdk.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 
@@ -33,5 +34,6 @@ if [[ ${1:-} == bootstrap ]]; then # bootstrap needs no app, but would run the a
   exec node_modules/.bin/cdk --no-notices "$@"
 fi
 cd "$root/infra/cdk"
-go build -o "$cache/app" .
-exec "$cache/node_modules/.bin/cdk" --no-notices --app "$cache/app" "$@"
+app=$cache/app${IDEMSK_APP_FOLDER:+-${IDEMSK_APP_FOLDER##*/}}
+go build -o "$app" "${IDEMSK_APP_FOLDER:-.}"
+exec "$cache/node_modules/.bin/cdk" --no-notices --app "$app" "$@"

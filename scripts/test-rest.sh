@@ -58,7 +58,7 @@ with_localstack() {
   make --no-print-directory test-docs
   localstack/localstack.sh up >/dev/null
   # Without -race, because it reports a race in jsii. Without the test cache, which does not notice changes of the documents.
-  (cd infra/cdk && go test -count=1 -vet=off -timeout 10m . ./consumer)
+  (cd infra/cdk && go test -count=1 -vet=off -timeout 10m . ./consumer ./awscheck)
   IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" rest $on_localstack
 }
 

@@ -82,6 +82,8 @@ type Options struct {
 	Produce int
 	// Copies is payments.Config.Copies.
 	Copies float64
+	// FreezesPerMille is payments.Config.FreezesPerMille.
+	FreezesPerMille float64
 
 	// Host is HostLambda (the default) or HostProcess. With HostProcess, Function is the command of a process
 	// that is configured as by package app/process, and Processes is the number of processes. Of the mapping

@@ -34,8 +34,9 @@ func producePayments(ctx context.Context, o *Options, brokers []string) error {
 	}
 	defer client.Close()
 	first := kgo.AbortingFirstErrPromise(client)
-	for m, err := range (payments.Config{Records: o.Produce, Seed: o.Seed, Copies: o.Copies}).Messages(
-		topic) {
+	generated := payments.Config{Records: o.Produce, Seed: o.Seed, Copies: o.Copies,
+		FreezesPerMille: o.FreezesPerMille}
+	for m, err := range generated.Messages(topic) {
 		if err != nil {
 			return err
 		}

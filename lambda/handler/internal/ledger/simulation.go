@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -15,13 +16,20 @@ import (
 
 // simulation produces the failures that payments request, with IDEMSK_SIMULATE=on.
 type simulation struct {
-	exit func(code int)
+	exit   func(code int)
+	freeze func() error // stops the process
 
 	mu    sync.Mutex
 	tries map[string]int // attempts of unprotected payments, which have no durable count
 }
 
-func newSimulation() *simulation { return &simulation{exit: os.Exit, tries: make(map[string]int)} }
+func newSimulation() *simulation {
+	return &simulation{exit: os.Exit, freeze: freeze, tries: make(map[string]int)}
+}
+
+// freeze stops the process until its host kills it, as Lambda does when the invocation times out. A handler
+// that sleeps is not enough for that: the engine answers in time without it.
+func freeze() error { return syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
 var errSimulated = errors.New("simulated failure")
 
@@ -29,7 +37,7 @@ var errSimulated = errors.New("simulated failure")
 const exitCode = 3
 
 // run produces the failure that the payment requests: "permanent", "retry", "retry:N" (fails N times),
-// "panic", "exit" (the process dies), "sleep:200ms".
+// "panic", "exit" (the process dies), "freeze:N" (the process stops, N times), "sleep:200ms".
 func (s *simulation) run(ctx context.Context, p Payment) error {
 	kind, arg, _ := strings.Cut(p.Simulate, ":")
 	switch kind {
@@ -39,6 +47,11 @@ func (s *simulation) run(ctx context.Context, p Payment) error {
 		return idem.Permanent(errSimulated)
 	case "retry":
 		return s.retry(ctx, p.PaymentID, arg)
+	case "freeze":
+		if err := s.retry(ctx, p.PaymentID, arg); !errors.Is(err, errSimulated) || idem.IsPermanent(err) {
+			return err
+		}
+		return errors.Join(errSimulated, s.freeze())
 	case "panic":
 		panic(errSimulated)
 	case "exit":
@@ -47,7 +60,7 @@ func (s *simulation) run(ctx context.Context, p Payment) error {
 	case "sleep":
 		return pause(ctx, arg)
 	}
-	return idem.Permanent(fmt.Errorf("simulate is %q: want permanent, retry, retry:N, panic, exit or sleep:DURATION", p.Simulate))
+	return idem.Permanent(fmt.Errorf("simulate is %q: want permanent, retry, retry:N, panic, exit, freeze:N or sleep:DURATION", p.Simulate))
 }
 
 func (s *simulation) retry(ctx context.Context, paymentID, times string) error {
@@ -56,7 +69,7 @@ func (s *simulation) retry(ctx context.Context, paymentID, times string) error {
 	}
 	n, err := strconv.Atoi(times)
 	if err != nil {
-		return idem.Permanent(fmt.Errorf("simulate retry:%s: want a number of failures", times))
+		return idem.Permanent(fmt.Errorf("simulate %s: want a number of failures", times))
 	}
 	if s.attempt(ctx, paymentID) <= n {
 		return errSimulated

@@ -13,6 +13,9 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
+// frozen takes the place of an exit status if the process was to freeze.
+const frozen = -1
+
 // simulating returns a bookkeeper with simulated failures, its ledger, and the exit status of a simulated
 // crash.
 func simulating(simulate bool) (b *bookkeeper, ledger *memoryLedger, exited *int) {
@@ -20,6 +23,7 @@ func simulating(simulate bool) (b *bookkeeper, ledger *memoryLedger, exited *int
 	sim := newSimulation()
 	code := 0
 	sim.exit = func(c int) { code = c }
+	sim.freeze = func() error { code = frozen; return nil }
 	return &bookkeeper{ledger: ledger, simulate: simulate, simulation: sim}, ledger, &code
 }
 
@@ -30,7 +34,7 @@ func asking(simulate string) Payment {
 }
 
 func TestFailuresAreSimulatedOnlyIfEnabled(t *testing.T) {
-	for _, simulate := range []string{"permanent", "retry", "panic", "exit", "sleep:1h", "nonsense"} {
+	for _, simulate := range []string{"permanent", "retry", "panic", "exit", "freeze:1", "sleep:1h", "nonsense"} {
 		b, ledger, exited := simulating(false)
 		if _, err := b.book(t.Context(), asking(simulate), msk.Record{}); err != nil {
 			t.Errorf("%s: %v", simulate, err)
@@ -49,7 +53,10 @@ func TestSimulatedFailures(t *testing.T) {
 		"permanent": {true, "simulated failure", 0},
 		"retry":     {false, "simulated failure", 0},
 		"exit":      {false, "simulated failure", exitCode},
-		"retry:x":   {true, "simulate retry:x: want a number of failures", 0},
+		"freeze:1":  {false, "simulated failure", frozen},
+		"freeze:x":  {true, "simulate x: want a number of failures", 0},
+		"freeze":    {false, "simulated failure", frozen},
+		"retry:x":   {true, "simulate x: want a number of failures", 0},
 		"sleep:x":   {true, "simulate sleep:x: want a duration like 200ms", 0},
 		"sleep":     {true, "want a duration like 200ms", 0},
 		"nonsense":  {true, `simulate is "nonsense": want permanent, retry`, 0},

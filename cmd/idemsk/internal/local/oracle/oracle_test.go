@@ -71,6 +71,7 @@ func TestOutcomeOfASinglePayment(t *testing.T) {
 		payment(-1, `,"unknown":[]`):                                     oracle.Booked,
 		payment(1, `,"simulate":"retry:4"`):                              oracle.Booked,
 		payment(1, `,"simulate":"sleep:1ms"`):                            oracle.Booked,
+		payment(1, `,"simulate":"freeze:1"`):                             oracle.Booked,
 		payment(1, `,"simulate":"retry:5"`):                              oracle.Failed,
 		payment(1, `,"simulate":"retry"`):                                oracle.Failed,
 		payment(1, `,"simulate":"retry:often"`):                          oracle.Failed,

@@ -88,7 +88,7 @@ func (r *Rules) succeeds(simulate string) bool {
 	switch kind {
 	case "":
 		return true
-	case "retry":
+	case "retry", "freeze":
 		times, err := strconv.Atoi(arg)
 		return err == nil && times < r.MaxAttempts
 	case "sleep":

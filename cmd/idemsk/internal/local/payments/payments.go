@@ -31,6 +31,9 @@ type Config struct {
 	// Copies is the probability, 0 to 1, that the next record is a copy of one of the latest 1,000 records:
 	// the same key and value at another offset. 0 means DefaultCopies.
 	Copies float64
+	// FreezesPerMille is the average number of payments in 1,000 that freeze the process of the function
+	// once.
+	FreezesPerMille float64
 }
 
 // DefaultCopies is the default of Config.Copies.
@@ -88,6 +91,8 @@ func (g *generator) message() (mskevent.Message, error) {
 		p.Simulate = "permanent"
 	case fault < (PoisonPerMille+FlakyPerMille)/perMille:
 		p.Simulate = "retry:2"
+	case fault < (PoisonPerMille+FlakyPerMille+g.FreezesPerMille)/perMille:
+		p.Simulate = "freeze:1"
 	}
 	value, err := json.Marshal(p)
 	if err != nil {

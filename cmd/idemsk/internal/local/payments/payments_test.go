@@ -2,6 +2,7 @@ package payments_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
@@ -30,6 +31,26 @@ func TestSameSeedGivesSamePayments(t *testing.T) {
 	c.Seed = 6
 	if reflect.DeepEqual(first[0], messages(t, c)[0]) {
 		t.Error("another seed gives the same payments")
+	}
+}
+
+// Payments that freeze the function replace others, and change nothing else.
+func TestFreezes(t *testing.T) {
+	t.Parallel()
+	with := messages(t, payments.Config{Records: 3000, Seed: 1, FreezesPerMille: 10})
+	freezes := 0
+	for i, m := range messages(t, payments.Config{Records: 3000, Seed: 1}) {
+		if reflect.DeepEqual(m, with[i]) {
+			continue
+		}
+		freezes++
+		want := strings.TrimSuffix(string(m.Value), "}") + `,"simulate":"freeze:1"}`
+		if got := string(with[i].Value); got != want {
+			t.Errorf("record %d is %s; want %s", i, got, want)
+		}
+	}
+	if freezes < 15 || freezes > 60 {
+		t.Errorf("%d of 3,000 payments freeze; want about 30", freezes)
 	}
 }
 
