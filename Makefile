@@ -94,7 +94,7 @@ simulate:
 	SIMULATE_SEEDS=$(SEEDS) SIMULATE_ORDERS=$(ORDERS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) $(if $(filter undefined,$(origin CONFIG)),,SIMULATE_CONFIG='$(CONFIG)') \
 	  go test -tags synctests -count=1 -timeout 0 -v -run '^TestSimulation$$' ./test/simulation
 
-## defects: does the simulation find each of the known defects, which are changes of the code, within 2,000 seeds? Prints the table of docs/proof.md
+## defects: does the simulation find each of the known defects, which are changes of the code, within 2,000 seeds? Prints the table of test/simulation/defects.txt
 defects:
 	go test -tags synctests,defects -count=1 -timeout 0 -v -run TestEachDefectIsFound ./test/simulation
 

@@ -158,6 +158,9 @@ func TestForeignDataUnderTheName(t *testing.T) {
 		if own := i == 0 || i == 3; own != (res.State == store.Claimed) || own == errors.Is(res.Err, store.ErrForeignEntry) {
 			t.Errorf("%s in a batch: state %d, error %v", batch[i].Key, res.State, res.Err)
 		}
+		if i == 1 {
+			wantError(t, res.Err, "WRONGTYPE")
+		}
 	}
 }
 

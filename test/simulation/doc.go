@@ -61,7 +61,7 @@
 // # Defects that it finds
 //
 // make defects builds it with changes of the code, of which each undoes a rule or a repair (defects_test.go).
-// docs/proof.md has the table: a seed that fails, and the settings that are left after shrinking.
+// defects.txt has the table: a seed that fails, and the settings that are left after shrinking.
 //
 // # What a seed repeats, and what an order repeats
 //

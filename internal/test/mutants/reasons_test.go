@@ -46,6 +46,7 @@ var reasons = map[string]map[string]string{
 		"WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at L…: SKIP LOCKED => nothing":                "a row that another session has locked is deleted when it is free, or later",
 	},
 	"idem/redisstore/lua/settle.lua": {
+		"return reply('fenced', 0): 0 => 1":                            "the answer to a settlement has no waiting time that is read",
 		"if now + span < leaseUntil then return {'done'} end: < => <=": "an extension to the same end of the lease is not written: only the time of the update differs",
 	},
 	"idem/redisstore/lua/prelude.lua": {

@@ -33,7 +33,7 @@ func (rep *report) write(docs string) error {
 	if err != nil {
 		return fmt.Errorf("the page that the figures go into: %w", err)
 	}
-	replaced, err := between(string(text), rep.markdown())
+	replaced, err := between(string(text), rep.ofPage())
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
@@ -50,7 +50,14 @@ func between(page, figures string) (string, error) {
 	return before + begin + "\n\n" + figures + "\n" + end + after, nil
 }
 
-// markdown returns the figures of a run in Markdown, for the output and the page.
+// ofPage returns the figures for the page: of the series only the one that has the goals.
+func (rep *report) ofPage() string {
+	short := *rep
+	short.Series = slices.DeleteFunc(slices.Clone(rep.Series), func(s series) bool { return s.Name != fiveMS })
+	return short.markdown()
+}
+
+// markdown returns the figures of a run in Markdown.
 func (rep *report) markdown() string {
 	var b strings.Builder
 	m := rep.Machine

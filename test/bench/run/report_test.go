@@ -74,7 +74,7 @@ func TestWriteReplacesWhatIsBetweenTheLinesAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "before\n" + begin + "\n\n" + rep.markdown() + "\n" + end + "\nafter\n"; string(text) != want {
+	if want := "before\n" + begin + "\n\n" + rep.ofPage() + "\n" + end + "\nafter\n"; string(text) != want {
 		t.Errorf("the page is\n%s\nwant\n%s", text, want)
 	}
 }
