@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cdk.sh ARGS…: runs the pinned CDK command line in infra/cdk, on the app as it is now. Installed once into .cache/cdk.
+# cdk.sh ARGS…: runs the pinned CDK command line in infra/cdk, on the app as it is now. Installed once into .cache/cdk. The app builds
+# the programs that the settings need.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 
@@ -20,6 +21,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=$major CDK_DISABLE_CLI_TELE
 cache=$root/.cache/cdk
 stamp=$cache/installed # the lock file, copied last: without it an installation has been interrupted
 if ! cmp -s "$root/infra/cdk/cli/package-lock.json" "$stamp"; then
+  echo "cdk: installing the CDK's command line" >&2
   rm -rf "$cache"
   mkdir -p "$cache"
   cp "$root"/infra/cdk/cli/package*.json "$cache"
@@ -32,6 +34,6 @@ if [[ ${1:-} == bootstrap ]]; then # bootstrap needs no app, but would run the a
   cd "$cache"
   exec node_modules/.bin/cdk --no-notices "$@"
 fi
+"$root/scripts/build.sh" cdk
 cd "$root/infra/cdk"
-go build -o "$cache/app" .
 exec "$cache/node_modules/.bin/cdk" --no-notices --app "$cache/app" "$@"
