@@ -127,7 +127,7 @@ func TestAllErrorsAreReportedTogether(t *testing.T) {
 func TestUnknownSettingIsRefused(t *testing.T) {
 	for given, want := range map[string]string{
 		"batchsize": "batchsize is no setting; is it batchSize? (infra/cdk/README.md lists them)",
-		"nmae":      "nmae is no setting (infra/cdk/README.md lists them)",
+		"price":     "price is no setting (infra/cdk/README.md lists them)",
 		"nmaespace": "nmaespace is no setting; is it namespace? (infra/cdk/README.md lists them)",
 	} {
 		_, err := checked(plain(t, values{given: "x", "aws:cdk:toolkit": true, "@aws-cdk/core:flag": true}))
