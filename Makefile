@@ -169,15 +169,11 @@ lint-workflows:
 vulncheck:
 	scripts/tool.sh govulncheck $(MODULES)
 
-## synth: the template of a plain example with provisioned pollers, in infra/cdk/cdk.out
-synth: build
-	cd infra/cdk && IDEMSK_CDK_CLUSTER_ARN=arn:aws:kafka:eu-central-1:111122223333:cluster/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2 \
-	  IDEMSK_CDK_TOPICS=payments IDEMSK_CDK_CONSUMER_GROUP=payments-ledger IDEMSK_CDK_POLLERS_MIN=2 IDEMSK_CDK_POLLERS_MAX=8 \
-	  CDK_OUTDIR=cdk.out JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=$$(node -p 'process.versions.node.split(".")[0]') go run .
-
-## deploy, diff, destroy: the stack in AWS: make deploy CLUSTER_ARN=arn:aws:kafka:… TOPIC=payments [GROUP=…] [CDK_ARGS="-c …"]
-deploy diff destroy:
-	@CLUSTER_ARN='$(CLUSTER_ARN)' TOPIC='$(TOPIC)' GROUP='$(GROUP)' CDK_ARGS='$(CDK_ARGS)' scripts/deploy.sh $@
+## deploy, diff, destroy: the stack in AWS: make deploy CODE=PATH CLUSTER_ARN=arn:aws:kafka:… TOPIC=payments [GROUP=…] [CDK_ARGS="-c …"].
+##      CODE is the folder or the .zip file of your own function; EXAMPLE=ledger in its place deploys the demonstration
+## synth: the template of that stack, in infra/cdk/cdk.out; without CLUSTER_ARN and TOPIC of a cluster that does not exist
+deploy diff destroy synth:
+	@CODE='$(CODE)' EXAMPLE='$(EXAMPLE)' CLUSTER_ARN='$(CLUSTER_ARN)' TOPIC='$(TOPIC)' GROUP='$(GROUP)' CDK_ARGS='$(CDK_ARGS)' scripts/deploy.sh $@
 
 ## deploy-local, destroy-local: the stack in LocalStack, which stays up
 deploy-local:

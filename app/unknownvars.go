@@ -23,7 +23,7 @@ func (v *Vars) WarnUnread(ctx context.Context, logger *slog.Logger) {
 	}
 	for _, name := range v.unread(v.environ()) {
 		attrs := []slog.Attr{slog.String("variable", name)}
-		if meant := nearest(name, slices.Sorted(maps.Keys(v.asked))); meant != "" {
+		if meant := near.Of(name, ours, slices.Sorted(maps.Keys(v.asked))); meant != "" {
 			attrs = append(attrs, slog.String("perhaps", meant))
 		}
 		logger.LogAttrs(ctx, slog.LevelWarn,
@@ -42,17 +42,4 @@ func (v *Vars) unread(environ []string) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// nearest returns the candidate with the smallest distance to the name, the first of several; "" if the
-// distance is more than a third of the name's length.
-func nearest(name string, candidates []string) string {
-	const share = 3
-	best, fewest := "", (len(name)-len(ours)+share-1)/share+1
-	for _, c := range candidates {
-		if n := near.Distance(name, c); n < fewest {
-			best, fewest = c, n
-		}
-	}
-	return best
 }

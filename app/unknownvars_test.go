@@ -84,14 +84,3 @@ func TestEnvironmentReadsTheProcessEnvironment(t *testing.T) {
 	equal(t, "IDEMSK_LEASE", v.String("IDEMSK_LEASE", ""), "7s")
 	equal(t, "unread", strings.Contains(strings.Join(v.unread(v.environ()), " "), "IDEMSK_LEAZE"), true)
 }
-
-func TestNearestName(t *testing.T) {
-	candidates := []string{"IDEMSK_KEY", "IDEMSK_LEASE", "IDEMSK_STORE", "IDEMSK_STORE_URL", "IDEMSK_WAIT"}
-	for name, want := range map[string]string{
-		"IDEMSK_LEAS": "IDEMSK_LEASE", "IDEMSK_LAESE": "IDEMSK_LEASE", "IDEMSK_STOREURL": "IDEMSK_STORE_URL",
-		"IDEMSK_STORES": "IDEMSK_STORE",
-		"IDEMSK_KY":     "IDEMSK_KEY", "IDEMSK_X": "", "IDEMSK_": "", "IDEMSK_TEST_ENDPOINT": "",
-	} {
-		equal(t, name, nearest(name, candidates), want)
-	}
-}

@@ -6,7 +6,9 @@
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
 #                      The example as a consumer process, with all stores, is dist/ledger-consumer-$ARCH.
 # build.sh layer       builds only the layers with DynamoDB.
-# build.sh functions   builds all but the tool. If SOURCE_DATE_EPOCH is set, it is the time of the files in the layers.
+# build.sh functions   builds all but the tool. The time of the files in the layers is SOURCE_DATE_EPOCH, or always the same.
+# build.sh only NAME…  builds these in dist: handler-arm64-redis, relay-arm64, maintenance-amd64, idemsk-layer-x86_64.zip and so on.
+# build.sh cdk         builds the CDK app, .cache/cdk/app.
 # build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, its function, also with that store (postgres,
 #                      redis), and the consumer process if that is wanted.
 #
@@ -41,7 +43,8 @@ layer_zip() {
   CGO_ENABLED=0 GOOS=linux GOARCH=$1 compile "$files/bin/idemsk-layer" "./lambda/layer${2:+/$2}" -tags lambda.norpc -ldflags '-s -w'
   cp lambda/layer/idemsk "$files/idemsk"
   command -v zip >/dev/null || { echo "build: zip is needed (Debian: zip)" >&2; exit 1; }
-  [[ -z ${SOURCE_DATE_EPOCH:-} ]] || TZ=UTC0 touch -d "@$SOURCE_DATE_EPOCH" "$files/idemsk" "$files/bin/idemsk-layer"
+  # A layer with other times would be another version of the layer, and of each function behind it.
+  TZ=UTC0 touch -d "@${SOURCE_DATE_EPOCH:-1577836800}" "$files/idemsk" "$files/bin/idemsk-layer"
   rm -f "dist/$$-$zip"
   (cd "$files" && TZ=UTC0 zip -q -X -D -9 "../$$-$zip" idemsk bin/idemsk-layer)
   mv -f "dist/$$-$zip" "dist/$zip" # at once, for another build at the same time
@@ -64,6 +67,25 @@ own_consumer() {
   CGO_ENABLED=0 compile "dist/ledger-consumer-$name" ./lambda/handler/process -ldflags '-s -w'
 }
 
+# only NAME: what has this name in dist.
+only() {
+  local kind arch store
+  IFS=- read -r kind arch store <<<"$1"
+  case $1 in
+    handler-*) lambda_function "dist/$1" "./lambda/handler${store:+/$store}" linux "$arch" ;;
+    relay-* | maintenance-*) lambda_function "dist/$1" "./lambda/$kind" linux "$arch" ;;
+    idemsk-layer-*.zip)
+      IFS=- read -r _ _ arch store <<<"${1%.zip}"
+      [[ $arch != x86_64 ]] || arch=amd64
+      layer_zip "$arch" "$store"
+      ;;
+    *)
+      echo "build: there is no program $1 in dist" >&2
+      exit 2
+      ;;
+  esac
+}
+
 everything() {
   local arch store
   for arch in ${ARCHS:-amd64 arm64}; do
@@ -84,6 +106,14 @@ case ${1:-} in
     exit
     ;;
   functions) everything; exit ;;
+  only)
+    for name in "${@:2}"; do only "$name"; done
+    exit
+    ;;
+  cdk)
+    compile .cache/cdk/app ./infra/cdk
+    exit
+    ;;
 esac
 compile bin/idemsk ./cmd/idemsk -ldflags "-X main.version=$(git describe --tags --always --dirty 2>/dev/null || true)"
 case ${1:-} in
@@ -95,7 +125,7 @@ case ${1:-} in
     done
     ;;
   *)
-    echo "usage: scripts/build.sh [layer | functions | run [postgres|redis] [process]]" >&2
+    echo "usage: scripts/build.sh [layer | functions | only NAME… | cdk | run [postgres|redis] [process]]" >&2
     exit 2
     ;;
 esac

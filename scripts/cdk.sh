@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cdk.sh ARGS…: runs the pinned CDK command line in infra/cdk, on the app as it is now. Installed once into .cache/cdk. IDEMSK_APP_FOLDER is the
-# folder of another app in infra/cdk.
+# cdk.sh ARGS…: runs the pinned CDK command line in infra/cdk, on the app as it is now. Installed once into .cache/cdk. The app builds
+# the programs that the settings need. IDEMSK_APP_FOLDER is the folder of another app in infra/cdk.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 
@@ -21,6 +21,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=$major CDK_DISABLE_CLI_TELE
 cache=$root/.cache/cdk
 stamp=$cache/installed # the lock file, copied last: without it an installation has been interrupted
 if ! cmp -s "$root/infra/cdk/cli/package-lock.json" "$stamp"; then
+  echo "cdk: installing the CDK's command line" >&2
   rm -rf "$cache"
   mkdir -p "$cache"
   cp "$root"/infra/cdk/cli/package*.json "$cache"
@@ -33,7 +34,8 @@ if [[ ${1:-} == bootstrap ]]; then # bootstrap needs no app, but would run the a
   cd "$cache"
   exec node_modules/.bin/cdk --no-notices "$@"
 fi
+[[ -n ${IDEMSK_APP_FOLDER:-} ]] || "$root/scripts/build.sh" cdk
 cd "$root/infra/cdk"
 app=$cache/app${IDEMSK_APP_FOLDER:+-${IDEMSK_APP_FOLDER##*/}}
-go build -o "$app" "${IDEMSK_APP_FOLDER:-.}"
+[[ -z ${IDEMSK_APP_FOLDER:-} ]] || go build -o "$app" "$IDEMSK_APP_FOLDER"
 exec "$cache/node_modules/.bin/cdk" --no-notices --app "$app" "$@"

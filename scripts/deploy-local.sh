@@ -18,12 +18,13 @@ case $verb in
     ;;
 esac
 settings=(
+  -c example=ledger
   -c "architecture=$([[ $(uname -m) == aarch64 ]] && echo arm64 || echo x86_64)"
   -c "clusterArn=${CLUSTER_ARN:-arn:aws:kafka:us-east-1:000000000000:cluster/local/00000000-0000-0000-0000-000000000000-1}"
   -c "topics=${TOPIC:-payments}" -c "consumerGroup=${GROUP:-payments-ledger}"
   -c removalPolicy=destroy -c deletionProtection=false
 )
-scripts/build.sh
+scripts/build.sh run
 localstack/localstack.sh up >/dev/null
 eval "$(localstack/localstack.sh env)"
 unset AWS_PROFILE AWS_SESSION_TOKEN # they would take the place of LocalStack's credentials

@@ -25,7 +25,7 @@ func newTeamStack(t *testing.T, region string) awscdk.Stack {
 func teamProps(t *testing.T) consumer.Props {
 	t.Helper()
 	return consumer.Props{
-		Function: consumer.Function{CodeDir: codeDir(t)},
+		Function: consumer.Function{Code: code(t)},
 		Cluster:  consumer.Cluster{ARN: cluster},
 		Source:   consumer.Source{Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "ledger"},
 	}

@@ -43,13 +43,13 @@ func wrapped(t *testing.T, runtime, handler string) values {
 	if err := os.WriteFile(filepath.Join(code, "app"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return values{"runtime": runtime, "handler": handler, "codeDir": code, "layerZip": layerZip(t, "")}
+	return values{"runtime": runtime, "handler": handler, "code": code, "layerZip": layerZip(t, "")}
 }
 
 // A function in another language has another function, and the layer. Everything else, the role with its
 // permissions above all, is that of a function in Go.
 func TestTemplatesOfFunctionsInOtherLanguages(t *testing.T) {
-	from := synthesise(t, plain(t, values{"example": false}))
+	from := synthesise(t, plain(t))
 	for name, runtime := range map[string]string{"python": "python3.13", "nodejs": "nodejs22.x"} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, wrapped(t, runtime, "app.handler")))

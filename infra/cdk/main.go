@@ -1,6 +1,5 @@
-// The CDK app: one stack with one consumer, and with the ledger's table if the function is the example. Its
-// settings come from the CDK's context (-c name=value, or cdk.json) or the environment; README.md has a table
-// of them.
+// The CDK app: one stack with one consumer of your own code, or with the example and its table. Its settings
+// come from the CDK's context (-c name=value, or cdk.json) or the environment; README.md has a table of them.
 package main
 
 import (
@@ -26,8 +25,11 @@ func synth(ctx context.Context) error {
 	defer jsii.Close()
 	app := awscdk.NewApp(nil)
 	given, _ := app.Node().GetAllContext(nil).(map[string]any)
-	s, err := readSettings(given, os.LookupEnv)
+	s, err := readSettings(given, os.Environ())
 	if err != nil {
+		return err
+	}
+	if err := s.buildAndCheck(ctx, runBuild); err != nil {
 		return err
 	}
 	newStack(app, s)

@@ -38,11 +38,11 @@ const (
 
 type values = map[string]any
 
-// plain returns the settings of the plain example, changed and added to by those given.
+// plain returns the least settings of a function of one's own, changed and added to by those given.
 func plain(t *testing.T, more ...values) values {
 	t.Helper()
 	context := values{"clusterArn": cluster, "topics": "payments", "consumerGroup": "payments-ledger",
-		"codeDir": codeDir(t)}
+		"code": code(t)}
 	for _, m := range more {
 		for name, value := range m {
 			if value == nil {
@@ -55,8 +55,8 @@ func plain(t *testing.T, more ...values) values {
 	return context
 }
 
-// codeDir is a directory with a program that is always the same, so that assets are too.
-func codeDir(t *testing.T) string {
+// code is a directory with a program that is always the same, so that assets are too.
+func code(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "bootstrap"), []byte("#!/bin/sh\n"), 0o755); err != nil {
@@ -65,12 +65,19 @@ func codeDir(t *testing.T) string {
 	return dir
 }
 
-func noEnvironment(string) (string, bool) { return "", false }
+// checked reads and checks settings, without a build. The settings are returned with an error of the check.
+func checked(context values, environ ...string) (*settings, error) {
+	s, err := readSettings(context, environ)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.check()
+}
 
 // build builds the stack of some settings.
 func build(t *testing.T, context values) *stack {
 	t.Helper()
-	s, err := readSettings(context, noEnvironment)
+	s, err := checked(context)
 	if err != nil {
 		t.Fatalf("the settings: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 // withMaintenance are settings that add the maintenance, which compares keys with exports.
 func withMaintenance(t *testing.T, more ...values) values {
 	t.Helper()
-	all := values{"maintenance": true, "maintenanceDir": codeDir(t),
+	all := values{"maintenance": true, "maintenanceCode": code(t),
 		"exportBucketArn": "arn:aws:s3:::exports/bookings/", "exportField": "payment_id"}
 	for _, m := range more {
 		maps.Copy(all, m)

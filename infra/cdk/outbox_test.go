@@ -24,7 +24,7 @@ const brokers = "b-1.payments.example.com:9098,b-2.payments.example.com:9098"
 func withOutbox(t *testing.T, more ...values) values {
 	t.Helper()
 	all := values{
-		"outbox": true, "relayDir": codeDir(t), "outboxBrokers": brokers, "outboxTopics": "credited",
+		"outbox": true, "relayCode": code(t), "outboxBrokers": brokers, "outboxTopics": "credited",
 		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0",
 		"availabilityZones": "eu-central-1a",
 		"securityGroups":    "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0",
@@ -41,7 +41,7 @@ func scram() values {
 }
 
 func TestOutbox(t *testing.T) {
-	tpl := synthesise(t, plain(t, withOutbox(t)))
+	tpl := synthesise(t, plain(t, withOutbox(t), values{"example": "ledger"}))
 	id := tpl.id(t, "ConsumerOutbox")
 	table := tpl.of(globalTable)[id]
 	equal(t, "the key schema", table["KeySchema"], []values{
@@ -187,7 +187,7 @@ func TestPermissionsOfTheRelay(t *testing.T) {
 			without := withOutbox(t, c.given)
 			maps.DeleteFunc(without, func(name string,
 				_ any) bool {
-				return strings.HasPrefix(name, "outbox") || name == "relayDir"
+				return strings.HasPrefix(name, "outbox") || name == "relayCode"
 			})
 			equal(t, "the function's permissions", mayDo(t, tpl, "ConsumerRoleDefaultPolicy"),
 				sorted(mayDo(t, synthesise(t, plain(t, without)), "ConsumerRoleDefaultPolicy"),
@@ -234,7 +234,7 @@ func TestRelayInItsOwnVPC(t *testing.T) {
 	st := newTeamStack(t, "")
 	props := teamProps(t)
 	props.Outbox = &consumer.Outbox{
-		RelayDir: codeDir(t), Brokers: []string{"b-1.example.com:9098"}, Topics: []string{"credited"},
+		RelayCode: code(t), Brokers: []string{"b-1.example.com:9098"}, Topics: []string{"credited"},
 		Network: consumer.Network{VPC: awsec2.Vpc_FromVpcAttributes(st, jsii.String("Vpc"), &awsec2.VpcAttributes{
 			VpcId: jsii.String("vpc-0123456789abcdef0"), AvailabilityZones: jsii.Strings("eu-central-1a"),
 			PrivateSubnetIds: jsii.Strings("subnet-0123456789abcdef0"),

@@ -131,6 +131,14 @@ func parseTopics(s *settings, _ reflect.Value, value string) error {
 	return nil
 }
 
+func parseExample(s *settings, _ reflect.Value, value string) error {
+	if value != exampleLedger {
+		return errors.New(exampleLedger + ", the demonstration (lambda/handler)")
+	}
+	s.Example = value
+	return nil
+}
+
 func parseStartingPosition(s *settings, field reflect.Value, value string) error {
 	at, err := time.Parse(time.RFC3339, value)
 	switch {

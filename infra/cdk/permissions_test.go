@@ -116,7 +116,8 @@ func TestPermissionsOfTheRole(t *testing.T) {
 		topic = "arn:aws:kafka:eu-central-1:111122223333:topic/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2/payments"
 		group = "arn:aws:kafka:eu-central-1:111122223333:group/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2/payments-ledger"
 	)
-	equal(t, "the permissions", mayDo(t, synthesise(t, plain(t)), "ConsumerRoleDefaultPolicy"), []string{
+	tpl := synthesise(t, plain(t, values{"example": "ledger"}))
+	equal(t, "the permissions", mayDo(t, tpl, "ConsumerRoleDefaultPolicy"), []string{
 		"dynamodb:BatchGetItem ConsumerTable.Arn",
 		"dynamodb:PartiQLInsert ConsumerTable.Arn",
 		"dynamodb:PartiQLUpdate ConsumerTable.Arn",
@@ -214,7 +215,7 @@ func TestBucketOfLargeDeadLetters(t *testing.T) {
 	equal(t, "the variable", variables(t,
 		synthesise(t, plain(t, values{"deadLetterBucketArn": arn})))["IDEMSK_DEAD_LETTER_BUCKET"],
 		"large/ledger")
-	_, err := readSettings(plain(t, values{"deadLetterBucketArn": arn, "codeDir": nil}), noEnvironment)
+	_, err := checked(plain(t, values{"deadLetterBucketArn": arn, "code": nil, "example": "ledger"}))
 	if want := `deadLetterBucketArn is "` + arn +
 		`": want none with the example, which has no client of S3`; !strings.Contains(text(err), want) {
 		t.Errorf("%v; want %s", err, want)

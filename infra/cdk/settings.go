@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
+	"github.com/idemsk/idemsk/internal/text/near"
 )
 
 // settings are the values that the context and the environment set. Its fields are exported for reflection.
@@ -21,7 +22,7 @@ type settings struct {
 
 	StackName             string
 	TerminationProtection bool
-	Example               bool
+	Example               string // of exampleLedger, or none
 	KMSKeyARN             string
 	AlarmTopicARN         string
 	WithOutbox            bool
@@ -31,6 +32,9 @@ type settings struct {
 	// The VPC of the functions.
 	VPCID                                                       string
 	AvailabilityZones, SubnetIDs, RouteTableIDs, SecurityGroups []string
+
+	// built are the names in dist of what scripts/build.sh must build for these settings.
+	built []string
 }
 
 // setting describes one setting. README.md has a row for each.
@@ -43,22 +47,24 @@ type setting struct {
 // The defaults of the app. Those of the construct are in its package.
 const (
 	defaultStack = "idemsk"
-
-	// Where `make build` puts the functions and the layer; arm64 or amd64 is appended.
-	builtFor      = "../../dist/handler-"
-	relayBuiltFor = "../../dist/relay-"
-	layerBuiltFor = "../../dist/idemsk-layer-" // the architecture as Lambda names it
-
-	maintenanceBuiltFor = "../../dist/maintenance-"
+	dist         = "../../dist/" // where scripts/build.sh puts what it builds
 )
 
-// readSettings reads and checks all settings. Its error has one line for each invalid setting.
-func readSettings(context map[string]any, lookupEnv func(string) (string, bool)) (*settings, error) {
-	s := &settings{StackName: defaultStack, Example: true}
-	errs := unknown(context)
+// exampleLedger is the name of the only example, lambda/handler.
+const exampleLedger = "ledger"
+
+// readSettings reads all settings. Its error has one line for each invalid setting. The result must be
+// checked.
+func readSettings(context map[string]any, environ []string) (*settings, error) {
+	s := &settings{StackName: defaultStack}
+	env := ofApp(environ)
+	errs := unknown(context, env)
 	for _, setting := range allSettings {
-		value, ok := lookup(setting.name, context, lookupEnv)
-		if !ok || value == "" {
+		value := env[envName(setting.name)]
+		if given, ok := context[setting.name]; ok { // the context overrides the environment
+			value = text(given)
+		}
+		if value == "" {
 			continue
 		}
 		if err := setting.set(s, value); err != nil {
@@ -68,21 +74,28 @@ func readSettings(context map[string]any, lookupEnv func(string) (string, bool))
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return s, s.check()
+	s.complete()
+	return s, nil
 }
 
-// lookup returns the value of a setting. The context overrides the environment.
-func lookup(name string, context map[string]any, lookupEnv func(string) (string, bool)) (string, bool) {
-	if value, ok := context[name]; ok {
-		return text(value), true
+// ours is the prefix of the environment variables of settings.
+const ours = "IDEMSK_CDK_"
+
+// ofApp returns the variables of an environment that name settings.
+func ofApp(environ []string) map[string]string {
+	env := make(map[string]string)
+	for _, variable := range environ {
+		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, ours) {
+			env[name] = value
+		}
 	}
-	return lookupEnv(envName(name))
+	return env
 }
 
 // envName returns the environment variable of a setting, for example IDEMSK_CDK_BATCH_SIZE for batchSize.
 func envName(name string) string {
 	var b strings.Builder
-	b.WriteString("IDEMSK_CDK_")
+	b.WriteString(ours)
 	for _, r := range name {
 		if unicode.IsUpper(r) {
 			b.WriteByte('_')
@@ -106,22 +119,37 @@ func text(value any) string {
 	return strings.Join(items, ",")
 }
 
-// unknown returns an error for each name in the context that is neither a setting nor reserved by the CDK.
-func unknown(context map[string]any) []error {
+// unknown returns an error for each name in the context that is neither a setting nor reserved by the CDK, and
+// for each variable that is no setting.
+func unknown(context map[string]any, env map[string]string) []error {
+	names := make([]string, len(allSettings))
+	fromEnv := make([]string, len(allSettings))
+	for i, s := range allSettings {
+		names[i], fromEnv[i] = s.name, envName(s.name)
+	}
 	var errs []error
+	refuse := func(name, prefix string, known []string) {
+		if slices.Contains(known, name) {
+			return
+		}
+		perhaps := ""
+		if meant := near.Of(name, prefix, known); meant != "" {
+			perhaps = "; is it " + meant + "?"
+		}
+		errs = append(errs, fmt.Errorf("%s is no setting%s (infra/cdk/README.md lists them)", name, perhaps))
+	}
 	for _, name := range slices.Sorted(maps.Keys(context)) {
-		if strings.ContainsAny(name, ":/") { // aws:cdk:…, @aws-cdk/…, vpc-provider:…
-			continue
+		if !strings.ContainsAny(name, ":/") { // aws:cdk:…, @aws-cdk/…, vpc-provider:…
+			refuse(name, "", names)
 		}
-		if !slices.ContainsFunc(allSettings, func(s setting) bool { return s.name == name }) {
-			errs = append(errs, fmt.Errorf("%s is no setting: infra/cdk/README.md lists them", name))
-		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		refuse(name, ours, fromEnv)
 	}
 	return errs
 }
 
-// check completes and checks the settings after all were read. Its errors name the settings as they were
-// given.
+// check checks the settings after all were read. Its errors name the settings as they were given.
 func (s *settings) check() error {
 	var errs []error
 	require := func(met bool, name string, value any, want string) {
@@ -133,18 +161,23 @@ func (s *settings) check() error {
 		"a letter, then up to 127 letters, digits or '-'")
 	require(s.WithOutbox || s.Outbox == nil, "outbox", false, "true with a setting of the outbox or its relay")
 	require(s.WithMaintenance || s.Maintenance == nil, "maintenance", false, "true with a setting of it")
-	dynamo := s.Store.Type == "" || s.Store.Type == consumer.StoreDynamoDB
+	require(s.Example == "" || !s.wrapped(), "example", s.Example,
+		"none with runtime "+s.Function.Runtime+": the example is a program in Go")
+	dynamo := s.onDynamoDB()
 	require(!dynamo || s.StoreTable == "", "storeTable", s.StoreTable,
 		"none with store dynamodb: its table is tableName")
 	require(dynamo || s.TableName == "", "tableName", s.TableName,
 		"none with store "+string(s.Store.Type)+", which has storeTable")
-	if s.Store.Table = s.StoreTable; dynamo {
-		s.Store.Table = s.TableName
-	}
-	s.findBuilt()
-	require(s.DeadLetters.BucketARN == "" || !strings.HasPrefix(s.Function.CodeDir, builtFor),
+	demo := s.Example != "" && strings.HasPrefix(s.Function.Code, dist)
+	require(s.DeadLetters.BucketARN == "" || !demo,
 		"deadLetterBucketArn", s.DeadLetters.BucketARN, "none with the example, which has no client of S3")
 	checked := s.Props
+	if !s.WithOutbox {
+		checked.Outbox = nil
+	}
+	if !s.WithMaintenance {
+		checked.Maintenance = nil
+	}
 	if s.VPCID != "" {
 		checked.Network.VPC = notBuilt{}
 		require(len(s.SubnetIDs) > 0 && len(s.SubnetIDs) == len(s.AvailabilityZones), "subnets", s.SubnetIDs,
@@ -160,9 +193,28 @@ func (s *settings) check() error {
 	return errors.Join(append(errs, s.inSettings(consumer.Check(checked))...)...)
 }
 
-// findBuilt completes the props with what `make build` has built: the example's function, or the layer for a
-// function in another language, which is never the example; the relay, and the maintenance.
-func (s *settings) findBuilt() {
+// onDynamoDB reports whether the keys are in DynamoDB.
+func (s *settings) onDynamoDB() bool {
+	return s.Store.Type == "" || s.Store.Type == consumer.StoreDynamoDB
+}
+
+// wrapped reports whether the function is behind the layer.
+func (s *settings) wrapped() bool {
+	return s.Function.Runtime != "" && s.Function.Runtime != consumer.ProvidedAL2023
+}
+
+// complete sets the store's table, and what scripts/build.sh builds: the example's function, or the layer for
+// a function in another language; the relay, and the maintenance.
+func (s *settings) complete() {
+	if s.Store.Table = s.StoreTable; s.onDynamoDB() {
+		s.Store.Table = s.TableName
+	}
+	use := func(file *string, name string) {
+		if *file == "" {
+			*file = dist + name
+			s.built = append(s.built, name)
+		}
+	}
 	f, architecture, store := &s.Function, "arm64", ""
 	if f.Architecture == consumer.X8664 {
 		architecture = "amd64"
@@ -170,23 +222,18 @@ func (s *settings) findBuilt() {
 	if given := s.Store.Type; given == consumer.StorePostgres || given == consumer.StoreRedis {
 		store = "-" + string(given)
 	}
-	if f.Runtime == "" || f.Runtime == consumer.ProvidedAL2023 {
-		f.CodeDir = cmp.Or(f.CodeDir, builtFor+architecture+store)
-	} else {
-		s.Example = false
-		f.LayerZip = cmp.Or(f.LayerZip, layerBuiltFor+string(cmp.Or(f.Architecture, consumer.ARM64))+store+".zip")
+	if s.wrapped() {
+		use(&f.LayerZip, "idemsk-layer-"+string(cmp.Or(f.Architecture, consumer.ARM64))+store+".zip")
+	} else if s.Example != "" {
+		use(&f.Code, "handler-"+architecture+store)
 	}
 	if s.WithOutbox {
 		s.Outbox = cmp.Or(s.Outbox, &consumer.Outbox{})
-		s.Outbox.RelayDir = cmp.Or(s.Outbox.RelayDir, relayBuiltFor+architecture)
-	} else {
-		s.Outbox = nil
+		use(&s.Outbox.RelayCode, "relay-"+architecture)
 	}
 	if s.WithMaintenance {
 		s.Maintenance = cmp.Or(s.Maintenance, &consumer.Maintenance{})
-		s.Maintenance.Dir = cmp.Or(s.Maintenance.Dir, maintenanceBuiltFor+architecture)
-	} else {
-		s.Maintenance = nil
+		use(&s.Maintenance.Code, "maintenance-"+architecture)
 	}
 }
 
@@ -203,8 +250,11 @@ func (s *settings) inSettings(err error) []error {
 	for i, err := range errs {
 		var wrong *consumer.PropError
 		if errors.As(err, &wrong) {
-			errs[i] = &consumer.PropError{Prop: s.settingOf(wrong.Prop), Value: wrong.Value,
-				Want: path.ReplaceAllStringFunc(wrong.Want, s.settingOf)}
+			want := path.ReplaceAllStringFunc(wrong.Want, s.settingOf)
+			if wrong.Prop == "Function.Code" && wrong.Value == "" {
+				want += ", or example=" + exampleLedger + ", the demonstration"
+			}
+			errs[i] = &consumer.PropError{Prop: s.settingOf(wrong.Prop), Value: wrong.Value, Want: want}
 		}
 	}
 	return errs

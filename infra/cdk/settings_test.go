@@ -23,7 +23,8 @@ func TestInvalidSettings(t *testing.T) {
 		name, value, want string
 		with              values // what is set too
 	}{
-		{"example", "yes", `true or false`, nil},
+		{"example", "true", `ledger, the demonstration (lambda/handler)`, nil},
+		{"example", "ledger", "none with runtime python3.13: ", wrapped(t, "python3.13", "app.handler")},
 		{"onDemand", "1", `true or false`, nil},
 		{"batching", "off", `true or false`, nil},
 		{"deletionProtection", "on", "true or false", nil},
@@ -76,7 +77,7 @@ func TestInvalidSettings(t *testing.T) {
 		{"exportLag", "25h", "less than exportCovers, 25h", withMaintenance(t)},
 	} {
 		t.Run(c.name+" "+c.value, func(t *testing.T) {
-			_, err := readSettings(plain(t, c.with, values{c.name: c.value}), noEnvironment)
+			_, err := checked(plain(t, c.with, values{c.name: c.value}))
 			if err == nil || strings.Contains(err.Error(), "\n") ||
 				!strings.HasPrefix(err.Error(), c.name+" is ") || !strings.Contains(err.Error(), ": want "+c.want) {
 				t.Errorf("%v; want one error, %s is …: want %s", err, c.name, c.want)
@@ -110,10 +111,10 @@ func properties(group reflect.Type, path string) (all []string) {
 }
 
 func TestAllErrorsAreReportedTogether(t *testing.T) {
-	_, err := readSettings(plain(t, values{
+	_, err := checked(plain(t, values{
 		"batchSize": 20_000, "lease": "2h", "consumerGroup": "a b", "retention": "1s",
 		"stackName": "my_stack", "auth": "mtls",
-	}), noEnvironment)
+	}))
 	equal(t, "the errors", strings.Split(text(err), "\n"), []string{
 		`stackName is "my_stack": want a letter, then up to 127 letters, digits or '-'`,
 		`consumerGroup is "a b": want 1 to 200 letters, digits or any of -/*:_+=.@`,
@@ -124,48 +125,70 @@ func TestAllErrorsAreReportedTogether(t *testing.T) {
 }
 
 func TestUnknownSettingIsRefused(t *testing.T) {
-	_, err := readSettings(plain(t, values{"batchsize": 10, "aws:cdk:toolkit": true,
-		"@aws-cdk/core:flag": true}), noEnvironment)
-	equal(t, "the error", text(err), "batchsize is no setting: infra/cdk/README.md lists them")
+	for given, want := range map[string]string{
+		"batchsize": "batchsize is no setting; is it batchSize? (infra/cdk/README.md lists them)",
+		"price":     "price is no setting (infra/cdk/README.md lists them)",
+		"nmaespace": "nmaespace is no setting; is it namespace? (infra/cdk/README.md lists them)",
+	} {
+		_, err := checked(plain(t, values{given: "x", "aws:cdk:toolkit": true, "@aws-cdk/core:flag": true}))
+		equal(t, "the error", text(err), want)
+	}
+	_, err := checked(plain(t), "IDEMSK_CDK_BATCHSIZE=10")
+	equal(t, "the error", text(err), "IDEMSK_CDK_BATCHSIZE is no setting; is it IDEMSK_CDK_BATCH_SIZE? "+
+		"(infra/cdk/README.md lists them)")
 }
 
-// The defaults of files are what `make build` makes for the architecture and the store.
+// Without code of one's own the example must be named.
+func TestOwnCodeOrTheExample(t *testing.T) {
+	_, err := checked(plain(t, values{"code": nil}))
+	equal(t, "the error", text(err), `code is "": want the directory or the .zip file of the function's program, `+
+		"which is named bootstrap, or example=ledger, the demonstration")
+	s, err := checked(plain(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "what is built for code of one's own", s.built, []string(nil))
+}
+
+// The defaults of files are what scripts/build.sh makes for the architecture and the store.
 func TestBuiltFiles(t *testing.T) {
 	python := wrapped(t, "python3.13", "app.handler")
 	delete(python, "layerZip")
 	amd64, redis := values{"architecture": "x86_64"}, values{"store": "redis", "storeUrl": "rediss://h:6379"}
+	ledger := values{"code": nil, "example": "ledger"}
 	for want, given := range map[string][]values{
-		"codeDir ../../dist/handler-arm64":                  {{"codeDir": nil}},
-		"codeDir ../../dist/handler-amd64":                  {{"codeDir": nil}, amd64},
-		"codeDir ../../dist/handler-arm64-redis":            {{"codeDir": nil}, redis},
-		"codeDir ../../dist/handler-arm64-postgres":         {{"codeDir": nil}, onPostgres()},
+		"code ../../dist/handler-arm64":                     {ledger},
+		"code ../../dist/handler-amd64":                     {ledger, amd64},
+		"code ../../dist/handler-arm64-redis":               {ledger, redis},
+		"code ../../dist/handler-arm64-postgres":            {ledger, onPostgres()},
 		"layerZip ../../dist/idemsk-layer-arm64.zip":        {python},
 		"layerZip ../../dist/idemsk-layer-x86_64.zip":       {python, amd64},
 		"layerZip ../../dist/idemsk-layer-arm64-redis.zip":  {python, redis},
 		"layerZip ../../dist/idemsk-layer-x86_64-redis.zip": {python, redis, amd64},
 		"layerZip my-layer.zip":                             {python, {"layerZip": "my-layer.zip"}},
-		"relayDir ../../dist/relay-arm64":                   {withOutbox(t, values{"relayDir": nil})},
-		"relayDir ../../dist/relay-amd64":                   {withOutbox(t, values{"relayDir": nil}), amd64},
-		"maintenanceDir ../../dist/maintenance-arm64":       {withMaintenance(t, values{"maintenanceDir": nil})},
-		"maintenanceDir ../../dist/maintenance-amd64":       {withMaintenance(t, values{"maintenanceDir": nil}), amd64},
+		"relayCode ../../dist/relay-arm64":                  {withOutbox(t, values{"relayCode": nil})},
+		"relayCode ../../dist/relay-amd64":                  {withOutbox(t, values{"relayCode": nil}), amd64},
+		"maintenanceCode ../../dist/maintenance-arm64":      {withMaintenance(t, values{"maintenanceCode": nil})},
+		"maintenanceCode ../../dist/maintenance-amd64":      {withMaintenance(t, values{"maintenanceCode": nil}), amd64},
 	} {
 		t.Run(want, func(t *testing.T) {
 			context := plain(t, given...)
 			t.Chdir(t.TempDir())
-			_, err := readSettings(context, noEnvironment)
+			s, err := checked(context)
 			var wrong *consumer.PropError
 			if !errors.As(err, &wrong) || wrong.Prop+" "+wrong.Value != want {
 				t.Errorf("error %v, want one of %s", err, want)
+			}
+			if _, file, ok := strings.Cut(want, dist); ok && s != nil {
+				equal(t, "what is built", s.built, []string{file})
 			}
 		})
 	}
 }
 
 func TestContextOverridesTheEnvironment(t *testing.T) {
-	env := map[string]string{"IDEMSK_CDK_BATCH_SIZE": "7", "IDEMSK_CDK_MAX_ATTEMPTS": "9",
-		"IDEMSK_CDK_CLUSTER_ARN": "nonsense"}
-	s, err := readSettings(plain(t, values{"maxAttempts": 3}),
-		func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	s, err := checked(plain(t, values{"maxAttempts": 3}), "IDEMSK_CDK_BATCH_SIZE=7",
+		"IDEMSK_CDK_MAX_ATTEMPTS=9", "IDEMSK_CDK_CLUSTER_ARN=nonsense", "IDEMSK_LEASE=1s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +197,7 @@ func TestContextOverridesTheEnvironment(t *testing.T) {
 }
 
 func TestListsMayBeJSON(t *testing.T) {
-	s, err := readSettings(plain(t, values{"topics": []any{"a", "b=group-b"}}), noEnvironment)
+	s, err := checked(plain(t, values{"topics": []any{"a", "b=group-b"}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +207,7 @@ func TestListsMayBeJSON(t *testing.T) {
 func TestNetworkSettingsMustBeComplete(t *testing.T) {
 	network := values{"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0",
 		"vpcEndpoints": true}
-	_, err := readSettings(plain(t, network), noEnvironment)
+	_, err := checked(plain(t, network))
 	equal(t, "the errors", strings.Split(text(err), "\n"), []string{
 		`subnets is "[subnet-0123456789abcdef0]": want one private subnet of vpc for each of availabilityZones, []`,
 		`routeTables is "[]": want the route table of each of subnets, for DynamoDB's endpoint`,

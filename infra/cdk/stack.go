@@ -32,7 +32,7 @@ func newStack(scope constructs.Construct, s *settings) *stack {
 		props.Alarms.Topic = importTopic(st, s.AlarmTopicARN)
 	}
 	var ledger *ledger
-	if s.Example && s.Store.Type != consumer.StorePostgres && s.Store.Type != consumer.StoreRedis {
+	if s.Example == exampleLedger && s.onDynamoDB() {
 		// these stores keep the ledger in the same database
 		ledger = newLedger(st, &props)
 	}

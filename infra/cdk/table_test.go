@@ -52,13 +52,13 @@ func TestTableSettings(t *testing.T) {
 }
 
 func TestOnlyTheExampleHasALedger(t *testing.T) {
-	with := synthesise(t, plain(t))
+	with := synthesise(t, plain(t, values{"example": "ledger"}))
 	ledger := with.of(globalTable)[with.id(t, "Ledger")]
 	equal(t, "the ledger's key", ledger["KeySchema"],
 		[]values{{"AttributeName": "account", "KeyType": "HASH"}})
 	equal(t, "the function's ledger", variables(t, with)["IDEMSK_LEDGER_TABLE"], with.ref(t, "Ledger"))
 
-	without := synthesise(t, plain(t, values{"example": false}))
+	without := synthesise(t, plain(t))
 	equal(t, "tables", len(without.of(globalTable)), 1)
 	equal(t, "the function's ledger", variables(t, without)["IDEMSK_LEDGER_TABLE"], nil)
 }

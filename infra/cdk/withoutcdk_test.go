@@ -49,12 +49,6 @@ func included(t *testing.T, text string) template {
 	return templateOf(t, st)
 }
 
-// withoutExample is the construct's template for a handler of one's own.
-func withoutExample(t *testing.T) template {
-	t.Helper()
-	return synthesise(t, plain(t, values{"example": false}))
-}
-
 // permissions are the pairs of action and resource in statements, the resources as named says.
 func permissions(t *testing.T, statements []any, named func(resource any) string) []string {
 	t.Helper()
@@ -75,7 +69,7 @@ func permissions(t *testing.T, statements []any, named func(resource any) string
 func wanted(t *testing.T) []string {
 	t.Helper()
 	var all []any
-	for _, policy := range withoutExample(t).of("AWS::IAM::Policy") {
+	for _, policy := range synthesise(t, plain(t)).of("AWS::IAM::Policy") {
 		all = append(all, at(t, policy, "PolicyDocument", "Statement").([]any)...)
 	}
 	return permissions(t, all, arnOf)
@@ -163,7 +157,7 @@ func TestTemplateInTheDocument(t *testing.T) {
 	// Packaging puts an object of S3 in the place of the folder.
 	text := strings.Replace(withoutCDK(t, "yaml"), "Code: ./function",
 		"Code: { S3Bucket: bucket, S3Key: key }", 1)
-	tpl, theirs := included(t, text), withoutExample(t)
+	tpl, theirs := included(t, text), synthesise(t, plain(t))
 
 	role := tpl.one(t, "AWS::IAM::Role")
 	named := func(resource any) string { return resolved(resource).(string) }

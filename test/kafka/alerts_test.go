@@ -45,8 +45,8 @@ func rules(t *testing.T) (all []rule, text string) {
 	return content.Groups[0].Rules, string(file)
 }
 
-// metricsOf returns the names of the metrics in an expression, by the parser of Prometheus.
-func metricsOf(t *testing.T, r *rule) (names []string) {
+// checkForm checks what an alert has beside its expression.
+func checkForm(t *testing.T, r *rule) {
 	t.Helper()
 	if len(r.Annotations) != 1 || !strings.HasSuffix(r.Annotations["summary"], ".") {
 		t.Errorf("%s: annotations %q; want a summary alone, which is quoted if it has a comma", r.Alert, r.Annotations)
@@ -56,23 +56,46 @@ func metricsOf(t *testing.T, r *rule) (names []string) {
 			t.Errorf("%s: for: %v", r.Alert, err)
 		}
 	}
-	expr, err := parser.ParseExpr(r.Expr)
-	if err != nil {
-		t.Errorf("%s: %v", r.Alert, err)
-		return nil
-	}
-	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
-		if s, ok := n.(*parser.VectorSelector); ok {
-			names = append(names, s.Name)
-		}
-		return nil
-	})
-	return names
 }
 
-// An alert on a metric that does not exist never fires.
-func TestAlertRulesUseExportedMetrics(t *testing.T) {
-	exported := []string{"up"} // of Prometheus itself
+// metric is a metric of an expression, with the labels that it selects, groups by and shows.
+type metric struct {
+	name   string
+	labels []string
+}
+
+// metricsOf returns the metrics of an expression, by the parser of Prometheus.
+func metricsOf(t *testing.T, what, text string) (found []metric) {
+	t.Helper()
+	expr, err := parser.ParseExpr(text)
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return nil
+	}
+	parser.Inspect(expr, func(n parser.Node, above []parser.Node) error {
+		s, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		m := metric{name: s.Name}
+		for _, matcher := range s.LabelMatchers {
+			m.labels = append(m.labels, matcher.Name)
+		}
+		for _, node := range above {
+			if aggregate, ok := node.(*parser.AggregateExpr); ok {
+				m.labels = append(m.labels, aggregate.Grouping...)
+			}
+		}
+		found = append(found, m)
+		return nil
+	})
+	return found
+}
+
+// exported returns the labels of each metric of a consumer process and of idemsk reconcile.
+func exported(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{"up": nil} // of Prometheus itself
 	inBubble(t, 1, func(f *fixture) {
 		f.produce(0, 1, 0)
 		c := f.start()
@@ -84,26 +107,54 @@ func TestAlertRulesUseExportedMetrics(t *testing.T) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		for _, m := range families {
-			exported = append(exported, m.GetName())
+		for _, family := range families {
+			name, labels := family.GetName(), []string{}
+			for _, label := range family.GetMetric()[0].GetLabel() {
+				labels = append(labels, label.GetName())
+			}
+			if family.GetMetric()[0].GetHistogram() != nil {
+				name, labels = name+"_bucket", append(labels, "le")
+			}
+			all[name] = labels
 		}
 		c.mustEnd()
 	})
+	return all
+}
+
+// checkMetrics checks that an expression has metrics, which are exported with the labels that it uses.
+func checkMetrics(t *testing.T, what, expr string, exported map[string][]string) (used []string) {
+	t.Helper()
+	metrics := metricsOf(t, what, expr)
+	if len(metrics) == 0 {
+		t.Errorf("%s: %q has no metric", what, expr)
+	}
+	for _, m := range metrics {
+		labels, ok := exported[m.name]
+		if !ok {
+			t.Errorf("%s: %s is not exported", what, m.name)
+		}
+		for _, label := range m.labels {
+			if !slices.Contains(append([]string{"__name__", "job"}, labels...), label) { // job is of Prometheus
+				t.Errorf("%s: %s has no label %s", what, m.name, label)
+			}
+		}
+		used = append(used, m.name)
+	}
+	return used
+}
+
+// An alert on a metric that does not exist never fires.
+func TestAlertRulesUseExportedMetrics(t *testing.T) {
+	names := exported(t)
 	all, _ := rules(t)
 	for i := range all {
 		r := &all[i]
 		if r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
 			t.Errorf("%s has no severity or no summary", r.Alert)
 		}
-		names := metricsOf(t, r)
-		if len(names) == 0 {
-			t.Errorf("%s: %q has no metric", r.Alert, r.Expr)
-		}
-		for _, name := range names {
-			if !slices.Contains(exported, name) {
-				t.Errorf("%s: %s is not exported", r.Alert, name)
-			}
-		}
+		checkForm(t, r)
+		checkMetrics(t, r.Alert, r.Expr, names)
 	}
 }
 

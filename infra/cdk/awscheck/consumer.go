@@ -33,7 +33,7 @@ func newConsumer(scope constructs.Construct, s *settings, cluster string) {
 	ledger, audit := newTable(st, "Ledger", "account"), newTable(st, "Audit", "execution")
 	c := consumer.New(st, "Consumer", consumer.Props{
 		Function: consumer.Function{
-			CodeDir: s.handler, Architecture: s.architecture,
+			Code: s.handler, Architecture: s.architecture,
 			// A frozen process is killed after the timeout, and its keys are taken over after the lease. Both
 			// are short, so that the check does not wait for long.
 			Timeout: 15 * time.Second, LogRetentionDays: 7,

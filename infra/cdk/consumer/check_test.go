@@ -28,19 +28,26 @@ func (all refused) run(t *testing.T) {
 
 func TestChecksOfCode(t *testing.T) {
 	const (
+		missing = "want the directory or the .zip file of the function's program, but it has no file bootstrap: build it with " +
+			"GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -tags lambda.norpc "
 		layer = "dist/idemsk-layer-arm64.zip after `make build`: "
 		none  = ": want none with Function.Runtime provided.al2023, or another Function.Runtime: it is of functions behind the layer"
 	)
 	refused{
-		"Function.CodeDir is \"\": want the directory of the function's bootstrap: dist/handler-arm64 after `make build`":                    {"Function.CodeDir": ""},
-		"Function.CodeDir is \"nowhere\": want a directory with the function's program, but there is no nowhere/bootstrap: run `make build`": {"Function.CodeDir": "nowhere"},
-		"Function.CodeDir is \"folder\": want a directory with the function's program, but folder/bootstrap is no file: run `make build`":    {"Function.CodeDir": "folder"},
+		`Function.Code is "": want the directory or the .zip file of the function's program, which is named bootstrap`:   {"Function.Code": ""},
+		`Function.Code is "nowhere": ` + missing + "-o nowhere/bootstrap .":                                              {"Function.Code": "nowhere"},
+		`Function.Code is "layer.zip": ` + missing + "-o DIR/bootstrap .":                                                {"Function.Code": "layer.zip"},
+		`Function.Code is "folder": want the directory or the .zip file of the function's program: bootstrap is no file`: {"Function.Code": "folder"},
+		`Function.Code is "apple": want the directory or the .zip file of the function's program: ` +
+			"bootstrap is no program for Linux on arm64 or x86_64": {"Function.Code": "apple"},
+		`Function.Code is "intel.zip": want a program for Function.Architecture arm64: bootstrap is for x86_64; build it with GOARCH=arm64`:   {"Function.Code": "intel.zip"},
+		`Function.Code is "program.zip": want a program for Function.Architecture x86_64: bootstrap is for arm64; build it with GOARCH=amd64`: {"Function.Code": "program.zip", "Function.Architecture": consumer.X8664},
 		`Function.Handler is "app.handler"` + none:                  {"Function.Handler": "app.handler"},
 		`Function.LayerZip is "layer.zip"` + none:                   {"Function.LayerZip": "layer.zip"},
 		`Function.Architecture is "arm": want one of arm64, x86_64`: {"Function.Architecture": "arm"},
 		`Function.Runtime is "python2": want provided.al2023, or one of Python, Node.js, Java, .NET or Ruby, like python3.13`:                                          wrapped.with(set{"Function.Runtime": "python2"}),
-		`Function.CodeDir is "": want the directory of the function's code, or its .zip or .jar file`:                                                                  wrapped.with(set{"Function.CodeDir": ""}),
-		`Function.CodeDir is "nowhere": want the directory of the function's code, or its .zip or .jar file, which must exist`:                                         wrapped.with(set{"Function.CodeDir": "nowhere"}),
+		`Function.Code is "": want the directory of the function's code, or its .zip or .jar file`:                                                                     wrapped.with(set{"Function.Code": ""}),
+		`Function.Code is "nowhere": want the directory of the function's code, or its .zip or .jar file, which must exist`:                                            wrapped.with(set{"Function.Code": "nowhere"}),
 		`Function.Handler is "": want the function's handler as Function.Runtime takes it, like app.handler: up to 128 characters without blanks`:                      wrapped.with(set{"Function.Handler": ""}),
 		`Function.Handler is "my app.handler": want the function's handler as Function.Runtime takes it, like app.handler: up to 128 characters without blanks`:        wrapped.with(set{"Function.Handler": "my app.handler"}),
 		"Function.LayerZip is \"\": want the file of the layer: dist/idemsk-layer-arm64.zip after `make build`":                                                        wrapped.with(set{"Function.LayerZip": ""}),
@@ -49,7 +56,7 @@ func TestChecksOfCode(t *testing.T) {
 		"Function.LayerZip is \"built/bootstrap\": want the file of the layer, " + layer + "zip: not a valid zip file":                                                 wrapped.with(set{"Function.LayerZip": "built/bootstrap"}),
 		"Function.LayerZip is \"other.zip\": want the file of the layer, " + layer + "it has no bin/idemsk-layer":                                                      wrapped.with(set{"Function.LayerZip": "other.zip"}),
 		"Function.LayerZip is \"short.zip\": want the file of the layer, " + layer + "bin/idemsk-layer: EOF":                                                           wrapped.with(set{"Function.LayerZip": "short.zip"}),
-		"Function.LayerZip is \"script.zip\": want the file of the layer, " + layer + "bin/idemsk-layer is no program for Linux on arm64 or x86_64":                    wrapped.with(set{"Function.LayerZip": "script.zip"}),
+		"Function.LayerZip is \"script.zip\": want the file of the layer, " + layer + "bin/idemsk-layer is a script":                                                   wrapped.with(set{"Function.LayerZip": "script.zip"}),
 		"Function.LayerZip is \"layer.zip\": want the layer for Function.Architecture x86_64, dist/idemsk-layer-x86_64.zip: this one is for arm64":                     wrapped.with(set{"Function.Architecture": consumer.X8664}),
 		`Idempotency.Order is "partition": want none with Function.Runtime python3.13: the layer passes many records on in one call, in the order of their partitions`: wrapped.with(set{"Idempotency.Order": "partition"}),
 		`Idempotency.Concurrency is "8": want none with Function.Runtime python3.13: the layer passes many records on in one call, in the order of their partitions`:   wrapped.with(set{"Idempotency.Concurrency": 8}),

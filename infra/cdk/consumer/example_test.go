@@ -15,7 +15,7 @@ func Example() {
 	app := awscdk.NewApp(nil)
 	stack := awscdk.NewStack(app, jsii.String("payments"), nil)
 	consumer.New(stack, "Payments", consumer.Props{
-		Function: consumer.Function{CodeDir: "../dist", Timeout: 2 * time.Minute},
+		Function: consumer.Function{Code: "../dist", Timeout: 2 * time.Minute},
 		Cluster:  consumer.Cluster{ARN: msk},
 		Source: consumer.Source{
 			Topics:        []consumer.Topic{{Name: "payments"}},
@@ -33,7 +33,7 @@ func Example_postgres() {
 	app := awscdk.NewApp(nil)
 	stack := awscdk.NewStack(app, jsii.String("payments"), nil)
 	consumer.New(stack, "Payments", consumer.Props{
-		Function: consumer.Function{CodeDir: "../dist"},
+		Function: consumer.Function{Code: "../dist"},
 		Cluster:  consumer.Cluster{ARN: msk},
 		Source: consumer.Source{
 			Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "payments-ledger",

@@ -35,7 +35,7 @@ func (c *Consumer) addFunction() {
 	added := &function{
 		id: "Function", role: "idemsk consumer " + p.Source.ConsumerGroup,
 		description: "idemsk: consumes " + p.Source.Topics[0].Name + " as " + p.Source.ConsumerGroup,
-		code:        f.CodeDir, timeout: f.Timeout, memoryMB: f.MemoryMB, environment: c.environment(),
+		code:        f.Code, timeout: f.Timeout, memoryMB: f.MemoryMB, environment: c.environment(),
 		network: p.Network,
 	}
 	added.runtime, added.handler = p.runtime()

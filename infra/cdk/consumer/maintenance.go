@@ -22,8 +22,9 @@ import (
 // (lambda/maintenance). It reports keys that hang or failed, compares keys with an export of business
 // records, and prunes keys in PostgreSQL. Its network is that of the consumer's function.
 type Maintenance struct {
-	// Dir is the directory of the program, a file named bootstrap, built for Function.Architecture. Required.
-	Dir string
+	// Code is the directory or the .zip file of the program, a file named bootstrap, built for
+	// Function.Architecture. Required.
+	Code string
 	// ReconcileEvery is the time between two reconciliations. Each reads the whole store, which DynamoDB
 	// bills by the table's size.
 	ReconcileEvery time.Duration `default:"24h" range:"5m to 744h" unit:"1m"`
@@ -63,7 +64,7 @@ func (e *Export) inherit(p *Props) {
 }
 
 func (c *checker) maintenance(m *Maintenance) {
-	c.program("Maintenance.Dir", m.Dir, "maintenance", "dist/maintenance-arm64")
+	c.program("Maintenance.Code", m.Code, "maintenance", "github.com/idemsk/idemsk/lambda/maintenance")
 	e, scope := &m.Export, c.Idempotency.KeyScope
 	if e.BucketARN == "" {
 		return
@@ -109,7 +110,7 @@ func (c *Consumer) addMaintenance() {
 	c.Maintenance = &MaintenanceResources{}
 	c.Maintenance.Role, c.Maintenance.LogGroup, c.Maintenance.Function = c.newFunction(&function{
 		id: "Maintenance", prefix: "Maintenance", role: "idemsk maintenance of " + p.Source.ConsumerGroup,
-		description: "idemsk: reconciles and prunes the keys of " + p.Source.ConsumerGroup, code: m.Dir,
+		description: "idemsk: reconciles and prunes the keys of " + p.Source.ConsumerGroup, code: m.Code,
 		timeout: m.Timeout, memoryMB: m.MemoryMB, environment: c.maintenanceEnvironment(), network: network,
 	})
 	c.Maintenance.Function.ConfigureAsyncInvoke(

@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 )
 
-// Props are the construct's properties, in groups. Required are Function.CodeDir, a cluster (Cluster.ARN or
+// Props are the construct's properties, in groups. Required are Function.Code, a cluster (Cluster.ARN or
 // Cluster.BootstrapServers), Source.Topics and Source.ConsumerGroup. The zero value of a property means its
 // default, and a property whose zero means something else is a pointer. The tags of the fields have defaults,
 // valid values and the function's variables; settings.go explains them. Strings may be tokens of the CDK,
@@ -40,9 +40,9 @@ type Props struct {
 
 // Function has the settings of the Lambda function.
 type Function struct {
-	// CodeDir is the directory of the function's code. With ProvidedAL2023 it has the program, a file named
-	// bootstrap, for Architecture and Store.Type. With another Runtime it may also be a .zip or .jar file.
-	CodeDir      string
+	// Code is the directory or the .zip file of the function's code. With ProvidedAL2023 it has the program, a
+	// file named bootstrap, for Architecture and Store.Type. With another Runtime it may also be a .jar file.
+	Code         string
 	Architecture Architecture `words:"arm64 x86_64"`
 	// Runtime is the identifier of a Lambda runtime. Default: ProvidedAL2023, for a program that uses this
 	// library. A function on another runtime, such as python3.13 or java21, runs unchanged behind the layer
@@ -181,7 +181,7 @@ type OnFailure struct {
 // DeadLetters has the settings of the records that the function gives up. They are sent to a queue.
 type DeadLetters struct {
 	// BucketARN is an S3 bucket, or a prefix in it, for the values of large dead letters:
-	// arn:aws:s3:::NAME/PREFIX. Function.CodeDir must contain a program with app/s3, which the example
+	// arn:aws:s3:::NAME/PREFIX. Function.Code must contain a program with app/s3, which the example
 	// function is not. A customer key of the bucket must admit Role to kms:GenerateDataKey. Default: none;
 	// large dead letters are sent without their values.
 	BucketARN string `form:"prefixARN"`

@@ -35,7 +35,7 @@ func (s set) with(others ...set) set {
 
 // props returns the properties of a valid consumer with the values of a set.
 func (s set) props() (p consumer.Props) {
-	least := set{"Function.CodeDir": "built", "Cluster.ARN": msk,
+	least := set{"Function.Code": "built", "Cluster.ARN": msk,
 		"Source.Topics": []consumer.Topic{{Name: "payments"}}, "Source.ConsumerGroup": "ledger"}
 	for path, value := range least.with(s) {
 		field := reflect.ValueOf(&p).Elem()
@@ -70,9 +70,9 @@ var (
 	wrapped = set{"Function.Runtime": "python3.13", "Function.Handler": "app.handler",
 		"Function.LayerZip": "layer.zip"}
 	// outbox is one with public brokers.
-	outbox = set{"Outbox.RelayDir": "built", "Outbox.Brokers": []string{"b-1.example.com:9198"},
+	outbox = set{"Outbox.RelayCode": "built", "Outbox.Brokers": []string{"b-1.example.com:9198"},
 		"Outbox.Topics": []string{"credited"}}
-	maintenance = set{"Maintenance.Dir": "built", "Maintenance.Export.BucketARN": "arn:aws:s3:::exports/bookings/"}
+	maintenance = set{"Maintenance.Code": "built", "Maintenance.Export.BucketARN": "arn:aws:s3:::exports/bookings/"}
 	// finite has finite retries, and no delay between attempts.
 	finite = set{"Source.Retries": 10, "Source.OnFailure.Queue": true, "Idempotency.RetryDelay": time.Duration(0)}
 	redis  = set{"Store.Type": consumer.StoreRedis, "Store.URL": "redis://h"}
@@ -87,8 +87,11 @@ func built(t *testing.T) {
 	t.Chdir(t.TempDir())
 	err := os.MkdirAll("folder/bootstrap", 0o750)
 	for name, content := range map[string]string{
-		"built/bootstrap": "",
+		"built/bootstrap": "#!/bin/sh\n",
 		"layer.zip":       zipped(t, "bin/idemsk-layer", "\x7fELF"+strings.Repeat("\x00", 14)+"\xb7\x00"),
+		"program.zip":     zipped(t, "bootstrap", "\x7fELF"+strings.Repeat("\x00", 14)+"\xb7\x00"),
+		"intel.zip":       zipped(t, "bootstrap", "\x7fELF"+strings.Repeat("\x00", 14)+"\x3e\x00"),
+		"apple/bootstrap": "\xcf\xfa\xed\xfe" + strings.Repeat("\x00", 28),
 		"other.zip":       zipped(t, "bootstrap", ""),
 		"short.zip":       zipped(t, "bin/idemsk-layer", ""),
 		"script.zip":      zipped(t, "bin/idemsk-layer", "#!/bin/sh\nexec something-else\n"),
@@ -127,6 +130,8 @@ func TestValidProps(t *testing.T) {
 	built(t)
 	for name, given := range map[string]set{
 		"least":      {},
+		"a .zip":     {"Function.Code": "program.zip"},
+		"x86-64":     {"Function.Code": "intel.zip", "Function.Architecture": consumer.X8664},
 		"serverless": {"Cluster.ARN": msk[:len(msk)-1] + "s3"},
 		"China":      {"Cluster.ARN": strings.Replace(msk, "arn:aws:", "arn:aws-cn:", 1)},
 		"tokens": finite.with(set{"Cluster.ARN": "${Token[TOKEN.1]}", "Cluster.Auth": "scram-sha-512",
@@ -160,7 +165,7 @@ func TestValidProps(t *testing.T) {
 		"maintenance":                           maintenance,
 		"a function in Python":                  wrapped,
 		"a function in Java": wrapped.with(set{"Function.Runtime": "java8.al2", "Function.Handler": "App",
-			"Function.CodeDir": "built/bootstrap"}),
+			"Function.Code": "built/bootstrap"}),
 		"a wrapper script of its own in Go": {
 			"Function.Environment": map[string]string{"AWS_LAMBDA_EXEC_WRAPPER": "/opt/other"}},
 		"on demand": {"Source.Pollers.OnDemand": true},

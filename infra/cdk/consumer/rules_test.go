@@ -103,7 +103,7 @@ func TestChecksOfTheOutbox(t *testing.T) {
 	with := func(changes set) set { return outbox.with(changes) }
 	own := selfManaged.with(outbox, set{"Outbox.Brokers": nil, "Outbox.Topics": nil})
 	refused{
-		"Outbox.RelayDir is \"\": want the directory of the relay's bootstrap: dist/relay-arm64 after `make build`":                                                with(set{"Outbox.RelayDir": ""}),
+		`Outbox.RelayCode is "": want the directory or the .zip file of the relay's program, which is named bootstrap`:                                             with(set{"Outbox.RelayCode": ""}),
 		`Outbox.TableName is "a b": want 3 to 255 letters, digits, '_', '.' or '-'`:                                                                                with(set{"Outbox.TableName": "a b"}),
 		`Outbox.TableName is "keys": want another one than Store.Table: a transaction can't write the table of keys`:                                               with(set{"Store.Table": "keys", "Outbox.TableName": "keys"}),
 		"Outbox.Brokers is \"\": want HOST:PORT of some brokers: `aws kafka get-bootstrap-brokers` tells those of Cluster.ARN, which CloudFormation does not know": with(set{"Outbox.Brokers": nil}),
@@ -137,8 +137,9 @@ func TestChecksOfTheOutbox(t *testing.T) {
 func TestChecksOfTheMaintenance(t *testing.T) {
 	with := func(changes set) set { return maintenance.with(changes) }
 	refused{
-		"Maintenance.Dir is \"none\": want a directory with the maintenance's program, but there is no none/bootstrap: run `make build`": with(set{"Maintenance.Dir": "none"}),
-		`Maintenance.ReconcileEvery is "1m": want whole minutes from 5m to 744h`:                                                         with(set{"Maintenance.ReconcileEvery": time.Minute}),
+		`Maintenance.Code is "none": want the directory or the .zip file of the maintenance's program, but it has no file bootstrap: build it with ` +
+			"GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -tags lambda.norpc -o none/bootstrap github.com/idemsk/idemsk/lambda/maintenance": with(set{"Maintenance.Code": "none"}),
+		`Maintenance.ReconcileEvery is "1m": want whole minutes from 5m to 744h`: with(set{"Maintenance.ReconcileEvery": time.Minute}),
 		`Maintenance.PruneEvery is "5m30s": want whole minutes from 5m to 744h`: with(set{"Store.Type": "postgres",
 			"Store.URL": "postgres://h/d", "Maintenance.PruneEvery": 330 * time.Second}),
 		`Maintenance.Timeout is "16m": want whole seconds from 30s to 15m`:                                              with(set{"Maintenance.Timeout": 16 * time.Minute}),

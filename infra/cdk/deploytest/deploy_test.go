@@ -104,7 +104,7 @@ func (s *stack) settings(more ...string) []string {
 	architecture := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 	args := []string{"--output", s.assembly}
 	for _, setting := range append([]string{
-		"stackName=" + s.name, "architecture=" + architecture, "clusterArn=" + cluster, "topics=payments",
+		"stackName=" + s.name, "example=ledger", "architecture=" + architecture, "clusterArn=" + cluster, "topics=payments",
 		"consumerGroup=payments-ledger",
 		"removalPolicy=destroy", "deletionProtection=false",
 		// With public brokers, because LocalStack has no VPC. The address does not exist.

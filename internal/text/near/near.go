@@ -1,6 +1,19 @@
 // Package near compares names that people write, to find the one that a misspelt name means.
 package near
 
+// Of returns the candidate with the smallest distance to a name, the first of several; "" if the distance is
+// more than a third of the name's length without the prefix, which all names have.
+func Of(name, prefix string, candidates []string) string {
+	const share = 3
+	best, fewest := "", (len(name)-len(prefix)+share-1)/share+1
+	for _, c := range candidates {
+		if n := Distance(name, c); n < fewest {
+			best, fewest = c, n
+		}
+	}
+	return best
+}
+
 // Distance returns the Levenshtein distance: how many bytes must be inserted, removed or replaced to turn a
 // into b.
 func Distance(a, b string) int {

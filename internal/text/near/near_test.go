@@ -21,3 +21,16 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestOf(t *testing.T) {
+	candidates := []string{"IDEMSK_KEY", "IDEMSK_LEASE", "IDEMSK_STORE", "IDEMSK_STORE_URL", "IDEMSK_WAIT"}
+	for name, want := range map[string]string{
+		"IDEMSK_LEAS": "IDEMSK_LEASE", "IDEMSK_LAESE": "IDEMSK_LEASE", "IDEMSK_STOREURL": "IDEMSK_STORE_URL",
+		"IDEMSK_STORES": "IDEMSK_STORE",
+		"IDEMSK_KY":     "IDEMSK_KEY", "IDEMSK_X": "", "IDEMSK_": "", "IDEMSK_TEST_ENDPOINT": "",
+	} {
+		if got := near.Of(name, "IDEMSK_", candidates); got != want {
+			t.Errorf("%s: got %q; want %q", name, got, want)
+		}
+	}
+}
