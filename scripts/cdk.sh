@@ -20,6 +20,11 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=$major CDK_DISABLE_CLI_TELE
 
 cache=$root/.cache/cdk
 stamp=$cache/installed # the lock file, copied last: without it an installation has been interrupted
+if command -v flock >/dev/null; then # tests run this script concurrently
+  mkdir -p "$root/.cache"
+  exec 9>"$root/.cache/cdk.lock"
+  flock 9
+fi
 if ! cmp -s "$root/infra/cdk/cli/package-lock.json" "$stamp"; then
   echo "cdk: installing the CDK's command line" >&2
   rm -rf "$cache"
@@ -29,6 +34,7 @@ if ! cmp -s "$root/infra/cdk/cli/package-lock.json" "$stamp"; then
     fail "npm could not install the CDK command line: its message is above"
   cp "$cache/package-lock.json" "$stamp"
 fi
+exec 9>&-
 
 if [[ ${1:-} == bootstrap ]]; then # bootstrap needs no app, but would run the app of the current folder
   cd "$cache"

@@ -14,16 +14,23 @@ import (
 )
 
 func main() {
+	if err := synth(); err != nil {
+		fmt.Fprintf(os.Stderr, "aws-check: the stacks can't be synthesised: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func synth() error {
 	defer jsii.Close()
 	app := awscdk.NewApp(nil)
 	context, _ := app.Node().GetAllContext(nil).(map[string]any)
 	s, err := readSettings(context)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "aws-check: the stacks can't be synthesised: %v\n", err)
-		os.Exit(1)
+		return err
 	}
 	newStacks(app, s)
 	app.Synth(nil)
+	return nil
 }
 
 // settings are the values of the context.

@@ -44,7 +44,7 @@ func TestCheckOnLocalStack(t *testing.T) {
 		t.Fatalf("%v\n%s\n%s", err, report, said.String())
 	}
 	for _, want := range []string{"the ledger is exact", "| deploy the consumer |", "| destroy everything |",
-		"| 1 of 1 payments were booked after it |", "not run: LocalStack has no part for it", "timed out"} {
+		"| 1 of 1 were booked in a later attempt |", "not run: LocalStack has no part for it", "timed out"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report does not have %q:\n%s", want, report)
 		}

@@ -132,7 +132,7 @@ func (r *report) ledger(b *strings.Builder) {
 		row("invocations that failed", "%s, the last one with: %s", term.Count(c.Failed),
 			term.Escape(c.LastError))
 	}
-	row("frozen until the time-out", "%d of %d payments were booked after it", r.killed, r.frozen)
+	row("payments that freeze the process", "%d of %d were booked in a later attempt", r.killed, r.frozen)
 	row("bookings", "%s for %s payments, by %s invocations", term.Count(r.bookings), term.Count(v.Payments),
 		term.Count(r.invoked))
 	row("ledger must be", "%s", verify.Amounts(v.Expected))
