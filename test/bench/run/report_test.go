@@ -79,6 +79,16 @@ func TestWriteReplacesWhatIsBetweenTheLinesAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestThePageHasTheSeriesWithTheGoalsOnly(t *testing.T) {
+	rep := &report{Series: []series{{Name: fiveMS}, {Name: localTable}}}
+	if all := rep.markdown(); !strings.Contains(all, fiveMS) || !strings.Contains(all, "### "+localTable) {
+		t.Errorf("the output is\n%s\nwant both series", all)
+	}
+	if page := rep.ofPage(); !strings.Contains(page, fiveMS) || strings.Contains(page, "### "+localTable) {
+		t.Errorf("the page is\n%s\nwant only the series of %s", page, fiveMS)
+	}
+}
+
 func TestWriteLeavesAPageWithoutTheLinesAlone(t *testing.T) {
 	docs := t.TempDir()
 	page := filepath.Join(docs, "performance.md")
