@@ -67,7 +67,7 @@ func template(t *testing.T, settings func(code string) []string) string {
 		t.Fatal(err)
 	}
 	code, out := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(code, "bootstrap"), []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(code, "bootstrap"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/build.sh"), "cdk").CombinedOutput(); err != nil {
