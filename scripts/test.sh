@@ -17,7 +17,7 @@ trap 'rm -f "$results"' EXIT
 result=0
 # -vet=off: make lint vets all packages. -p 4: many tests wait rather than compute. synctests: franz-go waits for its locks in a way
 # that lets the virtual time of synctest pass; without it a test can stand still.
-go test -race -vet=off -p 4 -tags servers,synctests -timeout 15m "$@" $(go list work | grep -vE '/infra/cdk(/consumer)?$') |
+go test -race -vet=off -p 4 -tags servers,synctests -timeout 15m "$@" $(go list work | grep -vE '/infra/cdk(/.*)?$') |
   tee "$results" || result=$?
 # Without the race detector: all states of the scheduler's machine, which has no goroutines, and the memory that values take.
 go test -vet=off -run '^(TestAllStates|TestRandomWalks|Fuzz.*Budget)$' ./idem/schedule ./kafka ./schema | tee -a "$results" || result=$?
