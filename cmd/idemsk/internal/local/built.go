@@ -66,7 +66,7 @@ func find(what, built, store string) (string, error) {
 			return place, nil
 		}
 	}
-	return "", fmt.Errorf("the %s is not built (looked for %s): run make build, or name a program with --function", what, strings.Join(places, ", "))
+	return "", fmt.Errorf("the %s is not built (looked for %s): name a program with --function, or run make build in a clone", what, strings.Join(places, ", "))
 }
 
 // builtName returns the name of a build in dist, as scripts/build.sh names it. The build for Linux is the one

@@ -285,7 +285,7 @@ func outcomes(c *Counts) []string {
 	add(o.Unprotected+o.FailedOpen, "executed without protection")
 	add(toRetry(o), "to be retried")
 	add(o.InFlight, "in flight elsewhere")
-	add(o.Stolen, "taken over from a dead process")
+	add(o.Stolen, "taken over after another owner's lease")
 	add(o.ReplayedFailed, "failed before")
 	add(o.DeadLettered, "dead-lettered")
 	return parts
