@@ -281,13 +281,15 @@ func outcomes(c *Counts) []string {
 	}
 	add(o.Executed, "executed")
 	add(o.Replayed, "replayed")
-	add(o.Duplicates, "duplicates")
+	if o.Duplicates > 0 {
+		parts = append(parts, term.Plural(o.Duplicates, "duplicate", "duplicates"))
+	}
+	add(o.DeadLettered, "dead-lettered")
 	add(o.Unprotected+o.FailedOpen, "executed without protection")
 	add(toRetry(o), "to be retried")
 	add(o.InFlight, "in flight elsewhere")
 	add(o.Stolen, "taken over after another owner's lease")
 	add(o.ReplayedFailed, "failed before")
-	add(o.DeadLettered, "dead-lettered")
 	return parts
 }
 
