@@ -136,7 +136,7 @@ func TestProcessReadsItsEnvironment(t *testing.T) {
 	cfg := configuration(t, mustRender(t, full)["Deployment"])
 	if cfg.Consumer.MaxBytes != 64<<20 || cfg.Consumer.Group != "1234" ||
 		!slices.Equal(cfg.Consumer.Brokers, []string{"secret:1"}) {
-		t.Errorf("MaxBytes %d, group %q, brokers %q", cfg.Consumer.MaxBytes, cfg.Consumer.Group, cfg.Consumer.Brokers)
+		t.Errorf("the process reads %+v", cfg.Consumer)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestProcessHasNoRights(t *testing.T) {
 		}
 	}
 	user := at(deployment, pod+"securityContext.runAsUser").(int)
-	if want := "\nUSER " + strconv.Itoa(user) + ":"; !strings.Contains(read(t, "../../deploy/Dockerfile"), want) {
+	if !strings.Contains(read(t, "../../deploy/Dockerfile"), "\nUSER "+strconv.Itoa(user)+":") {
 		t.Errorf("the user %d is not that of deploy/Dockerfile", user)
 	}
 }
@@ -182,8 +182,10 @@ func TestProcessHasNoRights(t *testing.T) {
 func TestSelectorsFindThePods(t *testing.T) {
 	objects := mustRender(t, readYAML(t, "testdata/full.values.yaml"))
 	labels := at(objects["Deployment"], "spec.template.metadata.labels").(object)
-	for kind, path := range map[string]string{"Deployment": "spec.selector.matchLabels", "Service": "spec.selector",
-		"PodDisruptionBudget": "spec.selector.matchLabels", "NetworkPolicy": "spec.podSelector.matchLabels"} {
+	for kind, path := range map[string]string{
+		"Deployment": "spec.selector.matchLabels", "Service": "spec.selector",
+		"PodDisruptionBudget": "spec.selector.matchLabels", "NetworkPolicy": "spec.podSelector.matchLabels",
+	} {
 		selector, _ := at(objects[kind], path).(object)
 		if len(selector) == 0 || !reflect.DeepEqual(merge(labels, selector), labels) {
 			t.Errorf("%s selects %v; the pods have %v", kind, selector, labels)
@@ -216,15 +218,22 @@ func TestServiceAccountOfThePod(t *testing.T) {
 }
 
 // The errors say what to set.
-func TestValuesThatAreMissing(t *testing.T) {
+func TestValuesThatAreRefused(t *testing.T) {
+	secret := func(name string) object {
+		return object{"secrets": object{name: object{"name": "a", "key": "b"}}}
+	}
+	setting := func(name, value string) object { return object{"settings": object{name: value}} }
 	for want, given := range map[string]object{
-		"image.repository is not set":            {"image": object{"repository": ""}},
-		"image.tag is not set":                   {"image": object{"tag": ""}},
-		"settings.IDEMSK_KAFKA_BROKERS is not":   {"settings": object{"IDEMSK_KAFKA_BROKERS": ""}},
-		"settings.IDEMSK_KAFKA_TOPICS is not":    {"settings": object{"IDEMSK_KAFKA_TOPICS": ""}},
-		"settings.IDEMSK_KAFKA_GROUP is not set": {"settings": object{"IDEMSK_KAFKA_GROUP": ""}},
-		"IDEMSK_TABLE is in settings and in secrets": {"secrets": object{
-			"IDEMSK_TABLE": object{"name": "a", "key": "b"}}},
+		"image.repository is not set":                   {"image": object{"repository": ""}},
+		"image.tag is not set":                          {"image": object{"tag": ""}},
+		"settings.IDEMSK_KAFKA_BROKERS is not set":      setting("IDEMSK_KAFKA_BROKERS", ""),
+		"settings.IDEMSK_KAFKA_TOPICS is not set":       setting("IDEMSK_KAFKA_TOPICS", ""),
+		"settings.IDEMSK_KAFKA_GROUP is not set":        setting("IDEMSK_KAFKA_GROUP", ""),
+		"IDEMSK_TABLE is in settings and in secrets":    secret("IDEMSK_TABLE"),
+		"IDEMSK_DRAIN_TIMEOUT out of settings and":      setting("IDEMSK_DRAIN_TIMEOUT", "20s"),
+		"IDEMSK_HTTP_ADDR out of settings and secrets":  setting("IDEMSK_HTTP_ADDR", ":80"),
+		"IDEMSK_KAFKA_LEAVE out of settings and":        setting("IDEMSK_KAFKA_LEAVE", "true"),
+		"IDEMSK_KAFKA_INSTANCE_ID out of settings and ": secret("IDEMSK_KAFKA_INSTANCE_ID"),
 	} {
 		if _, err := render(t, with(t, given)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v; want %q", given, err, want)
@@ -235,7 +244,8 @@ func TestValuesThatAreMissing(t *testing.T) {
 func TestVersionIsThatOfTheChangelog(t *testing.T) {
 	first := regexp.MustCompile(`(?m)^## v(.+)$`).FindStringSubmatch(read(t, "../../CHANGELOG.md"))
 	meta := readYAML(t, chart+"/Chart.yaml")
-	if len(first) == 0 || meta["version"] != first[1] || meta["appVersion"] != first[1] {
-		t.Errorf("version %v, appVersion %v; the changelog begins with %q", meta["version"], meta["appVersion"], first)
+	version, app := meta["version"], meta["appVersion"]
+	if len(first) == 0 || version != first[1] || app != first[1] {
+		t.Errorf("version %v, appVersion %v; the changelog begins with %q", version, app, first)
 	}
 }

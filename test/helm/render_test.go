@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -147,9 +148,16 @@ func functions(tpl *template.Template) template.FuncMap {
 			}
 			return v
 		},
-		"fail":   func(message string) (string, error) { return "", errors.New(message) },
-		"quote":  func(v any) string { return strconv.Quote(fmt.Sprint(v)) },
-		"list":   func(all ...string) []string { return all },
+		"fail":  func(message string) (string, error) { return "", errors.New(message) },
+		"quote": func(v any) string { return strconv.Quote(fmt.Sprint(v)) },
+		"list":  func(all ...string) []string { return all },
+		"dict": func(all ...string) object {
+			made := make(object)
+			for pair := range slices.Chunk(all, 2) {
+				made[pair[0]] = pair[1]
+			}
+			return made
+		},
 		"hasKey": func(in object, key string) bool { _, ok := in[key]; return ok },
 		"get": func(in object, key string) any {
 			if value, ok := in[key]; ok {

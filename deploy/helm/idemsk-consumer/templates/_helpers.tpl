@@ -27,12 +27,24 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- define "consumer.refused" -}}
+{{- $static := "a Deployment has no names for static members" }}
+{{- $refused := dict "IDEMSK_KAFKA_INSTANCE_ID" $static "IDEMSK_KAFKA_LEAVE" $static
+  "IDEMSK_DRAIN_TIMEOUT" "set drainSeconds" "IDEMSK_HTTP_ADDR" "it is :8080" }}
+{{- range $name, $reason := $refused }}
+{{- if or (hasKey $.Values.settings $name) (hasKey $.Values.secrets $name) }}
+{{- fail (printf "leave %s out of settings and secrets: %s" $name $reason) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "consumer.env" -}}
+{{- include "consumer.refused" . }}
 {{- range $name := list "IDEMSK_KAFKA_BROKERS" "IDEMSK_KAFKA_TOPICS" "IDEMSK_KAFKA_GROUP" }}
 {{- if not (hasKey $.Values.secrets $name) }}
 {{- $ignored := required (printf "settings.%s is not set: set it, or secrets.%s" $name $name) (get $.Values.settings $name) }}
 {{- end }}
-{{- end }}
+{{- end -}}
 - name: IDEMSK_HTTP_ADDR
   value: ":8080"
 - name: IDEMSK_DRAIN_TIMEOUT
