@@ -120,9 +120,9 @@ func TestPodIsKilledAfterItsProcessHasDrained(t *testing.T) {
 	for _, seconds := range []int{1, 20, 600} {
 		deployment := mustRender(t, with(t, object{"drainSeconds": seconds}))["Deployment"]
 		drain := configuration(t, deployment).Consumer.DrainTimeout
-		grace := time.Duration(at(deployment, pod+"terminationGracePeriodSeconds").(int)) * time.Second
-		if drain != time.Duration(seconds)*time.Second || grace <= drain+6*time.Second {
-			t.Errorf("drainSeconds %d: drains for %v, is killed after %v", seconds, drain, grace)
+		grace := at(deployment, pod+"terminationGracePeriodSeconds").(int)
+		if drain != time.Duration(seconds)*time.Second || grace <= seconds+6 {
+			t.Errorf("drainSeconds %d: drains for %v, is killed after %d s", seconds, drain, grace)
 		}
 	}
 	byDefault := mustRender(t, with(t, nil))["Deployment"]
