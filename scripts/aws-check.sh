@@ -4,19 +4,14 @@
 # down. Another LocalStack is the one at AWS_ENDPOINT_URL. POLLERS=on-demand: without provisioned pollers. RECORDS, SEED.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD dist=$PWD/dist/aws-check work=$PWD/.cache/aws-check
-mkdir -p "$dist" "$work"
+root=$PWD work=$PWD/.cache/aws-check
+mkdir -p "$work"
 # Programs for the architecture of this machine, which LocalStack needs.
 arch=$(go env GOARCH)
-build() {
-  echo "aws-check: building $1" >&2
-  CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -tags lambda.norpc -ldflags '-s -w' -o "$dist/$1/bootstrap" "$2"
-}
-build handler ./lambda/handler
-build producer ./cmd/idemsk/internal/awscheck/producer
-go build -o "$dist/aws-check" ./cmd/idemsk/internal/awscheck
-flags=(--name "aws-check-$(date -u +%H%M%S)-$$" --cdk "$root/scripts/cdk.sh" --handler "$dist/handler" --producer "$dist/producer"
-  --work "$work" --version "$(git describe --tags --always --dirty)")
+scripts/build.sh only "handler-$arch" "aws-check-producer-$arch"
+go build -o bin/aws-check ./cmd/idemsk/internal/awscheck
+flags=(--name "aws-check-$(date -u +%H%M%S)-$$" --cdk "$root/scripts/cdk.sh" --handler "$root/dist/handler-$arch"
+  --producer "$root/dist/aws-check-producer-$arch" --work "$work" --version "$(git describe --tags --always --dirty)")
 [[ -z ${YES:-} ]] || flags+=(--yes)
 [[ ${POLLERS:-} != on-demand ]] || flags+=(--on-demand)
 [[ -z ${RECORDS:-} ]] || flags+=(--records "$RECORDS")
@@ -25,6 +20,6 @@ if [[ -n ${AWS_ENDPOINT_URL:-} ]]; then
   flags+=(--local "$AWS_ENDPOINT_URL")
 elif [[ -n ${LOCAL:-} ]]; then
   eval "$(localstack/localstack.sh env)"
-  exec scripts/with-localstack.sh "$dist/aws-check" "${flags[@]}" --local "$AWS_ENDPOINT_URL" "$@"
+  exec scripts/with-localstack.sh "$root/bin/aws-check" "${flags[@]}" --local "$AWS_ENDPOINT_URL" "$@"
 fi
-exec "$dist/aws-check" "${flags[@]}" "$@"
+exec bin/aws-check "${flags[@]}" "$@"

@@ -8,7 +8,7 @@
 # build.sh layer       builds only the layers with DynamoDB.
 # build.sh functions   builds all but the tool. The time of the files in the layers is SOURCE_DATE_EPOCH, or always the same.
 # build.sh only NAME…  builds these in dist: handler-arm64-redis, relay-arm64, maintenance-amd64, idemsk-layer-x86_64.zip and so on.
-# build.sh cdk         builds the CDK app, .cache/cdk/app.
+# build.sh cdk [NAME]  builds the CDK app, .cache/cdk/app, or that in its folder NAME, .cache/cdk/app-NAME.
 # build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, its function, also with that store (postgres,
 #                      redis), and the consumer process if that is wanted.
 #
@@ -73,6 +73,7 @@ only() {
   IFS=- read -r kind arch store <<<"$1"
   case $1 in
     handler-*) lambda_function "dist/$1" "./lambda/handler${store:+/$store}" linux "$arch" ;;
+    aws-check-producer-*) lambda_function "dist/$1" ./cmd/idemsk/internal/awscheck/producer linux "${1##*-}" ;;
     relay-* | maintenance-*) lambda_function "dist/$1" "./lambda/$kind" linux "$arch" ;;
     idemsk-layer-*.zip)
       IFS=- read -r _ _ arch store <<<"${1%.zip}"
@@ -111,7 +112,7 @@ case ${1:-} in
     exit
     ;;
   cdk)
-    compile .cache/cdk/app ./infra/cdk
+    compile ".cache/cdk/app${2:+-$2}" "./infra/cdk${2:+/$2}"
     exit
     ;;
 esac
@@ -125,7 +126,7 @@ case ${1:-} in
     done
     ;;
   *)
-    echo "usage: scripts/build.sh [layer | functions | only NAME… | cdk | run [postgres|redis] [process]]" >&2
+    echo "usage: scripts/build.sh [layer | functions | only NAME… | cdk [NAME] | run [postgres|redis] [process]]" >&2
     exit 2
     ;;
 esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # cdk.sh ARGS…: runs the pinned CDK command line in infra/cdk, on the app as it is now. Installed once into .cache/cdk. The app builds
-# the programs that the settings need. IDEMSK_APP_FOLDER is the folder of another app in infra/cdk.
+# the programs that the settings need. IDEMSK_APP names another app, a folder in infra/cdk.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 
@@ -40,8 +40,6 @@ if [[ ${1:-} == bootstrap ]]; then # bootstrap needs no app, but would run the a
   cd "$cache"
   exec node_modules/.bin/cdk --no-notices "$@"
 fi
-[[ -n ${IDEMSK_APP_FOLDER:-} ]] || "$root/scripts/build.sh" cdk
+"$root/scripts/build.sh" cdk ${IDEMSK_APP:+"$IDEMSK_APP"}
 cd "$root/infra/cdk"
-app=$cache/app${IDEMSK_APP_FOLDER:+-${IDEMSK_APP_FOLDER##*/}}
-[[ -z ${IDEMSK_APP_FOLDER:-} ]] || go build -o "$app" "$IDEMSK_APP_FOLDER"
-exec "$cache/node_modules/.bin/cdk" --no-notices --app "$app" "$@"
+exec "$cache/node_modules/.bin/cdk" --no-notices --app "$cache/app${IDEMSK_APP:+-$IDEMSK_APP}" "$@"

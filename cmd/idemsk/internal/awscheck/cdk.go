@@ -33,7 +33,7 @@ func (c *check) cdkRun(ctx context.Context, args ...string) error {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = patience
 	cmd.Stdout, cmd.Stderr = c.Err, c.Err // the report alone goes to the output
-	cmd.Env = append(os.Environ(), "IDEMSK_APP_FOLDER=./awscheck", "AWS_REGION="+c.cfg.Region)
+	cmd.Env = append(os.Environ(), "IDEMSK_APP=awscheck", "AWS_REGION="+c.cfg.Region)
 	if c.local != "" {
 		cmd.Env = append(cmd.Env, "AWS_ENDPOINT_URL="+c.local, "AWS_PROFILE=", "AWS_SESSION_TOKEN=",
 			"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test")

@@ -46,9 +46,9 @@ func (s *simulation) run(ctx context.Context, p Payment) error {
 	case "permanent":
 		return idem.Permanent(errSimulated)
 	case "retry":
-		return s.retry(ctx, p.PaymentID, arg)
+		return s.retry(ctx, p, arg)
 	case "freeze":
-		if err := s.retry(ctx, p.PaymentID, arg); !errors.Is(err, errSimulated) || idem.IsPermanent(err) {
+		if err := s.retry(ctx, p, arg); !errors.Is(err, errSimulated) {
 			return err
 		}
 		return errors.Join(errSimulated, s.freeze())
@@ -63,15 +63,15 @@ func (s *simulation) run(ctx context.Context, p Payment) error {
 	return idem.Permanent(fmt.Errorf("simulate is %q: want permanent, retry, retry:N, panic, exit, freeze:N or sleep:DURATION", p.Simulate))
 }
 
-func (s *simulation) retry(ctx context.Context, paymentID, times string) error {
+func (s *simulation) retry(ctx context.Context, p Payment, times string) error {
 	if times == "" {
 		return errSimulated
 	}
 	n, err := strconv.Atoi(times)
 	if err != nil {
-		return idem.Permanent(fmt.Errorf("simulate %s: want a number of failures", times))
+		return idem.Permanent(fmt.Errorf("simulate %s: want a number of failures", p.Simulate))
 	}
-	if s.attempt(ctx, paymentID) <= n {
+	if s.attempt(ctx, p.PaymentID) <= n {
 		return errSimulated
 	}
 	return nil

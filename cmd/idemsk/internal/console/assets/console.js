@@ -516,7 +516,11 @@ function connect() {
   if (document.hidden || stream) return;
   stream = new EventSource('/api/stream');
   stream.onmessage = e => frame(JSON.parse(e.data));
-  stream.onerror = () => { if (!run || !run.ended) document.body.dataset.level = 'bad'; if (!run || !run.ended) document.getElementById('state').replaceChildren(chip('idemsk local has ended, or does not answer', 'failed')); };
+  stream.onerror = () => {
+    if (run && run.ended) return;
+    document.body.dataset.level = 'bad';
+    document.getElementById('state').replaceChildren(chip('idemsk local has ended, or does not answer', 'failed'));
+  };
 }
 // A hidden tab closes its stream, because a browser has few connections to a host.
 document.addEventListener('visibilitychange', () => {
