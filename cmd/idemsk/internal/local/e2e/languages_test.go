@@ -31,8 +31,8 @@ func TestOtherLanguages(t *testing.T) {
 					t.Errorf("the closing table does not have %q", want)
 				}
 			}
-			out = runLocal(t, append(args, "--produce", "100", "--kill", "0.6", "--batch-size", "5"))
-			for _, want := range []string{"processes killed", "100 done", "everything is committed"} {
+			out = runLocal(t, append(args, "--produce", "40", "--kill", "0.3", "--batch-size", "5"))
+			for _, want := range []string{"processes killed", "40 done", "everything is committed"} {
 				if !strings.Contains(out, want) {
 					t.Errorf("with kills, the closing table does not have %q", want)
 				}
