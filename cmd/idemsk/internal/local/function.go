@@ -19,9 +19,9 @@ const unhandled = "Unhandled"
 type build int
 
 const (
-	works      build = iota // it has handled an event, or is the first one
-	untried                 // its process has handled nothing yet
-	unstarted               // its process did not start
+	works     build = iota // it has handled an event, or is the first one
+	untried                // its process has handled nothing yet
+	unstarted              // its process did not start
 )
 
 // process is an invoker on a process of the function.
@@ -84,7 +84,7 @@ func (p *process) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 func (p *process) invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
 	p.cut = false
 	p.hit.Store(false)
-	if p.program.rebuilt() {
+	if p.program.rebuilt(ctx) {
 		p.say("The function was built again: a new process handles the next batch.")
 		p.build = untried
 		p.function.Kill()

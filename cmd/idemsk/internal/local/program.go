@@ -1,15 +1,18 @@
 package local
 
 import (
+	"context"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 )
 
-// written is how long a file must be unchanged before it counts as built: a compiler may still write it.
-const written = 500 * time.Millisecond
+// whole is how long a file must be unchanged before it counts as built: a compiler may still write it.
+const whole = 500 * time.Millisecond
 
 // program is the files of a function that its command names. Its processes are replaced when it was built
 // again.
@@ -18,8 +21,8 @@ type program struct {
 	built time.Time
 }
 
-// programOf returns the files that the words of a command name: a program, a script, or the module of a handler such
-// as app.handler, which may also be in the variable _HANDLER.
+// programOf returns the files with code that the words of a command name: a program, a script, or the module of
+// a handler such as app.handler, which may also be in the variable _HANDLER.
 func programOf(command, env []string) *program {
 	words := slices.Clone(command)
 	for _, variable := range env {
@@ -31,13 +34,19 @@ func programOf(command, env []string) *program {
 	for _, word := range words {
 		module := strings.TrimSuffix(word, path.Ext(word))
 		for _, name := range []string{word, module + ".py", module + ".js", module + ".mjs", module + ".cjs"} {
-			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+			info, err := os.Stat(name)
+			if err == nil && info.Mode().IsRegular() && (name != word || isCode(name, info)) {
 				p.files = append(p.files, name)
 			}
 		}
 	}
 	p.built, _ = p.latest()
 	return p
+}
+
+// isCode tells a program from a file that it reads or writes.
+func isCode(name string, info os.FileInfo) bool {
+	return info.Mode().Perm()&0o111 != 0 || slices.Contains([]string{".py", ".js", ".mjs", ".cjs", ".jar"}, path.Ext(name))
 }
 
 // latest returns when the latest file was written; false if one is missing.
@@ -54,12 +63,20 @@ func (p *program) latest() (at time.Time, ok bool) {
 	return at, true
 }
 
-// rebuilt reports whether the files were written since programOf or since rebuilt last returned true.
-func (p *program) rebuilt() bool {
-	at, ok := p.latest()
-	if !ok || at.Equal(p.built) || time.Since(at) < written {
-		return false
+// rebuilt reports whether the files were written since programOf or since rebuilt last returned true. It waits
+// until they are whole.
+func (p *program) rebuilt(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		at, ok := p.latest()
+		if !ok || at.Equal(p.built) {
+			return false
+		}
+		if fresh := whole - time.Since(at); fresh > 0 {
+			esm.Wait(ctx, fresh)
+			continue
+		}
+		p.built = at
+		return true
 	}
-	p.built = at
-	return true
+	return false
 }
