@@ -197,6 +197,7 @@ func (r *Report) settled() string {
 	}
 	others := term.Plural(max(0, r.Done-completed-failed), "duplicate", "duplicates")
 	if r.Outcomes.DeadLettered > r.Messages { // letters were taken out of the queue: some of the records were sent again
+		letters += " left"
 		others = term.Plural(max(0, r.Done-completed-failed), "duplicate or redriven record", "duplicates or redriven records")
 	}
 	return fmt.Sprintf("%s completed, %s, %s", term.Plural(completed, "record", "records"), others, letters)
