@@ -29,7 +29,9 @@ import (
 )
 
 // architecture is what Lambda calls that of this machine.
-func architecture() string { return map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH] }
+func architecture() string {
+	return map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
+}
 
 // repository returns a file of the repository.
 func repository(t *testing.T, names ...string) []byte {
