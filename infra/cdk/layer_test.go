@@ -74,7 +74,7 @@ func TestRuntimesBehindTheLayer(t *testing.T) {
 			equal(t, "handler", f["Handler"], handler)
 			equal(t, "layers", f["Layers"], []any{tpl.ref(t, "ConsumerLayer")})
 			equal(t, "the layer's architecture",
-				tpl.one(t, "AWS::Serverless::LayerVersion")["CompatibleArchitectures"], []string{"arm64"})
+				tpl.one(t, "AWS::Lambda::LayerVersion")["CompatibleArchitectures"], []string{"arm64"})
 			env := variables(t, tpl)
 			equal(t, "wrapper", env["AWS_LAMBDA_EXEC_WRAPPER"], "/opt/idemsk")
 			equal(t, "a variable of its own", env["BANK_URL"], "https://bank.example")
@@ -104,8 +104,8 @@ func TestAnotherLayerPublishesAnotherVersion(t *testing.T) {
 	}
 }
 
-// The template for SAM and the snippets for Terraform and the CDK set what the construct sets, and nothing that
-// does not exist.
+// The template for SAM and the snippets for Terraform and the CDK set what the construct sets, and nothing
+// that does not exist.
 func TestSnippetsInTheDocumentOfTheLayer(t *testing.T) {
 	const document = "layer.md"
 	theirs := synthesise(t, plain(t, wrapped(t, "python3.13", "app.handler")))
