@@ -28,6 +28,7 @@ const (
 	adapterVariable = "ADAPTER"
 	storeVariable   = "ADAPTER_STORE"
 	brokerVariable  = "ADAPTER_BROKER"
+	topicVariable   = "ADAPTER_TOPIC"
 )
 
 func TestMain(m *testing.M) {
@@ -51,6 +52,8 @@ func dying(adapter string) error {
 		dyingHTTP(engine)
 	case "watermill":
 		return dyingWatermill(engine)
+	case "rabbitmq":
+		return dyingRabbitMQ(engine)
 	}
 	if client, ok := clients[adapter]; ok {
 		return dyingKafka(engine, client)
@@ -69,7 +72,7 @@ func die(ctx context.Context) ([]byte, error) {
 }
 
 // processDies runs a process that dies in the handler. Its key stays claimed.
-func processDies(t *testing.T, adapter, storeURL, broker string) {
+func processDies(t *testing.T, adapter, storeURL, broker, topic string) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -78,7 +81,7 @@ func processDies(t *testing.T, adapter, storeURL, broker string) {
 	var mu sync.Mutex
 	var said []string
 	p, err := subprocess.Start([]string{program}, []string{adapterVariable + "=" + adapter,
-		storeVariable + "=" + storeURL, brokerVariable + "=" + broker}, func(line []byte) {
+		storeVariable + "=" + storeURL, brokerVariable + "=" + broker, topicVariable + "=" + topic}, func(line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		said = append(said, string(line))

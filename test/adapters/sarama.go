@@ -24,8 +24,8 @@ func (s Sarama) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.C
 			m = <-claim.Messages()
 			records = append(records, saramaRecord(m))
 		}
-		if SettleAll(session.Context(), s.Processor, [][]kafka.Record{records}) != nil {
-			return nil // the session has ended: what is not marked is delivered again
+		if err := SettleAll(session.Context(), s.Processor, [][]kafka.Record{records}); err != nil {
+			return err // the session has ended: what is not marked is delivered again
 		}
 		session.MarkMessage(m, "")
 	}

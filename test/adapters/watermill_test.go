@@ -90,7 +90,7 @@ func publish(t *testing.T, bus *gochannel.GoChannel, key, body string) {
 
 func TestWatermill(t *testing.T) {
 	url := startStore(t)
-	processDies(t, "watermill", url, "")
+	processDies(t, "watermill", url, "", "")
 	bus := gochannel.NewGoChannel(gochannel.Config{}, watermill.NopLogger{})
 	receipts, dead := read(t, bus, "receipts"), read(t, bus, "dead")
 	l := newLedger()
