@@ -15,10 +15,10 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Idempotent performs a request once for each client and Idempotency-Key. Later requests with this key get the
-// stored answer. client returns who sent a request, for example the account that it was authenticated as. An
-// answer from 500 on is not stored: the next request with the key is performed. So is the next request when a
-// process died, after its lease has ended.
+// Idempotent performs a request once for each client and Idempotency-Key. Later requests with this key get
+// the stored answer. client returns who sent a request, for example the account that it was authenticated as.
+// An answer of 500 or more is not stored: the next request with the key is performed. If the process dies, the
+// next request after the end of its lease is performed.
 func Idempotent(engine *idem.Engine, client func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := r.Header.Get("Idempotency-Key")
