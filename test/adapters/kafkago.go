@@ -2,6 +2,8 @@ package adapters
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -17,18 +19,12 @@ func KafkaGo(ctx context.Context, reader *kafkago.Reader, processor *kafka.Proce
 		if err != nil {
 			return err
 		}
-		places := make(map[[2]any]int)
-		var partitions [][]kafka.Record
+		partitions := make(map[string][]kafka.Record)
 		for i := range messages {
-			m := &messages[i]
-			at, known := places[[2]any{m.Topic, m.Partition}]
-			if !known {
-				at = len(partitions)
-				places[[2]any{m.Topic, m.Partition}], partitions = at, append(partitions, nil)
-			}
-			partitions[at] = append(partitions[at], kafkaGoRecord(m))
+			r := kafkaGoRecord(&messages[i])
+			partitions[r.PartitionID()] = append(partitions[r.PartitionID()], r)
 		}
-		if err := SettleAll(ctx, processor, partitions); err != nil {
+		if err := SettleAll(ctx, processor, slices.Collect(maps.Values(partitions))); err != nil {
 			return err
 		}
 		if err := reader.CommitMessages(ctx, messages...); err != nil {

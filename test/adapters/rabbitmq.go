@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -42,7 +43,7 @@ func (q *RabbitMQ) Run(ctx context.Context) error {
 			Handler: d, DeadLetters: d,
 		}})
 	}
-	return context.Cause(ctx)
+	return cmp.Or[error](context.Cause(ctx), amqp.ErrClosed)
 }
 
 // delivery is a message as the scheduler uses it: handler, dead-letter sink and substitute of its task.

@@ -45,9 +45,6 @@ func TestRabbitMQ(t *testing.T) {
 	}
 	send("dies", "5")
 	processDies(t, "rabbitmq", url, broker, "")
-	for _, id := range []string{"twice", "fails once", "twice", "fails", "", "twice"} {
-		send(id, "5")
-	}
 	l := newLedger()
 	l.failing["fails once"] = []error{errors.New("the bank is closed")}
 	l.failing["fails"] = slices.Repeat([]error{idem.Permanent(errors.New("no such account"))}, 9)
@@ -63,6 +60,13 @@ func TestRabbitMQ(t *testing.T) {
 				t.Errorf("the consumer ended: %v", err)
 			}
 		})
+	}
+	until(t, "both consumers take turns", func() bool {
+		queue, err := channel.QueueDeclarePassive(topic, true, false, false, false, nil)
+		return err == nil && queue.Consumers == 2
+	})
+	for _, id := range []string{"twice", "fails once", "twice", "fails", "", "twice"} {
+		send(id, "5")
 	}
 	until(t, "all payments are booked", func() bool { return l.has("dies") && l.has("twice") && l.has("fails once") })
 	send("twice", "6") // another request
