@@ -13,6 +13,8 @@ USAGE
 }
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+# shellcheck source=scripts/ports.sh
+source "$ROOT/scripts/ports.sh"
 readonly ROOT TARGET=$ROOT/.cache/servers/rabbitmq
 readonly ERLANG=$TARGET/usr/lib/erlang
 readonly START_SECONDS=240 # of a busy machine
@@ -54,23 +56,6 @@ install() {
   rm -rf "$work"
   trap - EXIT
   flock -u 9
-}
-
-free_ports() { # N ; distinct ones, below those that the kernel gives to outgoing connections
-  python3 - "$1" <<'PY'
-import random, socket, sys
-wanted, held = int(sys.argv[1]), []
-for port in random.sample(range(20_000, 32_000), 100):
-    try:
-        held.append(socket.create_server(("127.0.0.1", port)))
-    except OSError as e:
-        refused = e
-    if len(held) == wanted:
-        break
-else:
-    sys.exit(f"rabbitmq: no free port: {refused}")
-print(*(s.getsockname()[1] for s in held))
-PY
 }
 
 dir='' processes=()
