@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # ports.sh: to be sourced.
 
 # free_ports N prints N distinct free ports of 127.0.0.1, below those that the kernel gives to outgoing connections, which could take

@@ -81,10 +81,10 @@ run() { # PORT
   export RABBITMQ_ENABLED_PLUGINS_FILE=$dir/plugins RABBITMQ_GENERATED_CONFIG_DIR=$dir/generated
   export RABBITMQ_NODENAME=test@localhost RABBITMQ_NODE_IP_ADDRESS=127.0.0.1 RABBITMQ_NODE_PORT=$port
   export RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}" RUNNING_UNDER_SYSTEMD=true # no shell in between
-  "$ERLANG"/erts-*/bin/epmd >"$dir/epmd.log" 2>&1 </dev/null &
+  names=("$ERLANG"/erts-*/bin/epmd "$TARGET"/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server)
+  "${names[0]}" >"$dir/epmd.log" 2>&1 </dev/null &
   processes+=($!)
-  names=("$TARGET"/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server)
-  PATH=$ERLANG/bin:$PATH "${names[0]}" >"$dir/log" 2>&1 </dev/null &
+  PATH=$ERLANG/bin:$PATH "${names[1]}" >"$dir/log" 2>&1 </dev/null &
   server=$!
   processes+=("$server")
   until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
