@@ -40,8 +40,7 @@ func (q *RabbitMQ) Run(ctx context.Context) error {
 		d := delivery{m, q}
 		stream.Add(&schedule.Item{Lane: m.MessageId, Substitute: d, Task: idem.Task{
 			Key: d.key(m.MessageId), Fingerprint: store.FingerprintOf(m.Body), Source: q.Queue + "@" + m.MessageId,
-			Handler: d, DeadLetters: d,
-		}})
+			Handler: d, DeadLetters: d}})
 	}
 	return cmp.Or[error](context.Cause(ctx), amqp.ErrClosed)
 }

@@ -14,18 +14,21 @@ import (
 // Watermill is a middleware for a Router of Watermill. A handler completes once for each UUID of a message. A
 // duplicate publishes what the handler returned the first time, with the same UUIDs, because the process may
 // have died before it was published: the engine's MaxResult must be large enough for it. A message that failed
-// for good, or whose UUID was used for another payload, goes to the topic dead.
+// for good, that has no UUID, or whose UUID was used for another payload, goes to the topic dead.
 func Watermill(engine *idem.Engine, publisher message.Publisher, dead string) message.HandlerMiddleware {
 	return func(next message.HandlerFunc) message.HandlerFunc {
 		return func(msg *message.Message) ([]*message.Message, error) {
-			ctx := msg.Context()
+			ctx, key := msg.Context(), message.HandlerNameFromCtx(msg.Context())+"#"+msg.UUID
+			if msg.UUID == "" {
+				key = "" // is refused
+			}
 			bury := func(cause error) error {
 				letter := msg.Copy()
 				letter.Metadata.Set("error", cause.Error())
 				return publisher.Publish(dead, letter)
 			}
 			out := engine.Do(ctx, idem.Task{
-				Key:         message.HandlerNameFromCtx(ctx) + "#" + msg.UUID,
+				Key:         key,
 				Fingerprint: store.FingerprintOf(msg.Payload),
 				Source:      message.SubscribeTopicFromCtx(ctx) + "@" + msg.UUID,
 				Handler: idem.HandlerFunc(func(inside context.Context) ([]byte, error) {
