@@ -104,7 +104,7 @@ func processDies(t *testing.T, adapter, storeURL, broker, topic string) {
 
 const (
 	patience = 30 * time.Second // the maximum time that a test waits
-	lease    = 2 * time.Second
+	lease    = 4 * time.Second
 )
 
 // startStore starts a DynamoDB in this process, which other processes reach, and returns its URL.
