@@ -166,7 +166,7 @@ func (c *cloud) verify(t *testing.T, name string, env ...string) {
 		}
 		letters = append(letters, letter)
 	}
-	for _, problem := range verify.Run(want, found, letters, nil).Problems {
+	for _, problem := range verify.Run(want, found, letters, nil, 0).Problems {
 		t.Error(problem)
 	}
 }
