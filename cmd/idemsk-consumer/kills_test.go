@@ -30,9 +30,13 @@ import (
 // killed. A payment that is booked again was with a process that was killed, or whose program was.
 func TestEachPaymentIsBookedWhateverIsKilled(t *testing.T) {
 	python, node := runtimes(t)
+	testdata, err := filepath.Abs("testdata") // Python has it in its path
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct{ function, service []string }{
 		"a function in Python":     {function: append(python, "-m", "awslambdaric", "payments.handler")},
-		"a function in Node.js":    {function: append(node, "payments.handler")},
+		"a function in Node.js":    {function: append(node, filepath.Join(testdata, "payments.handler"))},
 		"a web service in Python":  {service: []string{"python3", "payments.py"}},
 		"a web service in Node.js": {service: []string{"node", "payments.js"}},
 	} {
@@ -195,12 +199,22 @@ func (s *scene) read() (all []booking) {
 	return all
 }
 
+// ended reports whether the program has ended by itself.
+func (s *scene) ended() bool {
+	select {
+	case <-s.program.Ended():
+		return true
+	default:
+		return false
+	}
+}
+
 // await waits until there are n bookings.
 func (s *scene) await(n int) {
 	s.Helper()
 	for began := time.Now(); len(s.read()) < n; <-time.After(5 * time.Millisecond) {
-		if time.Since(began) > 2*time.Minute {
-			s.Fatalf("%d bookings after two minutes, want %d", len(s.read()), n)
+		if s.ended() || time.Since(began) > 2*time.Minute {
+			s.Fatalf("%d bookings, want %d", len(s.read()), n)
 		}
 	}
 }
@@ -231,8 +245,8 @@ func (s *scene) finish() {
 	s.Helper()
 	want := s.payments + s.payments/5
 	for began := time.Now(); committed(s.cluster) < want; <-time.After(50 * time.Millisecond) {
-		if time.Since(began) > 2*time.Minute {
-			s.Fatalf("%d records are committed after two minutes, want %d", committed(s.cluster), want)
+		if s.ended() || time.Since(began) > 2*time.Minute {
+			s.Fatalf("%d records are committed, want %d", committed(s.cluster), want)
 		}
 	}
 	s.program.Signal(syscall.SIGTERM)

@@ -25,7 +25,7 @@ import (
 )
 
 // programVariable makes the test binary the program.
-const programVariable = "IDEMSK_CONSUMER_TEST"
+const programVariable = "CONSUMER_TEST"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(programVariable) != "" {
