@@ -154,8 +154,7 @@ func (s *scene) serve(command []string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	command[1] = filepath.Join("testdata", command[1])
-	s.command = append(command, fmt.Sprint(port))
+	s.command = []string{command[0], filepath.Join("testdata", command[1]), fmt.Sprint(port)}
 	s.args = []string{"--http", fmt.Sprintf("http://127.0.0.1:%d/records", port), "--calls", "2"}
 	s.service = s.run(s.command)
 }
