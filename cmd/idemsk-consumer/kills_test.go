@@ -29,19 +29,26 @@ import (
 // Functions and web services in other languages book each payment, while their processes and the program are
 // killed. A payment that is booked again was with a process that was killed, or whose program was.
 func TestEachPaymentIsBookedWhateverIsKilled(t *testing.T) {
-	python, node := runtimes(t)
+	installed := output(t, "../../scripts/runtimes.sh", "java", "web")
 	testdata, err := filepath.Abs("testdata") // Python has it in its path
 	if err != nil {
 		t.Fatal(err)
 	}
+	classes := t.TempDir()
+	output(t, "javac", "-d", classes, filepath.Join(testdata, "Payments.java"))
 	for name, tc := range map[string]struct{ function, service []string }{
-		"a function in Python":     {function: append(python, "-m", "awslambdaric", "payments.handler")},
-		"a function in Node.js":    {function: append(node, filepath.Join(testdata, "payments.handler"))},
-		"a web service in Python":  {service: []string{"python3", "payments.py"}},
-		"a web service in Node.js": {service: []string{"node", "payments.js"}},
+		"a function in Python": {function: []string{filepath.Join(installed, "python/bin/python"), "-m",
+			"awslambdaric", "payments.handler"}},
+		"a function in Node.js": {function: []string{"node", filepath.Join(installed,
+			"node/node_modules/aws-lambda-ric/bin/index.mjs"), filepath.Join(testdata, "payments.handler")}},
+		"a function in Java": {function: []string{"java", "-cp", classes + ":" + filepath.Join(installed,
+			"java/*"), "com.amazonaws.services.lambda.runtime.api.client.AWSLambda", "Payments::handler"}},
+		"a web service with FastAPI": {service: []string{filepath.Join(installed, "web/bin/python"),
+			filepath.Join(testdata, "web.py")}},
+		"a web service with Express": {service: []string{"node", filepath.Join(testdata, "web.js")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, testkit.Size(t, 2000, 10_000))
+			s := newScene(t, installed, testkit.Size(t, 2000, 10_000))
 			if tc.service != nil {
 				s.serve(tc.service)
 			} else {
@@ -63,16 +70,14 @@ func TestEachPaymentIsBookedWhateverIsKilled(t *testing.T) {
 	}
 }
 
-// runtimes returns the commands of AWS's runtime interface clients.
-func runtimes(t *testing.T) (python, node []string) {
+// output runs a program and returns what it prints.
+func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command("../../scripts/runtimes.sh").Output()
+	out, err := exec.Command(name, args...).Output()
 	if err != nil {
-		t.Fatalf("scripts/runtimes.sh: %v", err)
+		t.Fatalf("%s %v: %v", name, args, err)
 	}
-	installed := strings.TrimSpace(string(out))
-	return []string{filepath.Join(installed, "python/bin/python")},
-		[]string{"node", filepath.Join(installed, "node/node_modules/aws-lambda-ric/bin/index.mjs")}
+	return strings.TrimSpace(string(out))
 }
 
 // scene is the program with its Kafka, its DynamoDB and its handler.
@@ -101,11 +106,9 @@ type booking struct {
 	Payment         string
 	Process, Parent int
 	Began           float64
-	Attempt         int
-	written         int // its line
 }
 
-func newScene(t *testing.T, payments int) *scene {
+func newScene(t *testing.T, installed string, payments int) *scene {
 	t.Helper()
 	s := &scene{T: t, cluster: cluster(t, 4), payments: payments,
 		bookings: filepath.Join(t.TempDir(), "bookings")}
@@ -127,6 +130,7 @@ func newScene(t *testing.T, payments int) *scene {
 		programVariable + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"),
 		"GOCOVERDIR=" + t.TempDir(), "BOOKINGS=" + s.bookings,
 		"PYTHONPATH=" + testdata, "PYTHONDONTWRITEBYTECODE=1", "LAMBDA_TASK_ROOT=" + testdata,
+		"NODE_PATH=" + filepath.Join(installed, "web/node_modules"),
 		"IDEMSK_KAFKA_BROKERS=" + strings.Join(s.cluster.ListenAddrs(), ","),
 		"IDEMSK_KAFKA_TOPICS=" + topic, "IDEMSK_KAFKA_GROUP=" + group,
 		"IDEMSK_KAFKA_INSTANCE_ID=one", // a restart has its partitions at once
@@ -154,7 +158,7 @@ func (s *scene) serve(command []string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.command = []string{command[0], filepath.Join("testdata", command[1]), fmt.Sprint(port)}
+	s.command = append(slices.Clone(command), fmt.Sprint(port))
 	s.args = []string{"--http", fmt.Sprintf("http://127.0.0.1:%d/records", port), "--calls", "2"}
 	s.service = s.run(s.command)
 }
@@ -192,7 +196,6 @@ func (s *scene) read() (all []booking) {
 		if err := json.Unmarshal([]byte(line), &b); err != nil {
 			s.Fatalf("line %d: %v", len(all)+1, err)
 		}
-		b.written = len(all)
 		all = append(all, b)
 	}
 	return all

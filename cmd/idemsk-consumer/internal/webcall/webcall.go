@@ -30,7 +30,7 @@ import (
 // The headers of a request that has one record.
 const (
 	headerKey     = "Idempotency-Key" // of the record, as it is stored
-	headerToken   = "Idemsk-Token" //nolint:gosec // no credential: the fencing token
+	headerToken   = "Idemsk-Token"    //nolint:gosec // no credential: the fencing token
 	headerAttempt = "Idemsk-Attempt"
 )
 
