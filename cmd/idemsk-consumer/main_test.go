@@ -54,9 +54,9 @@ func cluster(t *testing.T, partitions int32) *kfake.Cluster {
 }
 
 // produce writes payments. Their keys are their idempotency keys.
-func produce(t *testing.T, c *kfake.Cluster, keys ...string) {
+func produce(t *testing.T, brokers []string, topic string, keys ...string) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic(topic))
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic(topic))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestWebService(t *testing.T) {
 			s := &service{effects: make(map[string]int), seen: make(map[string]int)}
 			server := httptest.NewServer(s)
 			defer server.Close()
-			produce(t, c, append(keys, keys[:50]...)...) // the producer's duplicates
+			produce(t, c.ListenAddrs(), topic, append(keys, keys[:50]...)...) // the producer's duplicates
 			run(t, c, len(keys)+50, append(args, "--http", server.URL+"/records"), nil)
 			dead := map[string]bool{"invalid-1": true, "closed-1": true}
 			for _, key := range keys {
