@@ -56,6 +56,7 @@ func TestEachPaymentIsBookedWhateverIsKilled(t *testing.T) {
 		"a web service with Express": {service: []string{"node", filepath.Join(testdata, "web.js")}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newScene(t, broker, installed, testkit.Size(t, 2000, 10_000))
 			if tc.service != nil {
 				s.serve(tc.service)
