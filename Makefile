@@ -64,6 +64,7 @@ test-all:
 test-long:
 	IDEMSK_TEST_LONG=1 go test -tags servers,rest -count=1 -timeout 30m -run 'TestBookingsAreExact|TestBalancesAreExact|TestEachCredit|TestAgreesWithMemory|DynamoDBLocal' \
 	  ./lambda/handler/internal/ledger ./idem/pgstore ./idem/dynamostore ./internal/fake/dynamofake ./test/outbox
+	IDEMSK_TEST_LONG=1 go test -tags rest -count=1 -timeout 60m -run TestEachPaymentIsBookedWhateverIsKilled ./cmd/idemsk-consumer
 	IDEMSK_TEST_LONG=1 scripts/test-local.sh -timeout 60m
 
 ## test-local: the end-to-end tests of idemsk local alone: a real Kafka, DynamoDB Local, LocalStack, Python and Node.js

@@ -4,10 +4,12 @@
 #                      and are larger by a third, the relay of the outbox, dist/relay-$ARCH/bootstrap, the maintenance of the keys,
 #                      dist/maintenance-$ARCH/bootstrap, and the layers for functions in other languages, dist/idemsk-layer-{arm64,x86_64}[-postgres|-redis].zip. On a machine that is not
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
-#                      The example as a consumer process, with all stores, is dist/ledger-consumer-$ARCH.
+#                      The example as a consumer process, with all stores, is dist/ledger-consumer-$ARCH, and the one for handlers in
+#                      other languages dist/idemsk-consumer-$ARCH.
 # build.sh layer       builds only the layers with DynamoDB.
 # build.sh functions   builds all but the tool. The time of the files in the layers is SOURCE_DATE_EPOCH, or always the same.
 # build.sh only NAME…  builds these in dist: handler-arm64-redis, relay-arm64, maintenance-amd64, idemsk-layer-x86_64.zip and so on.
+# build.sh consumer    builds the consumer process for handlers in other languages for this machine, bin/idemsk-consumer.
 # build.sh cdk [NAME]  builds the CDK app, .cache/cdk/app, or that in its folder NAME, .cache/cdk/app-NAME.
 # build.sh run [STORE] [process] builds only what make run starts on this machine: the tool, its function, also with that store (postgres,
 #                      redis), and the consumer process if that is wanted.
@@ -67,6 +69,11 @@ own_consumer() {
   CGO_ENABLED=0 compile "dist/ledger-consumer-$name" ./lambda/handler/process -ldflags '-s -w'
 }
 
+# idemsk_consumer OUTPUT OS ARCH
+idemsk_consumer() {
+  CGO_ENABLED=0 GOOS=$2 GOARCH=$3 compile "$1" ./cmd/idemsk-consumer -ldflags "-s -w -X main.version=$version"
+}
+
 # only NAME: what has this name in dist.
 only() {
   local kind arch store
@@ -74,6 +81,7 @@ only() {
   case $1 in
     handler-*) lambda_function "dist/$1" "./lambda/handler${store:+/$store}" linux "$arch" ;;
     aws-check-producer-*) lambda_function "dist/$1" ./cmd/idemsk/internal/awscheck/producer linux "${1##*-}" ;;
+    idemsk-consumer-*) idemsk_consumer "dist/$1" linux "${1##*-}" ;;
     relay-* | maintenance-*) lambda_function "dist/$1" "./lambda/$kind" linux "$arch" ;;
     idemsk-layer-*.zip)
       IFS=- read -r _ _ arch store <<<"${1%.zip}"
@@ -97,16 +105,19 @@ everything() {
     lambda_function "dist/relay-$arch" ./lambda/relay linux "$arch"
     lambda_function "dist/maintenance-$arch" ./lambda/maintenance linux "$arch"
     CGO_ENABLED=0 GOOS=linux GOARCH=$arch compile "dist/ledger-consumer-$arch" ./lambda/handler/process -ldflags '-s -w'
+    idemsk_consumer "dist/idemsk-consumer-$arch" linux "$arch"
   done
   [[ $(go env GOOS) == linux ]] || { own && own_consumer; }
 }
 
+version=$(git describe --tags --always --dirty 2>/dev/null || true)
 case ${1:-} in
   layer)
     for arch in ${ARCHS:-amd64 arm64}; do layer_zip "$arch"; done
     exit
     ;;
   functions) everything; exit ;;
+  consumer) idemsk_consumer bin/idemsk-consumer "$(go env GOOS)" "$(go env GOARCH)"; exit ;;
   only)
     for name in "${@:2}"; do only "$name"; done
     exit
@@ -116,7 +127,7 @@ case ${1:-} in
     exit
     ;;
 esac
-compile bin/idemsk ./cmd/idemsk -ldflags "-X main.version=$(git describe --tags --always --dirty 2>/dev/null || true)"
+compile bin/idemsk ./cmd/idemsk -ldflags "-X main.version=$version"
 case ${1:-} in
   '') everything ;;
   run)
@@ -126,7 +137,7 @@ case ${1:-} in
     done
     ;;
   *)
-    echo "usage: scripts/build.sh [layer | functions | only NAME… | cdk [NAME] | run [postgres|redis] [process]]" >&2
+    echo "usage: scripts/build.sh [layer | functions | consumer | only NAME… | cdk [NAME] | run [postgres|redis] [process]]" >&2
     exit 2
     ;;
 esac

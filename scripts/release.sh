@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# release.sh VERSION: writes what a release consists of into dist/release: the tool as archives and packages, the layers with a script
-# that publishes them, the functions, the chart, images, a bill of materials for each program, checksums and a provenance statement.
+# release.sh VERSION: writes what a release consists of into dist/release: the tool as archives and packages, the consumer for any
+# language, the layers with a script that publishes them, the functions, the chart, images, a bill of materials for each program,
+# checksums and a provenance statement.
 #
 # The bytes depend on the commit, on the versions of Go, gzip and zip, and for images on this machine's certificates of public CAs.
 # ARCHS (amd64 arm64) and SYSTEMS (linux darwin) select less. The statement is not signed: the workflow of a release signs one.
@@ -32,7 +33,7 @@ pack() { tar --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX 
 licenses() {
   local path number folder
   echo "idemsk and the modules that it contains"
-  go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/idemsk ./lambda/... | sort -u |
+  go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/idemsk ./cmd/idemsk-consumer ./lambda/... | sort -u |
     { echo "Go $(go env GOVERSION) $(go env GOROOT)"; cat; } | while read -r path number folder; do
       printf '\n==== %s %s\n' "$path" "$number"
       find -L "$folder" -maxdepth 1 -iregex '.*/\(licen[cs]e\|copying\|notice\)[^/]*' -type f | sort | xargs -r cat
@@ -40,17 +41,19 @@ licenses() {
   printf '\n==== idemsk\n' && cat LICENSE
 }
 
-# tool: archives and packages of the tool.
-tool() {
-  local os arch folder
+# tools: archives of the tool and of the consumer process for handlers in other languages, and packages of the tool.
+tools() {
+  local os arch folder program
   for os in ${SYSTEMS:-linux darwin}; do
     for arch in $ARCHS; do
-      echo "release: the tool for $os, $arch" >&2
+      echo "release: the tool and the consumer for $os, $arch" >&2
       folder=$work/$os-$arch
       mkdir -p "$folder" && cp LICENSE CHANGELOG.md $work/licenses.txt "$folder"
-      GOOS=$os GOARCH=$arch go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$folder/idemsk" ./cmd/idemsk
-      pack "$work/tar" "$folder" CHANGELOG.md LICENSE idemsk licenses.txt
-      gzip -9n <"$work/tar" >"$out/idemsk_${version}_${os}_$arch.tar.gz"
+      for program in idemsk idemsk-consumer; do
+        GOOS=$os GOARCH=$arch go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$folder/$program" ./cmd/$program
+        pack "$work/tar" "$folder" CHANGELOG.md LICENSE $program licenses.txt
+        gzip -9n <"$work/tar" >"$out/${program}_${version}_${os}_$arch.tar.gz"
+      done
       [[ $os == linux ]] || continue
       for kind in deb rpm; do
         VERSION=${version#v} ARCH=$arch FOLDER=$folder \
@@ -106,6 +109,8 @@ images() {
   image idemsk-relay "$work/linux-ARCH/idemsk" ,relay
   settings=(--env IDEMSK_HTTP_ADDR=:8080 --exposed-ports 8080)
   image ledger-consumer dist/ledger-consumer-ARCH
+  settings=(--env IDEMSK_HTTP_ADDR=:9464 --exposed-ports 9464) # 8080 is often that of the web service in its pod
+  image idemsk-consumer "$work/linux-ARCH/idemsk-consumer"
 }
 
 # chart: the Helm chart, as helm package would name it.
@@ -120,7 +125,7 @@ chart() {
 # ledger-consumer has.
 materials() {
   local arch=${ARCHS%% *} program name
-  for program in $work/linux-$arch/idemsk dist/ledger-consumer-$arch dist/{handler,relay,maintenance}-$arch/bootstrap \
+  for program in $work/linux-$arch/idemsk{,-consumer} dist/ledger-consumer-$arch dist/{handler,relay,maintenance}-$arch/bootstrap \
     dist/layer-$arch/bin/idemsk-layer; do
     name=${program#dist/} name=${name#release-work/linux-$arch/} name=${name%/bin/idemsk-layer} name=${name%/bootstrap}
     scripts/tool.sh cyclonedx-gomod bin -json -licenses -noserial -notimestamp -version "$version" "$program" 2>/dev/null |
@@ -149,7 +154,7 @@ provenance() {
 }
 
 licenses >$work/licenses.txt
-tool
+tools
 functions
 chart
 images

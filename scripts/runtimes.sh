@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# runtimes.sh [java]: installs AWS's own runtime interface clients for Python and Node.js, and with java that for Java, into
-# .cache/runtimes, once: functions in these languages use them for the Lambda Runtime API. Prints their folder.
+# runtimes.sh [java] [web]: installs AWS's own runtime interface clients for Python and Node.js, and with java that for Java, into
+# .cache/runtimes, once: functions in these languages use them for the Lambda Runtime API. web installs frameworks of web services
+# in Python and Node.js into its folder web. Prints the folder.
 #
 # The Node client has a native part. Its own installation also builds curl, which needs autotools, libtool and cmake. This script
 # builds it from the same sources with the machine's libcurl, which needs only a C++ compiler.
 set -euo pipefail
 
 readonly PYTHON_RIC=awslambdaric==4.2.2 NODE_RIC=aws-lambda-ric@3.3.0 JAVA_RIC=2.6.0
+readonly WEB_PYTHON='fastapi==0.165.0 uvicorn==0.54.0' WEB_NODE=express@5.3.0
 CACHE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)/.cache/runtimes
 readonly CACHE STAMP=$CACHE/stamp
 
@@ -67,6 +69,16 @@ POM
   printf '%s\n' "$JAVA_RIC" >"$CACHE/java/stamp"
 }
 
+install_web() {
+  rm -rf "$CACHE/web"
+  python3 -m venv "$CACHE/web"
+  # shellcheck disable=SC2086 # a list
+  "$CACHE/web/bin/python" -m pip install --quiet --disable-pip-version-check $WEB_PYTHON
+  (cd "$CACHE/web" && npm install --silent --no-fund --no-audit --ignore-scripts --prefix . "$WEB_NODE") 2>/dev/null ||
+    fail "npm could not install $WEB_NODE"
+  printf '%s\n' "$WEB_PYTHON $WEB_NODE" >"$CACHE/web/stamp"
+}
+
 wanted() { printf '%s %s %s %s\n' "$PYTHON_RIC" "$NODE_RIC" "$(python3 -V)" "$(node -v)"; }
 
 require
@@ -80,7 +92,10 @@ if [[ ! -f $STAMP || $(cat "$STAMP") != "$(wanted)" ]]; then
   (install_node)
   wanted >"$STAMP"
 fi
-if [[ ${1:-} == java && $(cat "$CACHE/java/stamp" 2>/dev/null) != "$JAVA_RIC" ]]; then
+if [[ " $* " == *' java '* && $(cat "$CACHE/java/stamp" 2>/dev/null) != "$JAVA_RIC" ]]; then
   install_java
+fi
+if [[ " $* " == *' web '* && $(cat "$CACHE/web/stamp" 2>/dev/null) != "$WEB_PYTHON $WEB_NODE" ]]; then
+  install_web
 fi
 printf '%s\n' "$CACHE"

@@ -1,7 +1,10 @@
-// Package layercall is what the Lambda layer and the function behind it tell each other: the event of a call,
+// Package layercall is what idemsk and a function in another language tell each other: the event of a call,
 // which names the attempt of each record, and the answer, which names the records that failed
-// (docs/layer.md). A Runtime brings a call to the function: package layerproxy does it over HTTP, and
-// a test may do it in its own process.
+// (docs/layer.md). A Runtime brings a call to the function.
+//
+// In a Lambda function, the layer divides the event of an invocation into calls: Build and NewContext. Package
+// layerproxy is its Runtime. In a consumer process there is no event, and a Caller makes one of the records
+// of a call. The program idemsk-consumer has its Runtimes: a web service, and child processes.
 package layercall
 
 import (
@@ -10,21 +13,23 @@ import (
 	"strconv"
 
 	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// The headers that the layer adds to each record that it gives to the function.
+// The headers that are added to each record that the function gets.
 const (
 	headerToken   = "idemsk-token"   //nolint:gosec // no credential: the fencing token
 	headerAttempt = "idemsk-attempt" // the number of the attempt, from 1
 )
 
 // Runtime calls the function with an event, and returns its answer. The calls of an invocation follow one
-// another. An error means that the call failed as a whole: a FunctionError, or what prevented the call. If
-// the function did not get the event, the error is marked by idem.Unavailable, so that no attempt is counted.
+// another; a Caller makes up to Calls at once. An error means that the call failed as a whole: a
+// FunctionError, or what prevented the call. If the function did not get the event, the error is marked by
+// idem.Unavailable, so that no attempt is counted.
 type Runtime func(ctx context.Context, event []byte) (answer []byte, err error)
 
 // Build is the app.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event
@@ -91,20 +96,28 @@ func (inv *invocation) event(rs []kafka.RecordAttempt) ([]byte, error) {
 	records := make([]mskevent.Record, len(rs))
 	for i := range rs {
 		records[i] = *inv.records[placeOf(rs[i].Record)]
-		if rs[i].Attempt.Number == 0 {
+		headers := headersOf(rs[i].Attempt)
+		if len(headers) == 0 {
 			continue
 		}
-		json, err := records[i].WithHeaders(
-			mskevent.Header{Key: headerToken, Value: strconv.AppendInt(nil, rs[i].Attempt.Token, 10)},
-			mskevent.Header{Key: headerAttempt,
-				Value: strconv.AppendInt(nil, int64(rs[i].Attempt.Number), 10)},
-		)
+		json, err := records[i].WithHeaders(headers...)
 		if err != nil {
 			return nil, fmt.Errorf("adding headers to %s: %w", rs[i].Record.Source(), err)
 		}
 		records[i].JSON = json
 	}
 	return inv.kafka.Envelope.Event(len(records), func(i int) *mskevent.Record { return &records[i] }), nil
+}
+
+// headersOf returns the headers of an attempt. A record that is handled without protection has none.
+func headersOf(a idem.Attempt) []mskevent.Header {
+	if a.Number == 0 {
+		return nil
+	}
+	return []mskevent.Header{
+		{Key: headerToken, Value: strconv.AppendInt(nil, a.Token, 10)},
+		{Key: headerAttempt, Value: strconv.AppendInt(nil, int64(a.Number), 10)},
+	}
 }
 
 func placeOf(r *kafka.Record) mskevent.Place {

@@ -20,10 +20,10 @@ import (
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
-	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 	"github.com/idemsk/idemsk/internal/fake/sqsfake"
 	"github.com/idemsk/idemsk/internal/layercall/layerproxy"
 	"github.com/idemsk/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/runtimeapi"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 

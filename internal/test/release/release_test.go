@@ -169,7 +169,7 @@ func checkStatement(t *testing.T, folder string, listed map[string]string) {
 func checkMaterials(t *testing.T, folder string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(folder, "*.cdx.json"))
-	if err != nil || len(paths) != 6 {
+	if err != nil || len(paths) != 7 {
 		t.Errorf("%v; %d bills of materials, want one for each program", err, len(paths))
 	}
 	for _, path := range paths {

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/idemsk/idemsk/internal/text/words"
 )
 
 // FindFunction finds the built example function, next to the tool or in the working directory. store is
@@ -35,7 +37,7 @@ func (o *Options) IsExample() bool {
 	if o.Example {
 		return true
 	}
-	command, err := Words(o.Function)
+	command, err := words.Split(o.Function)
 	if err != nil {
 		return false
 	}

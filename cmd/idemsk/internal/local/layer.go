@@ -6,6 +6,7 @@ import (
 	"github.com/idemsk/idemsk/app/postgres"
 	"github.com/idemsk/idemsk/app/redis"
 	"github.com/idemsk/idemsk/internal/layercall/layerproxy"
+	"github.com/idemsk/idemsk/internal/text/words"
 )
 
 // layerWord is the first argument of a process of this program that is the layer.
@@ -25,5 +26,5 @@ func BehindLayer(function string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return Quoted(program) + " " + layerWord + " " + function, nil
+	return words.Quote(program) + " " + layerWord + " " + function, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
+	"github.com/idemsk/idemsk/internal/text/words"
 )
 
 // Values of Options.Store.
@@ -320,7 +321,7 @@ func (o *Options) validate() (command []string, err error) {
 	o.checkProve(check)
 	if o.Function != "" {
 		var err error
-		command, err = Words(o.Function)
+		command, err = words.Split(o.Function)
 		check(err == nil, "--function %q can't be split into words: %v", o.Function, err)
 	}
 	errs = append(errs, o.ESM.Validate())

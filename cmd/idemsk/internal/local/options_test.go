@@ -2,7 +2,6 @@ package local_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -122,25 +121,6 @@ func TestInvalidOptions(t *testing.T) {
 		if _, err := run(t, o); err == nil || !errors.Is(err, local.ErrOptions) &&
 			!errors.Is(err, esm.ErrConfig) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v; want an ErrOptions that says %q", err, says)
-		}
-	}
-}
-
-func TestWords(t *testing.T) {
-	t.Parallel()
-	for command, want := range map[string]string{
-		"./bootstrap": "./bootstrap", "  a  b\tc\n": "a|b|c", `python3 -m 'a b' "c d"`: "python3|-m|a b|c d",
-		`a\ b "c\"d" 'e\f' "g\h"`: `a b|c"d|e\f|g\h`, `a "" ''`: "a||", `x'y'"z"`: "xyz",
-		`$HOME *`: "$HOME|*",
-	} {
-		got, err := local.Words(command)
-		if err != nil || strings.Join(got, "|") != want {
-			t.Errorf("%s: %q, %v; want %s", command, got, err, want)
-		}
-	}
-	for _, command := range []string{"", "  ", "'a", `"a`, `a\`} {
-		if got, err := local.Words(command); err == nil {
-			t.Errorf("%q gave %s", command, fmt.Sprint(got))
 		}
 	}
 }

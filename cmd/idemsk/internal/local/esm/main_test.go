@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
-	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
+	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
 // noopVariable makes the test binary a function that does nothing.

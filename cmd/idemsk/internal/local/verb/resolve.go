@@ -14,6 +14,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/internal/text/words"
 )
 
 // resolvePage sets the address of the page. A run that ends by itself has none, unless --ui asks for it.
@@ -186,7 +187,7 @@ func (l *invocation) resolveFunction() error {
 			return err
 		}
 		o.Example = true
-		o.Function = local.Quoted(path)
+		o.Function = words.Quote(path)
 	}
 	if o.Prove && o.Function != "" && !o.IsExample() {
 		return command.Usagef("--prove needs the example function, because it reads the ledger that the "+

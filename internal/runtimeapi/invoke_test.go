@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
+	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
 func TestInvokeAnswers(t *testing.T) {

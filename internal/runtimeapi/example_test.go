@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
+	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
 func Example() {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
+	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
 func TestStatusCodesAreThoseOfAWS(t *testing.T) {

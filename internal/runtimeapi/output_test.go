@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
+	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
 func TestAllLinesPrintedBeforeTheAnswerArriveBeforeInvokeReturns(t *testing.T) {

@@ -1,14 +1,15 @@
-package local
+// Package words splits a command that a person writes, as a shell does.
+package words
 
 import (
 	"errors"
 	"strings"
 )
 
-// Words splits a command into its words as a shell does: at blanks that are not quoted or escaped. It expands
+// Split splits a command into its words as a shell does: at blanks that are not quoted or escaped. It expands
 // nothing. Because no shell runs the command, the exit status is that of the function's process.
-func Words(command string) ([]string, error) {
-	var words []string
+func Split(command string) ([]string, error) {
+	var list []string
 	var word strings.Builder
 	begun := false // a quoted empty word is a word
 	quote := rune(0)
@@ -33,7 +34,7 @@ func Words(command string) ([]string, error) {
 			quote, begun = r, true
 		case strings.ContainsRune(" \t\n", r):
 			if begun {
-				words = append(words, word.String())
+				list = append(list, word.String())
 				word.Reset()
 				begun = false
 			}
@@ -46,13 +47,13 @@ func Words(command string) ([]string, error) {
 		return nil, errors.New("it ends inside a quote or after a backslash")
 	}
 	if begun {
-		words = append(words, word.String())
+		list = append(list, word.String())
 	}
-	if len(words) == 0 {
+	if len(list) == 0 {
 		return nil, errors.New("it is empty")
 	}
-	return words, nil
+	return list, nil
 }
 
-// Quoted quotes a word for Words.
-func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+// Quote quotes a word for Split.
+func Quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -1,0 +1,46 @@
+// Command idemsk-consumer is a consumer process for handlers in any language: it reads topics as a member of a
+// Kafka consumer group, as package app/process does, and calls a web service or a Lambda function with the
+// records that must run. docs/sidecar.md has its use.
+//
+// A layercall.Caller makes the calls. Its Runtime is a web service (webcall) or the child processes of a
+// function (childcall).
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/idemsk/idemsk/app/postgres"
+	"github.com/idemsk/idemsk/app/process"
+	"github.com/idemsk/idemsk/app/redis"
+	"github.com/idemsk/idemsk/app/s3"
+)
+
+// version is the output of git describe, or the version of a release. The builds set it.
+var version string
+
+// programVersion returns version, or the module's version if go install built the program.
+func programVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
+		return info.Main.Version
+	}
+	return version
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "idemsk-consumer: %v\nidemsk-consumer --help shows the options.\n", err)
+		os.Exit(2) // as programs do for a wrong command line
+	case o.version:
+		fmt.Println("idemsk-consumer", programVersion())
+	default:
+		process.StartFunc(o.build, postgres.Store(), redis.Store(), s3.DeadLetterValues())
+	}
+}
