@@ -43,6 +43,8 @@ func (o *operator) Letters(ctx context.Context) (out page.Letters, err error) {
 			return out, err
 		case m.Err != nil:
 			out.Others = append(out.Others, m.Name+": "+m.Err.Error())
+		case m.Batch != nil:
+			out.Others = append(out.Others, m.Name+": "+m.Batch.String()+": redrive all, or use idemsk redrive")
 		default:
 			out.Letters = append(out.Letters, page.LetterOf(&m.Letter))
 		}
