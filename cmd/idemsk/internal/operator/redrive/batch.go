@@ -41,8 +41,8 @@ func (m *Message) setOnFailure(f *foreign.OnFailure, err error) {
 	m.Batch = f
 }
 
-// expanded is a source whose messages have one letter each: it takes the on-failure records of AWS apart. Such
-// a message leaves its source when all of its letters are done. If some are not, all are redriven again.
+// expanded is a source whose messages have one letter each: it takes the on-failure records of AWS apart.
+// Such a message leaves its source when all of its letters are done. If some are not, all are redriven again.
 type expanded struct {
 	Source
 
@@ -129,7 +129,7 @@ func (b *batch) lose(r foreign.Range, err error) *Message {
 	}
 	l := b.whole.Batch.About
 	l.Topic, l.Partition, l.Offset = r.Topic, r.Partition, r.First
-	return b.part(l, fmt.Errorf("the records %s-%d@%d to @%d: %w", r.Topic, r.Partition, r.First, r.Last, err))
+	return b.part(l, fmt.Errorf("the records %s to @%d: %w", l.Source(), r.Last, err))
 }
 
 // missing makes a part if fewer records are in Kafka than were given up. A range has offsets without a record

@@ -1,6 +1,7 @@
 package redrive_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive"
 )
 
-// onFailure returns AWS's on-failure record of some payments that has only their places: each of partitions is
-// as "1:0-3".
+// onFailure returns AWS's on-failure record of some payments that has only their places: each of partitions
+// is as "1:0-3".
 func onFailure(size int, partitions ...string) []byte {
 	var info []string
 	for _, p := range partitions {
@@ -35,12 +36,15 @@ func withPayload() []byte {
 	return []byte(`{"KafkaBatchInfo":{"batchSize":2},"payload":"{\"records\":{\"payments-0\":[{\"offset\":7,\"value\":\"e30=\"},{\"offset\":8,\"value\":\"e30=\"}]}}"}`)
 }
 
-// fillPayments produces n records to a partition of payments, with the keys k0, k1, …
+// fillPayments produces n records to a partition of payments, with the keys k0, k1 and so on.
 func fillPayments(t *testing.T, c *kfake.Cluster, partition int32, n int) {
 	t.Helper()
 	for i := range n {
-		produce(t, c, &kgo.Record{Topic: "payments", Partition: partition, Timestamp: time.UnixMilli(1_700_000_000_000),
-			Key: fmt.Appendf(nil, "k%d", i), Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "h", Value: []byte("x")}}})
+		produce(t, c, &kgo.Record{
+			Topic: "payments", Partition: partition, Timestamp: time.UnixMilli(1_700_000_000_000),
+			Key: fmt.Appendf(nil, "k%d", i), Value: []byte("v"),
+			Headers: []kgo.RecordHeader{{Key: "h", Value: []byte("x")}},
+		})
 	}
 }
 
@@ -72,13 +76,17 @@ func TestOnFailureRecordWithPlaces(t *testing.T) {
 			t.Errorf("%s, taken out %v; want %s, and %d", got, src.done, run.outcomes, run.done)
 		}
 	}
-	results, _ := runAll(t, redrive.Options{Source: &listSource{bodies: [][]byte{body}}, Ranges: k, DryRun: true, Show: true,
-		Key: "k3"})
-	if len(results) != 1 || results[0].Source != "payments-1@3" || results[0].Function != "pay" ||
-		results[0].Cluster != "arn:cluster" || results[0].Cause != "RetryAttemptsExhausted: Unhandled, invocations: 11" {
+	results, _ := runAll(t, redrive.Options{Source: &listSource{bodies: [][]byte{body}}, Ranges: k,
+		DryRun: true, Show: true, Key: "k3"})
+	if len(results) != 1 {
 		t.Fatalf("by the Kafka key: %+v", results)
 	}
-	if l := results[0].Letter; string(l.Key) != "k3" || string(l.Value) != "v" || len(l.Headers) != 1 ||
+	r := results[0]
+	if r.Source != "payments-1@3" || r.Function != "pay" || r.Cluster != "arn:cluster" ||
+		r.Cause != "RetryAttemptsExhausted: Unhandled, invocations: 11" {
+		t.Errorf("%+v", r)
+	}
+	if l := r.Letter; string(l.Key) != "k3" || string(l.Value) != "v" || len(l.Headers) != 1 ||
 		l.Timestamp != 1_700_000_000_000 || l.TimestampType != "CREATE_TIME" {
 		t.Errorf("%+v", l)
 	}
@@ -90,8 +98,8 @@ func TestOnFailureRecordIsSentBack(t *testing.T) {
 	c := newCluster(t)
 	fillPayments(t, c, 1, 2)
 	k := dial(t, c)
-	results, _ := runAll(t, redrive.Options{Source: &listSource{bodies: [][]byte{onFailure(2, "1:0-1")}}, Ranges: k,
-		Destination: k, Reader: k})
+	src := &listSource{bodies: [][]byte{onFailure(2, "1:0-1")}}
+	results, _ := runAll(t, redrive.Options{Source: src, Ranges: k, Destination: k, Reader: k})
 	if len(results) != 2 || results[1].Where != "payments-1@3" {
 		t.Fatalf("%+v", results)
 	}
@@ -106,8 +114,8 @@ func TestOnFailureRecordWithPayload(t *testing.T) {
 	src := &listSource{bodies: [][]byte{withPayload()}}
 	dst := &listDestination{}
 	results, _ := runAll(t, redrive.Options{Source: src, Destination: dst})
-	if got := outcomes(results); got != "a#1 redriven, a#2 redriven" || !slices.Equal(dst.sent, []int64{7, 8}) ||
-		len(src.done) != 1 {
+	if got := outcomes(results); got != "a#1 redriven, a#2 redriven" || len(src.done) != 1 ||
+		!slices.Equal(dst.sent, []int64{7, 8}) {
 		t.Errorf("%s, sent %v, taken out %v", got, dst.sent, src.done)
 	}
 }
@@ -115,34 +123,37 @@ func TestOnFailureRecordWithPayload(t *testing.T) {
 // What is not in Kafka any more is listed with the reason, and the message stays.
 func TestOnFailureRecordsThatAreLost(t *testing.T) {
 	t.Parallel()
+	remove := func(before int64) func(t *testing.T, c *kfake.Cluster) {
+		return func(t *testing.T, c *kfake.Cluster) {
+			if err := c.DeleteRecords("payments", 1, before); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	keep := func(*testing.T, *kfake.Cluster) {}
+	replace := func(body []byte, from, to string) []byte { return bytes.Replace(body, []byte(from), []byte(to), 1) }
 	for name, tc := range map[string]struct {
 		body    []byte
 		prepare func(t *testing.T, c *kfake.Cluster)
 		alone   bool // without Kafka
 		last    string
 	}{
-		"the first": {onFailure(3, "1:0-2"), func(t *testing.T, c *kfake.Cluster) {
-			if err := c.DeleteRecords("payments", 1, 1); err != nil {
-				t.Fatal(err)
-			}
-		}, false, "2 of the 3 records that were given up are in Kafka: retention or compaction"},
-		"all": {onFailure(2, "1:0-1"), func(t *testing.T, c *kfake.Cluster) {
-			if err := c.DeleteRecords("payments", 1, 2); err != nil {
-				t.Fatal(err)
-			}
-		}, false, "payments-1@0 to @1: retention has removed the records: the partition begins at 2"},
-		"recreated, shorter": {onFailure(2, "1:8-9"), nil, false, "the partition ends at 3: the topic was recreated"},
-		"recreated":          {[]byte(strings.Replace(string(onFailure(2, "1:0-1")), "22:13:20", "22:13:19", 1)), nil, false, "the record at 0 is another one"},
-		"no partition":       {onFailure(1, "7:0-0"), nil, false, "no such topic or partition"},
-		"no topic": {[]byte(strings.Replace(string(onFailure(1, "1:0-0")), "payments-1", "other-1", 1)), nil, false,
+		"the first": {onFailure(3, "1:0-2"), remove(1), false,
+			"2 of the 3 records that were given up are in Kafka: retention or compaction"},
+		"all": {onFailure(2, "1:0-1"), remove(2), false,
+			"payments-1@0 to @1: retention has removed the records: the partition begins at 2"},
+		"recreated, shorter": {onFailure(2, "1:8-9"), keep, false,
+			"the partition ends at 3: the topic was recreated"},
+		"recreated": {replace(onFailure(2, "1:0-1"), "22:13:20", "22:13:19"), keep, false,
+			"the record at 0 is another one: the topic was recreated"},
+		"no partition": {onFailure(1, "7:0-0"), keep, false, "no such topic or partition"},
+		"no topic": {replace(onFailure(1, "1:0-0"), "payments-1", "other-1"), keep, false,
 			"no such topic or partition"},
-		"only places": {onFailure(1, "1:0-0"), nil, true, "give --brokers to read them"},
+		"only places": {onFailure(1, "1:0-0"), keep, true, "give --brokers to read them"},
 	} {
 		c := newCluster(t)
 		fillPayments(t, c, 1, 3)
-		if tc.prepare != nil {
-			tc.prepare(t, c)
-		}
+		tc.prepare(t, c)
 		src := &listSource{bodies: [][]byte{tc.body}}
 		o := redrive.Options{Source: src, Destination: &listDestination{}}
 		if !tc.alone {
@@ -150,8 +161,8 @@ func TestOnFailureRecordsThatAreLost(t *testing.T) {
 		}
 		results, _ := runAll(t, o)
 		last := results[len(results)-1]
-		if last.Outcome != redrive.NotRedriven || !strings.Contains(last.Error, tc.last) || len(src.done) > 0 ||
-			last.Function != "pay" {
+		if last.Outcome != redrive.NotRedriven || !strings.Contains(last.Error, tc.last) ||
+			len(src.done) > 0 || last.Function != "pay" {
 			t.Errorf("%s: %+v, taken out %v; want %q", name, last, src.done, tc.last)
 		}
 	}
@@ -164,7 +175,8 @@ func TestOnFailureRecordAmongTransactions(t *testing.T) {
 	for range 2 {
 		transaction(t, c)
 	}
-	body := strings.NewReplacer("payments-1", deadLetters+"-0", "2023-11-14T22:13:20.000Z", "").Replace(string(onFailure(2, "1:0-3")))
+	body := strings.NewReplacer("payments-1", deadLetters+"-0", "2023-11-14T22:13:20.000Z", "").
+		Replace(string(onFailure(2, "1:0-3")))
 	src := &listSource{bodies: [][]byte{[]byte(body)}}
 	dst := &listDestination{}
 	runAll(t, redrive.Options{Source: src, Destination: dst, Ranges: dial(t, c)})
@@ -211,8 +223,9 @@ func TestChosenWithOnFailureRecords(t *testing.T) {
 	l := letter(1)
 	for ids, want := range map[string][]int64{"": {7, 8, 1}, l.ID(): {1}} {
 		dst := &listDestination{}
-		if _, err := redrive.Chosen(t.Context(), redrive.Options{Destination: dst,
-			Source: &listSource{bodies: [][]byte{withPayload(), encode(t, &l)}}}, strings.Fields(ids)); err != nil {
+		src := &listSource{bodies: [][]byte{withPayload(), encode(t, &l)}}
+		o := redrive.Options{Destination: dst, Source: src}
+		if _, err := redrive.Chosen(t.Context(), o, strings.Fields(ids)); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(dst.sent, want) {

@@ -109,7 +109,8 @@ func (b *bucket) Begin(context.Context, *Message) (time.Time, error) { return ti
 func (b *bucket) Done(ctx context.Context, m *Message) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	if _, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: &m.Name}); err != nil {
+	in := &s3.DeleteObjectInput{Bucket: &b.name, Key: &m.Name}
+	if _, err := b.client.DeleteObject(ctx, in); err != nil {
 		return fmt.Errorf("deleting s3://%s/%s: %w", b.name, m.Name, err)
 	}
 	return nil

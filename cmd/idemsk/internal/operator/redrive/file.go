@@ -13,8 +13,8 @@ import (
 	"github.com/idemsk/idemsk/internal/text/textfile"
 )
 
-// file is a source of letters in a file, one on each line. The file is not changed: the source knows the lines
-// that are done, so that a next run can skip them.
+// file is a source of letters in a file, one on each line. The file is not changed: the source knows the
+// lines that are done, so that a next run can skip them.
 type file struct {
 	f        *os.File
 	r        *bufio.Reader
@@ -42,11 +42,14 @@ func OpenFile(path, done string) (Source, error) {
 func (s *file) Next(context.Context) (*Message, error) {
 	for {
 		line, err := s.r.ReadBytes('\n')
-		s.line++
-		s.eof = s.eof || errors.Is(err, io.EOF)
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			s.done.mark(s.line, s.line+1)
-		} else if !s.done.has(s.line) {
+		s.eof = errors.Is(err, io.EOF)
+		if len(line) > 0 {
+			s.line++
+			if line = bytes.TrimSpace(line); len(line) == 0 {
+				s.done.mark(s.line, s.line+1)
+			}
+		}
+		if len(line) > 0 && !s.done.has(s.line) {
 			m := NewMessage(fmt.Sprintf("line %d", s.line), line)
 			m.at.offset = s.line
 			return m, nil

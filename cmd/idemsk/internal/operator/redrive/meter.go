@@ -75,6 +75,6 @@ func (m *meter) line() string {
 	if total == 0 {
 		return fmt.Sprintf("reading the dead letters: %v", took.Round(time.Second))
 	}
-	return fmt.Sprintf("%s; %v, %.3g/s; Ctrl-C stops, and the next run goes on",
+	return fmt.Sprintf("%s; %v, %.1f/s; Ctrl-C stops",
 		strings.Join(countsText(m.counts), ", "), took.Round(time.Second), float64(total)/took.Seconds())
 }

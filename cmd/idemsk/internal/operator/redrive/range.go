@@ -25,6 +25,8 @@ type records struct {
 
 var _ Ranges = (*Kafka)(nil)
 
+const recreated = ": the topic was recreated, or --brokers is another cluster"
+
 // Range implements Ranges. What retention has removed of the range is passed over: the caller counts.
 func (k *Kafka) Range(ctx context.Context, r foreign.Range) (Letters, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
@@ -42,7 +44,7 @@ func (k *Kafka) Range(ctx context.Context, r foreign.Range) (Letters, error) {
 	case err != nil:
 		return nil, err
 	case end <= r.Last:
-		return nil, fmt.Errorf("the partition ends at %d: the topic was recreated, or --brokers is another cluster", end)
+		return nil, fmt.Errorf("the partition ends at %d%s", end, recreated)
 	case start > r.Last:
 		return nil, fmt.Errorf("retention has removed the records: the partition begins at %d", start)
 	}
@@ -88,7 +90,7 @@ func (r *records) Next(ctx context.Context, about kafka.DeadLetter) (l kafka.Dea
 		case record.Attrs.IsControl() || record.Offset > r.Last:
 			continue
 		case record.Offset == r.First && r.Time != 0 && record.Timestamp.UnixMilli() != r.Time:
-			return l, fmt.Errorf("the record at %d is another one: the topic was recreated, or --brokers is another cluster", r.First)
+			return l, fmt.Errorf("the record at %d is another one%s", r.First, recreated)
 		}
 		return letterOf(record, about), nil
 	}

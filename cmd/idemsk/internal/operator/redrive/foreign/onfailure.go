@@ -19,7 +19,8 @@ import (
 )
 
 // OnFailure is the on-failure record of an event source mapping for Kafka. It describes records that the
-// mapping gave up. A queue and an SNS topic get only their places; a bucket and a Kafka topic get the records.
+// mapping gave up. A queue and an SNS topic get only their places; a bucket and a Kafka topic get the
+// records.
 // https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure.html
 // https://docs.aws.amazon.com/lambda/latest/dg/kafka-on-failure-destination.html
 type OnFailure struct {
@@ -32,7 +33,8 @@ type OnFailure struct {
 
 // String returns what the record is about.
 func (f *OnFailure) String() string {
-	return fmt.Sprintf("AWS's on-failure record of %d records (%s)", max(f.Size, len(f.Letters)), f.About.Error.Code)
+	return fmt.Sprintf("AWS's on-failure record of %d records (%s)", max(f.Size, len(f.Letters)),
+		f.About.Error.Code)
 }
 
 // Range is the part of a partition from one offset to another, inclusive. Records in between may have been
@@ -88,7 +90,7 @@ func ParseOnFailure(body []byte) (f *OnFailure, ok bool, err error) {
 		Batch         json.RawMessage `json:"KafkaBatchInfo"`
 	}
 	if json.Unmarshal(body, &kind) != nil {
-		return nil, false, nil
+		return nil, false, nil //nolint:nilerr // it is another document
 	}
 	if kind.Batch == nil {
 		if kind.Type != "Notification" {
@@ -97,7 +99,7 @@ func ParseOnFailure(body []byte) (f *OnFailure, ok bool, err error) {
 		return ParseOnFailure([]byte(kind.Message))
 	}
 	if f, err = parse(body); err != nil {
-		return nil, true, fmt.Errorf("an on-failure record of an event source mapping that can't be read: %w", err)
+		return nil, true, fmt.Errorf("an on-failure record of AWS that can't be read: %w", err)
 	}
 	return f, true, nil
 }
@@ -198,11 +200,12 @@ func (f *OnFailure) letter(r *kafka.Record) kafka.DeadLetter {
 	if r.Undecodable != nil {
 		l.Undecoded = r.Undecodable.Raw
 	}
-	if r.KeySchema != nil || r.ValueSchema != nil { // the event may have JSON in place of the producer's bytes
+	if r.KeySchema != nil || r.ValueSchema != nil { // the event may have JSON for the producer's bytes
 		l.Key, l.Value, l.Omitted = nil, nil, []string{"key", Converted}
 	}
 	return l
 }
 
-// Converted is in the field Omitted of a letter whose value the event source may have converted by its schema.
+// Converted is in the field Omitted of a letter whose value the event source may have converted by its
+// schema.
 const Converted = "value"

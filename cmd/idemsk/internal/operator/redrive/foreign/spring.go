@@ -43,7 +43,8 @@ func ParseSpring(r *kgo.Record) (l kafka.DeadLetter, ok bool, err error) {
 		TimestampType: timestampTypes()[string(h.first("original-timestamp-type"))],
 		Function:      string(h.first("original-consumer-group")),
 		Error: store.Failure{
-			Code:    cmp.Or(h.last("exception-cause-fqcn"), h.last("exception-fqcn"), h.last("key-exception-fqcn"), "unknown"),
+			Code: cmp.Or(h.last("exception-cause-fqcn"), h.last("exception-fqcn"), h.last("key-exception-fqcn"),
+				"unknown"),
 			Message: cmp.Or(h.last("exception-message"), h.last("key-exception-message")),
 			At:      r.Timestamp.UTC(),
 		},
