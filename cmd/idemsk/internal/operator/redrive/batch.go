@@ -161,7 +161,7 @@ func (e *expanded) Begin(ctx context.Context, m *Message) (until time.Time, err 
 // Done implements Source.
 func (e *expanded) Done(ctx context.Context, m *Message) error {
 	if b := m.part; b != nil {
-		if b.open--; b.open > 0 || b.ahead != nil || b.lost {
+		if b.open--; b.open > 0 || b.ahead != nil { // also of a part that is lost: it is never done
 			return nil
 		}
 		m = b.whole

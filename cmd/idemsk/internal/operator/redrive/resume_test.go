@@ -69,7 +69,7 @@ func TestInterruptedFileIsResumed(t *testing.T) {
 	for n := range 6 {
 		lines.WriteString(strings.ReplaceAll(clitest.LetterJSON(n), "\n", "") + "\n")
 	}
-	path := clitest.File(t, "letters.jsonl", lines.String()+"hello\n")
+	path := clitest.File(t, "letters.jsonl", strings.Replace(lines.String(), "\n", "\n\n", 1)+"hello\n")
 	brokers := clitest.NewCluster(t, kfake.SeedTopics(3, "payments"))
 	args := []string{"redrive", "--file", path, "--brokers", brokers, "--yes", "--json"}
 
@@ -78,20 +78,20 @@ func TestInterruptedFileIsResumed(t *testing.T) {
 	var errs strings.Builder
 	code := cli.Main(ctx, append(args, "--rate", "1000/s"),
 		cli.Streams{In: strings.NewReader(""), Out: out, Err: &errs}, "v1")
-	want := fmt.Sprintf("the lines 1-3 of %s are done. To go on with the others: --skip-lines 1-3\n", path)
+	want := fmt.Sprintf("the lines 1-4 of %s are done. To go on with the others: --skip-lines 1-4\n", path)
 	if code == 0 || !strings.Contains(errs.String(), want) {
 		t.Fatalf("exit %d: %s; want %q", code, errs.String(), want)
 	}
-	r := clitest.Run(t, append(args, "--skip-lines", "1-3", "--key", "payments#p-4\x1b")...)
-	if want := "--skip-lines 1-3,5\n"; strings.Count(r.Out, `"redriven"`) != 1 || !strings.HasSuffix(r.Err, want) {
+	r := clitest.Run(t, append(args, "--skip-lines", "1-4", "--key", "payments#p-4\x1b")...)
+	if want := "--skip-lines 1-4,6\n"; strings.Count(r.Out, `"redriven"`) != 1 || !strings.HasSuffix(r.Err, want) {
 		t.Errorf("one key: %+v; want %q", r, want)
 	}
 	// The last line is no dead letter, and stays.
-	r = clitest.Run(t, append(args, "--skip-lines", "1-3,5")...)
-	if want := "--skip-lines 1-6"; strings.Count(r.Out, `"redriven"`) != 2 || !strings.Contains(r.Err, want) {
+	r = clitest.Run(t, append(args, "--skip-lines", "1-4,6")...)
+	if want := "--skip-lines 1-7"; strings.Count(r.Out, `"redriven"`) != 2 || !strings.Contains(r.Err, want) {
 		t.Errorf("the rest: %+v; want %q", r, want)
 	}
-	if r = clitest.Run(t, append(args, "--skip-lines", "1-7")...); r.Out != "" ||
+	if r = clitest.Run(t, append(args, "--skip-lines", "1-8")...); r.Out != "" ||
 		strings.Contains(r.Err, "--skip-lines") {
 		t.Errorf("nothing is left: %+v", r)
 	}
