@@ -85,7 +85,7 @@ func (p *Processor) bulk(ctx context.Context, items []*schedule.Item) ([]schedul
 	results, err := p.many(ctx, records)
 	switch {
 	case err != nil:
-		p.logFailedCall(ctx, len(records), err)
+		p.logFailedCall(ctx, records, err)
 		return nil, err
 	case len(results) != len(records):
 		return nil, fmt.Errorf("the bulk handler returned %d results for %d records: want one for each",
@@ -96,10 +96,14 @@ func (p *Processor) bulk(ctx context.Context, items []*schedule.Item) ([]schedul
 
 // logFailedCall logs a call that failed as a whole. Its error is that of no record's outcome, unless the
 // record's own call fails too.
-func (p *Processor) logFailedCall(ctx context.Context, records int, err error) {
-	if records > 1 && !idem.IsUnavailable(err) {
+func (p *Processor) logFailedCall(ctx context.Context, records []RecordAttempt, err error) {
+	if len(records) > 1 && !idem.IsUnavailable(err) {
+		sources := make([]string, len(records))
+		for i := range records {
+			sources[i] = records[i].Record.Source()
+		}
 		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn,
 			"a call of several records failed as a whole: each is handled alone now, and those whose effect took place have it twice",
-			slog.Int("records", records), slog.String("error", err.Error()))
+			slog.Int("records", len(records)), slog.Any("sources", sources), slog.String("error", err.Error()))
 	}
 }

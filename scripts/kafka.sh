@@ -17,6 +17,8 @@ USAGE
 readonly KAFKA_VERSION=4.4.0 SLF4J_VERSION=1.7.36
 readonly MAVEN_COPY=org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
 CACHE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)/.cache/kafka
+# shellcheck source=scripts/ports.sh
+source "$(dirname "${BASH_SOURCE[0]}")/ports.sh"
 readonly CACHE LIB=$CACHE/lib-$KAFKA_VERSION
 readonly START_SECONDS=240 # of a busy machine
 
@@ -59,24 +61,6 @@ POM
 }
 
 # --- a broker ---
-
-# The ports are below those that the kernel gives to outgoing connections, which could take one before the broker listens.
-free_ports() { # N ; distinct ones
-  python3 - "$1" <<'PY'
-import random, socket, sys
-wanted, held = int(sys.argv[1]), []
-for port in random.sample(range(20_000, 32_000), 100):
-    try:
-        held.append(socket.create_server(("127.0.0.1", port)))
-    except OSError as e:
-        refused = e
-    if len(held) == wanted:
-        break
-else:
-    sys.exit(f"kafka: no free port: {refused}")
-print(*(s.getsockname()[1] for s in held))
-PY
-}
 
 configure() { # DIR PORT CONTROLLER_PORT
   cat >"$1/server.properties" <<PROPERTIES

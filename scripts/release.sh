@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # release.sh VERSION: writes what a release consists of into dist/release: the tool as archives and packages, the layers with a script
-# that publishes them, the functions, images, a bill of materials for each program, checksums and a provenance statement.
+# that publishes them, the functions, the chart, images, a bill of materials for each program, checksums and a provenance statement.
 #
 # The bytes depend on the commit, on the versions of Go, gzip and zip, and for images on this machine's certificates of public CAs.
 # ARCHS (amd64 arm64) and SYSTEMS (linux darwin) select less. The statement is not signed: the workflow of a release signs one.
@@ -108,6 +108,14 @@ images() {
   image ledger-consumer dist/ledger-consumer-ARCH
 }
 
+# chart: the Helm chart, as helm package would name it.
+chart() {
+  mkdir -p $work/chart && cp -r deploy/helm/idemsk-consumer $work/chart
+  sed -i "s/^version: [^ ]*/version: ${version#v}/; s/^appVersion: .*/appVersion: ${version#v}/" $work/chart/idemsk-consumer/Chart.yaml
+  pack $work/tar $work/chart idemsk-consumer
+  gzip -9n <$work/tar >"$out/idemsk-consumer-${version#v}.tgz"
+}
+
 # materials: for each program what it contains, with licences, as CycloneDX. Those with the client of a store have a part of what
 # ledger-consumer has.
 materials() {
@@ -143,6 +151,7 @@ provenance() {
 licenses >$work/licenses.txt
 tool
 functions
+chart
 images
 materials
 (cd $out && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)

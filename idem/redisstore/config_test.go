@@ -4,6 +4,7 @@ package redisstore_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,14 +38,17 @@ func TestNewNamesEveryInvalidField(t *testing.T) {
 
 func TestNewClientNamesTheFaultOfAURL(t *testing.T) {
 	for url, text := range map[string]string{
-		"":                                    "invalid URL scheme",
-		"localhost:6379":                      "invalid URL scheme",
-		"http://localhost":                    "invalid URL scheme",
-		"redis://u:sec/ret@localhost":         "%XX",
-		"redis://localhost/x":                 "invalid database number",
-		"redis://localhost?cluster=perhaps":   "cluster",
-		"redis://localhost/3?cluster=true":    "database 3",
-		"redis://localhost?no_such_option=17": "unexpected option",
+		"":                                          "invalid URL scheme",
+		"localhost:6379":                            "invalid URL scheme",
+		"http://localhost":                          "invalid URL scheme",
+		"redis://u:sec/ret@localhost":               "%XX",
+		"redis://localhost/x":                       "invalid database number",
+		"redis://localhost?cluster=perhaps":         "cluster",
+		"redis://localhost/3?cluster=true":          "database 3",
+		"redis://localhost?no_such_option=17":       "unexpected option",
+		"redis://localhost?addr=other":              "sentinel=NAME",
+		"redis://localhost?sentinel_password=sec":   "sentinel=NAME",
+		"redis://localhost?sentinel=a&cluster=true": "one of them",
 	} {
 		_, err := redisstore.NewClient(url)
 		if !errors.Is(err, idem.ErrInvalidConfig) {
@@ -72,5 +76,18 @@ func TestNewClientHasShortTimeouts(t *testing.T) {
 	}
 	if _, ok := newClient(t, "redis://localhost?cluster=true").(*redis.ClusterClient); !ok {
 		t.Error("want a client of a cluster")
+	}
+}
+
+func TestNewClientFindsSentinels(t *testing.T) {
+	var got redis.UniversalOptions
+	newClient(t, "rediss://u:p@one/3?sentinel=keys&addr=two&addr=three:7&sentinel_username=s&sentinel_password=q",
+		func(o *redis.UniversalOptions) { got = *o })
+	if want := []string{"one:26379", "two:26379", "three:7"}; !slices.Equal(got.Addrs, want) {
+		t.Errorf("the Sentinels are %q; want %q", got.Addrs, want)
+	}
+	if got.MasterName != "keys" || got.DB != 3 || got.Username != "u" || got.Password != "p" ||
+		got.SentinelUsername != "s" || got.SentinelPassword != "q" || got.TLSConfig.ServerName != "" {
+		t.Errorf("%+v", got)
 	}
 }

@@ -61,7 +61,7 @@ const (
 
 // hints are the remedies for errors of the server, by prefix.
 var hints = []struct{ prefix, hint string }{
-	{"READONLY", " (this is a read-only replica: give the store the primary's address, or a client that follows it: Sentinel, cluster=true)"},
+	{"READONLY", " (this is a read-only replica: give the store the primary's address, or a client that follows it: sentinel=NAME, cluster=true)"},
 	{"OOM", " (the server's memory is full, and nothing was claimed: raise its maxmemory, or move other data away; the policy must stay noeviction)"},
 	{"NOREPLICAS", " (the primary has fewer replicas in sync than its min-replicas-to-write and refuses writes: repair the replicas)"},
 	{"MISCONF", " (the server cannot save to disk and refuses writes: see its log and its disk)"},

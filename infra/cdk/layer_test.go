@@ -104,26 +104,22 @@ func TestAnotherLayerPublishesAnotherVersion(t *testing.T) {
 	}
 }
 
-// The snippets for SAM, Terraform and the CDK set what the construct sets, and nothing that does not exist.
+// The template for SAM and the snippets for Terraform and the CDK set what the construct sets, and nothing
+// that does not exist.
 func TestSnippetsInTheDocumentOfTheLayer(t *testing.T) {
 	const document = "layer.md"
 	theirs := synthesise(t, plain(t, wrapped(t, "python3.13", "app.handler")))
-	tpl := included(t, `Transform: AWS::Serverless-2016-10-31
-Resources:
-  Keys:
-    Type: AWS::DynamoDB::Table
-    Properties:
-      BillingMode: PAY_PER_REQUEST
-      AttributeDefinitions: [{ AttributeName: idempotencyKey, AttributeType: S }]
-      KeySchema: [{ AttributeName: idempotencyKey, KeyType: HASH }]
-  DeadLetters: { Type: "AWS::SQS::Queue" }
-`+block(t, document, "yaml"))
+	sam, err := os.ReadFile(filepath.Join("..", "..", "deploy", "sam", "template.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tpl := included(t, string(sam))
 	ours, construct := tpl.one(t, "AWS::Serverless::Function"), theirs.one(t, function)
 	for _, property := range []string{"Runtime", "Architectures", "Handler", "Timeout"} {
 		equal(t, property, ours[property], construct[property])
 	}
-	equal(t, "Layers", ours["Layers"], []any{values{"Ref": "IdempotencyLayer"}})
-	equal(t, "CompatibleArchitectures", tpl.one(t, "AWS::Lambda::LayerVersion")["CompatibleArchitectures"],
+	equal(t, "Layers", ours["Layers"], []any{values{"Ref": "Layer"}})
+	equal(t, "CompatibleArchitectures", tpl.one(t, "AWS::Serverless::LayerVersion")["CompatibleArchitectures"],
 		ours["Architectures"])
 	env := variables(t, theirs)
 	for name, value := range at(t, ours, "Environment", "Variables").(values) {

@@ -151,7 +151,7 @@ func (f *function) log(ctx context.Context, r *reconcile.Report, export *reconci
 			warn(text, slog.String("key", row.Key), slog.Int("line", row.Line))
 		}
 	}
-	entries("a key hangs: it is STARTED, its lease is over, and no delivery has claimed it", r.Overdue)
+	entries("a key is overdue: it is STARTED, its lease is over, and no delivery has claimed it", r.Overdue)
 	entries("a key failed", r.Failed)
 	entries("a key is completed and not in the export", r.OnlyInStore)
 	rows("a row of the export has no key in the store", r.OnlyInExport)

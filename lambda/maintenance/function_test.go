@@ -137,7 +137,7 @@ func TestReconcile(t *testing.T) {
 		t.Errorf("the metrics are those of %v", f.metrics["FunctionName"])
 	}
 	for _, want := range []string{
-		`"msg":"a key hangs: it is STARTED, its lease is over, and no delivery has claimed it","key":"ledger#payments#dead","status":"STARTED"`,
+		`"msg":"a key is overdue: it is STARTED, its lease is over, and no delivery has claimed it","key":"ledger#payments#dead","status":"STARTED"`,
 		`"msg":"a key failed","key":"ledger#payments#failed"`,
 		`"msg":"a key is completed and not in the export","key":"ledger#payments#unbooked"`,
 		`"msg":"a row of the export has no key in the store","key":"ghost","line":3`,

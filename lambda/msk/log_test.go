@@ -31,7 +31,7 @@ func TestLogHasOneLinePerBatchAndPerNotableRecord(t *testing.T) {
 
 		for source, want := range map[string]struct{ outcome, level, key string }{
 			"payments-0@5": {"Replayed", "INFO", "ledger#payments#before"},
-			"payments-0@6": {"Executed", "INFO", "ledger#payments#new"},
+			"payments-0@6": {"Duplicate", "INFO", "ledger#payments#new"},
 			"payments-0@7": {"DeadLettered", "ERROR", "ledger#payments#poison"},
 			"payments-0@8": {"ReplayedFailed", "INFO", "ledger#payments#failed"},
 			"payments-1@1": {"Retry", "WARN", "ledger#payments#later"},

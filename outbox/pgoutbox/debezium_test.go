@@ -19,7 +19,7 @@ import (
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
 )
 
-// debezium is the real Debezium, embedded, with the configuration of docs/outbox.md.
+// debezium is the real Debezium, embedded, with outbox/debezium/outbox.properties.
 type debezium struct {
 	args    []string
 	offsets string // the file of its offsets

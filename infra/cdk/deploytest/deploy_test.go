@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -101,10 +100,9 @@ func (s *stack) cdk(ctx context.Context, args ...string) {
 // settings are the arguments that name the stack. Its template goes to a folder of the test's own: that of
 // `make synth` stays.
 func (s *stack) settings(more ...string) []string {
-	architecture := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 	args := []string{"--output", s.assembly}
 	for _, setting := range append([]string{
-		"stackName=" + s.name, "example=ledger", "architecture=" + architecture, "clusterArn=" + cluster, "topics=payments",
+		"stackName=" + s.name, "example=ledger", "architecture=" + architecture(), "clusterArn=" + cluster, "topics=payments",
 		"consumerGroup=payments-ledger",
 		"removalPolicy=destroy", "deletionProtection=false",
 		// With public brokers, because LocalStack has no VPC. The address does not exist.

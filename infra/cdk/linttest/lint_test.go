@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -188,6 +189,27 @@ func TestTemplatesHaveNoFindings(t *testing.T) {
 			if !found[name+finding] {
 				t.Errorf("%s does not find %s any more: take its reason out", name, finding)
 			}
+		}
+	}
+}
+
+// The templates that are written by hand have no findings.
+func TestWrittenTemplatesHaveNoFindings(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/deploy-without-cdk.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile("(?s)\n```yaml\n(.*?)\n```\n").FindStringSubmatch(string(page))[1]
+	// Packaging puts an object of S3 in the place of the folder.
+	packaged := filepath.Join(t.TempDir(), "template.yaml")
+	if err := os.WriteFile(packaged, []byte(strings.Replace(text, "Code: ./function",
+		"Code: { S3Bucket: bucket, S3Key: key }", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{packaged, "../../../deploy/sam/template.yaml"} {
+		var found []any
+		if unmarshal(t, check(t, "cfn-lint", "--format", "json", path), &found); len(found) > 0 {
+			t.Errorf("%s: %v", path, found)
 		}
 	}
 }

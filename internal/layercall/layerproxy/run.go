@@ -20,6 +20,10 @@ import (
 	"github.com/idemsk/idemsk/app/lambda"
 )
 
+// maxConcurrency is the variable that Lambda Managed Instances set for runtimes that poll for several
+// invocations at once.
+const maxConcurrency = "AWS_LAMBDA_MAX_CONCURRENCY"
+
 // Main runs a runtime's command, and ends this process as the runtime ends.
 func Main(command []string, options ...lambda.Option) {
 	runtime.LockOSThread() // the runtime's process is killed when the thread that started it ends
@@ -37,6 +41,10 @@ func run(command []string, options []lambda.Option) error {
 	address := os.Getenv(runtimeAPI)
 	if address == "" {
 		return fmt.Errorf("%s is not set: Lambda sets it, and so does idemsk local", runtimeAPI)
+	}
+	if n := os.Getenv(maxConcurrency); n != "" && n != "1" {
+		return fmt.Errorf("%s is %s: the layer handles one invocation at a time: set the maximum concurrency of the function's execution environments to 1",
+			maxConcurrency, n)
 	}
 	up := newUpstream(address)
 	api, err := serve(up)

@@ -16,6 +16,7 @@ import (
 // The scripts of the repository that run a server in the foreground, on a free port of 127.0.0.1.
 const (
 	Kafka         = "scripts/kafka.sh run 0"
+	RabbitMQ      = "scripts/rabbitmq.sh run 0"
 	DynamoDBLocal = "localstack/localstack.sh dynamodb-local 0"
 )
 

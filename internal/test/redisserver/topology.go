@@ -5,9 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 
+	"github.com/idemsk/idemsk/internal/subprocess"
 	"github.com/idemsk/idemsk/internal/subprocess/serverproc"
 )
 
@@ -109,6 +115,97 @@ func (c *Cluster) Close() error {
 	var errs []error
 	for _, node := range c.Nodes {
 		errs = append(errs, node.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Sentinels are the Sentinels of a primary. If it fails, they promote a replica.
+type Sentinels struct{ all []*Server }
+
+const (
+	watched = "keys" // the name of the primary
+	quorum  = 2
+)
+
+var sentinel = serverproc.Kind{Package: "redisserver", Stop: syscall.SIGTERM, Config: serverproc.Config{
+	Ready:      regexp.MustCompile("Sentinel ID is"),
+	StartLimit: server.StartLimit, StopLimit: server.StopLimit, Crash: syscall.SIGKILL,
+}}
+
+// StartSentinels starts three Sentinels of a primary, and waits until they know each other and its replica.
+// The caller must call Close.
+func StartSentinels(ctx context.Context, primary *Server) (*Sentinels, error) {
+	s := new(Sentinels)
+	for range 3 {
+		one, err := startSentinel(ctx, primary)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.all = append(s.all, one)
+	}
+	if err := errors.Join(s.each(ctx, "num-other-sentinels 2"), s.each(ctx, "num-slaves 1")); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func startSentinel(ctx context.Context, primary *Server) (*Server, error) {
+	s := &Server{kind: primary.kind, bin: primary.bin}
+	var err error
+	if s.Server, err = serverproc.NewServer(ctx, sentinel); err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nrequirepass %s\nsentinel sentinel-pass %s\n"+
+		"sentinel monitor %s 127.0.0.1 %d %d\nsentinel auth-pass %s %s\n"+
+		"sentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 5000\n",
+		s.Port(), s.Dir(), Password, Password, watched, primary.Port(), quorum, watched, Password, watched, watched)
+	file := filepath.Join(s.Dir(), "sentinel.conf") // a Sentinel keeps its state there
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.bin.Program, file, "--sentinel") //nolint:gosec // the server of find
+	cmd.Dir, cmd.SysProcAttr = s.Dir(), subprocess.Group(syscall.SIGKILL, nil)
+	cmd.Env = serverproc.Environment(s.bin.Env)
+	if err := s.Run(ctx, cmd); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// each waits until each Sentinel says this of the primary.
+func (s *Sentinels) each(ctx context.Context, says string) error {
+	for _, one := range s.all {
+		err := one.until(ctx, func(answer string) bool { return strings.Contains(answer, says) }, "SENTINEL",
+			"MASTER", watched)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Follow waits until each Sentinel names this server as the primary.
+func (s *Sentinels) Follow(ctx context.Context, primary *Server) error {
+	return s.each(ctx, fmt.Sprintf(" port %d ", primary.Port()))
+}
+
+// Failover makes the Sentinels promote a replica although the primary works.
+func (s *Sentinels) Failover(ctx context.Context) error {
+	_, err := s.all[0].Do(ctx, "SENTINEL", "FAILOVER", watched)
+	return err
+}
+
+// URL returns a connection string for the user with all permissions of the primary.
+func (s *Sentinels) URL() string {
+	return fmt.Sprintf("%s?sentinel=%s&addr=%s&addr=%s&sentinel_password=%s", s.all[0].URL(), watched,
+		s.all[1].Addr(), s.all[2].Addr(), Password)
+}
+
+// Close ends the Sentinels.
+func (s *Sentinels) Close() error {
+	var errs []error
+	for _, one := range s.all {
+		errs = append(errs, one.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -9,7 +9,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,6 +39,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 		listed[name] = sum
 	}
 	checkSums(t, first, listed)
+	checkDocument(t, listed)
 	checkStatement(t, first, listed)
 	checkMaterials(t, first)
 	run(t, first, "tar", "-xzf", "idemsk_"+version+"_linux_amd64.tar.gz")
@@ -93,6 +96,44 @@ func checkSums(t *testing.T, folder string, listed map[string]string) {
 		sum := sha256.Sum256(content)
 		if err != nil || hex.EncodeToString(sum[:]) != want {
 			t.Errorf("%s: %v, %x; want %s", name, err, sum, want)
+		}
+	}
+}
+
+// checkDocument compares the files with the table of docs/install.md. The release of this test has one
+// architecture and one system.
+func checkDocument(t *testing.T, listed map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`[^` ]+`")
+	plain := strings.NewReplacer("`", "", "VERSION.", strings.TrimPrefix(version, "v")+".", "_VERSION_", "_"+version+"_")
+	patterns := make(map[string]bool) // of file names: whether one was found
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 {
+			for _, name := range named.FindAllString(cells[1], -1) {
+				patterns[plain.Replace(name)] = false
+			}
+		}
+	}
+	for name := range listed {
+		found := false
+		for pattern := range patterns {
+			for _, arch := range []string{"amd64", "x86_64"} {
+				if ok, err := path.Match(strings.Replace(pattern, "ARCH", arch, 1), name); ok && err == nil {
+					patterns[pattern], found = true, true
+				}
+			}
+		}
+		if !found && name != "SHA256SUMS" {
+			t.Errorf("%s is in the release and not in docs/install.md", name)
+		}
+	}
+	for pattern, found := range patterns {
+		if !found && !strings.Contains(pattern, "darwin") && pattern != "provenance.intoto.json" {
+			t.Errorf("%s is in docs/install.md and not in the release", pattern)
 		}
 	}
 }
@@ -160,10 +201,15 @@ func checkPublishing(t *testing.T, folder string) {
 	if err := os.WriteFile(filepath.Join(bin, "aws"), []byte(aws), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// A release has both architectures, and this one has one.
+	publish := func() string {
+		t.Helper()
+		return run(t, folder, "env", "PATH="+bin+":"+os.Getenv("PATH"), "./publish-layers.sh", "redis")
+	}
+	if got, want := publish(), "fileb://idemsk-layer-x86_64-redis.zip\n"; got != want { // this release has one architecture
+		t.Errorf("published %q, want %q", got, want)
+	}
 	run(t, folder, "cp", "idemsk-layer-x86_64-redis.zip", "idemsk-layer-arm64-redis.zip")
-	got := run(t, folder, "env", "PATH="+bin+":"+os.Getenv("PATH"), "./publish-layers.sh", "redis")
-	if want := "fileb://idemsk-layer-arm64-redis.zip\nfileb://idemsk-layer-x86_64-redis.zip\n"; got != want {
+	if got, want := publish(), "fileb://idemsk-layer-arm64-redis.zip\nfileb://idemsk-layer-x86_64-redis.zip\n"; got != want {
 		t.Errorf("published %q, want %q", got, want)
 	}
 }

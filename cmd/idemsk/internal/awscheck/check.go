@@ -167,7 +167,7 @@ func (c *check) compare(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	r.result = verify.Run(want, found, letters, nil)
+	r.result = verify.Run(want, found, letters, nil, 0)
 	r.frozen, r.bookings = len(frozen), len(found.Executions)
 	executors := make(map[string]bool)
 	for _, e := range found.Executions {

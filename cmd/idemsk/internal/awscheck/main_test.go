@@ -199,7 +199,7 @@ func TestComparisonFindsDifferences(t *testing.T) {
 		t.Errorf("%d keys are not settled; want 1", n)
 	}
 	state := &testenv.State{Balances: want.Balances(), Statuses: statuses}
-	if r := verify.Run(want, state, nil, nil); r.OK() {
+	if r := verify.Run(want, state, nil, nil, 0); r.OK() {
 		t.Error("a key that is STARTED is accepted")
 	}
 }

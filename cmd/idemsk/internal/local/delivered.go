@@ -1,14 +1,13 @@
 package local
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 )
 
 // maxDelivered is the maximum number of records of an invocation that are shown with their outcomes.
@@ -27,10 +26,10 @@ func shownRecordOf(record *esm.Record) console.Delivered {
 	out := console.Delivered{Place: record.Place().String(), Headers: []console.Header{}}
 	var in shownRecord
 	if err := json.Unmarshal(record.JSON, &in); err != nil { // a recorded event may have any form
-		out.Value = cutText(text(record.JSON))
+		out.Value = cutText(term.Text(record.JSON))
 		return out
 	}
-	out.KafkaKey, out.Value = cutText(text(in.Key)), cutText(text(in.Value))
+	out.KafkaKey, out.Value = cutText(term.Text(in.Key)), cutText(term.Text(in.Value))
 	if in.Timestamp > 0 {
 		out.At = time.UnixMilli(in.Timestamp).UnixMicro()
 	}
@@ -40,18 +39,10 @@ func shownRecordOf(record *esm.Record) console.Delivered {
 			for i, n := range numbers {
 				value[i] = byte(n) // with or without a sign
 			}
-			out.Headers = append(out.Headers, console.Header{Name: name, Value: cutText(text(value))})
+			out.Headers = append(out.Headers, console.Header{Name: name, Value: cutText(term.Text(value))})
 		}
 	}
 	return out
-}
-
-// text returns bytes as a text, in base64 if they are none.
-func text(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
-	}
-	return "base64: " + base64.StdEncoding.EncodeToString(b)
 }
 
 // delivered returns the records of an invocation with what became of their keys during it. The caller holds

@@ -17,8 +17,8 @@ func TestShownRecord(t *testing.T) {
 		Value: []byte{0xff, 0}, Headers: []kgo.RecordHeader{{Key: "n", Value: []byte("ä")}, {Key: "b", Value: []byte{0xff}}}})
 	got := shownRecordOf(&record)
 	got.At = 0
-	want := console.Delivered{Place: "payments-2@3", KafkaKey: "alice", Value: "base64: /wA=",
-		Headers: []console.Header{{Name: "n", Value: "ä"}, {Name: "b", Value: "base64: /w=="}}}
+	want := console.Delivered{Place: "payments-2@3", KafkaKey: "alice", Value: "hex ff00",
+		Headers: []console.Header{{Name: "n", Value: "ä"}, {Name: "b", Value: "hex ff"}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v; want %+v", got, want)
 	}

@@ -8,15 +8,28 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/testenv"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/internal/fake/runtimeapi"
 )
 
 // unhandled is Lambda's FunctionError for all failures of a function.
 const unhandled = "Unhandled"
 
+// build is the state of the program's last build.
+type build int
+
+const (
+	works     build = iota // it has handled an event, or is the first one
+	untried                // its process has handled nothing yet
+	unstarted              // its process did not start
+)
+
 // process is an invoker on a process of the function.
 type process struct {
 	function *runtimeapi.Function
+	program  *program
+	build    build
+	say      func(line string)
 	point    *killPoint  // its DynamoDB, if --kill-at names an effect; else nil
 	hit      atomic.Bool // kill was called since the last invocation began
 	cut      bool        // kill ended the last invocation
@@ -36,7 +49,7 @@ func startProcess(ctx context.Context, o *Options, command, env []string, point 
 		Stdout: func(line []byte) { t.printed(line); log.line(line); s.line(line) },
 		Stderr: func(line []byte) { log.line(line); s.line(line) },
 	})
-	p := &process{function: f, point: point, slot: s}
+	p := &process{function: f, program: programOf(command, o.Env), say: o.Say, point: point, slot: s}
 	if err != nil {
 		p.closePoint()
 		return nil, advised(err)
@@ -71,13 +84,20 @@ func (p *process) Invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 func (p *process) invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, error) {
 	p.cut = false
 	p.hit.Store(false)
+	if p.program.rebuilt(ctx) {
+		p.say("The function was built again: a new process handles the next batch.")
+		p.build = untried
+		p.function.Kill()
+	}
 	result, err := p.function.Invoke(ctx, inv.Payload)
 	if err == nil {
+		p.build = works
 		return esm.Answer{RequestID: result.RequestID, Payload: result.Payload}, nil
 	}
 	var failed *runtimeapi.FunctionError
 	var crashed *runtimeapi.CrashError
 	var late *runtimeapi.TimeoutError
+	var start *runtimeapi.StartError
 	switch {
 	case errors.Is(err, runtimeapi.ErrInitExit) && p.hit.Load(): // it was killed while it started
 		p.cut = true
@@ -93,6 +113,12 @@ func (p *process) invoke(ctx context.Context, inv *esm.Invocation) (esm.Answer, 
 	case errors.As(err, &late):
 		return esm.Answer{RequestID: late.RequestID, FunctionError: unhandled,
 			Message: late.Type() + ": " + late.Message()}, nil
+	case p.build != works && errors.As(err, &start): // the next build may start
+		if p.build == untried {
+			p.say(term.Escape(advised(err).Error()))
+		}
+		p.build = unstarted
+		return esm.Answer{}, &esm.UnavailableError{Err: advised(err)}
 	}
 	return esm.Answer{}, advised(err)
 }

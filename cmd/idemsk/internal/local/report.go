@@ -181,7 +181,7 @@ func (r *Report) beside(without *Report) string {
 }
 
 // settled says how the records ended: of those that are done, each has a key of its own that is COMPLETED or
-// FAILED, or is a duplicate of one that has.
+// FAILED, or is a duplicate of one that has, or was redriven.
 func (r *Report) settled() string {
 	done := term.Plural(r.Done, "record", "records") + " done"
 	if r.Keys == nil && r.Messages == 0 {
@@ -195,8 +195,12 @@ func (r *Report) settled() string {
 	if completed+failed == 0 { // it keeps no keys
 		return done + ", " + letters
 	}
-	return fmt.Sprintf("%s completed, %s, %s", term.Plural(completed, "record", "records"),
-		term.Plural(max(0, r.Done-completed-failed), "duplicate", "duplicates"), letters)
+	others := term.Plural(max(0, r.Done-completed-failed), "duplicate", "duplicates")
+	if r.Outcomes.DeadLettered > r.Messages { // letters were taken out of the queue: some of the records were sent again
+		letters += " left"
+		others = term.Plural(max(0, r.Done-completed-failed), "duplicate or redriven record", "duplicates or redriven records")
+	}
+	return fmt.Sprintf("%s completed, %s, %s", term.Plural(completed, "record", "records"), others, letters)
 }
 
 func (r *Report) summary(without *verify.Result) string {

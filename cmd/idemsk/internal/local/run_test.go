@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +47,45 @@ func TestRun(t *testing.T) {
 		}
 	}
 }
+
+// A build that does not start is replaced by the next one. The run goes on.
+func TestRebuiltFunction(t *testing.T) {
+	t.Parallel()
+	o, s := options(t, "metrics")
+	program, script := o.Function, filepath.Join(t.TempDir(), "bootstrap")
+	builds := 0
+	build := func(text string) {
+		builds++
+		at := time.Now().Add(-time.Duration(builds) * time.Hour)
+		if err := errors.Join(os.WriteFile(script, []byte("#!/bin/sh\n"+text+"\n"), 0o755), os.Chtimes(script, at, at)); err != nil {
+			t.Error(err)
+		}
+	}
+	build("exec " + program)
+	o.Function, o.Produce, o.ESM.BatchSize, o.ESM.Pollers = "'"+script+"'", 10, 1, 1
+	o.Log = writerFunc(func(line string) {
+		switch {
+		case builds == 1 && strings.Contains(line, "Executed"):
+			build("echo broken build; exit 3")
+		case builds == 2 && strings.Contains(line, "broken build"):
+			build("echo third build; exec " + program)
+		}
+		s.say(line)
+	})
+	report := mustRun(t, o)
+	if report.Done != 10 || report.Delivered != 10 || report.Failed != 0 {
+		t.Errorf("%+v", report)
+	}
+	for _, want := range []string{"third build", "The function was built again", "exit status 3"} {
+		if !strings.Contains(s.String(), want) {
+			t.Errorf("the output does not contain %q:\n%s", want, s)
+		}
+	}
+}
+
+type writerFunc func(line string)
+
+func (f writerFunc) Write(p []byte) (int, error) { f(string(p)); return len(p), nil }
 
 func TestFaults(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ func (v *verdict) verify(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	result, err := v.prover.verify(ctx, letters, counts.Kills)
+	result, err := v.prover.verify(ctx, letters, &counts)
 	if err != nil {
 		return err
 	}

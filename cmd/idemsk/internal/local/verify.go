@@ -67,7 +67,7 @@ func newProver(r *run) (*prover, error) {
 
 // verify compares the ledger with the records. It reads the ledger first: what is in it is from records that
 // it reads then.
-func (p *prover) verify(ctx context.Context, letters []kafka.DeadLetter, kills []verify.Kill) (*verify.Result,
+func (p *prover) verify(ctx context.Context, letters []kafka.DeadLetter, counts *Counts) (*verify.Result,
 	error) {
 	found, err := p.run.store.Read(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *prover) verify(ctx context.Context, letters []kafka.DeadLetter, kills [
 	for i := range partitions {
 		p.next[partitions[i].Partition] = partitions[i].End
 	}
-	return verify.Run(p.want, found, letters, kills), nil
+	return verify.Run(p.want, found, letters, counts.Kills, counts.Outcomes.Fenced+counts.Outcomes.CompletionFailed), nil
 }
 
 // verify compares what the function has written with what the oracle expects of the records of the run.
@@ -92,7 +92,7 @@ func (r *run) verify(ctx context.Context, report *Report) (*verify.Result, error
 	if err != nil {
 		return nil, err
 	}
-	result, err := p.verify(ctx, report.Letters, report.Kills)
+	result, err := p.verify(ctx, report.Letters, &report.Counts)
 	if err != nil {
 		return nil, err
 	}

@@ -419,7 +419,7 @@ function sideCard(side) {
   const open = side.open ? `${plural(side.open, 'record is', 'records are')} not committed.` : 'An invocation is running.';
   const said = !side.records ? 'There are no records yet.' : side.state === 'delivering' ? open + ' What is missing may follow.' : side.state === 'wrong' ?
     plural(side.problemsAll || side.offAll, side.problemsAll ? 'check failed.' : 'account is wrong.', side.problemsAll ? 'checks failed.' : 'accounts are wrong.') :
-    side.repeats ? `${plural(side.repeats, 'booking was', 'bookings were')} repeated, each because its process was killed before the completion. Nothing else differs.` : 'Each payment is booked once, to the cent.';
+    side.repeats ? `${plural(side.repeats, 'booking was', 'bookings were')} repeated, each because its process was killed or lost its claim before the completion. Nothing else differs.` : 'Each payment is booked once, to the cent.';
   return h('section', {class: 'card', 'aria-label': side.name}, h('div', {class: 'bar split'}, h('h2', {}, side.name), chip(state, kind)),
     h('table', {class: 'sums'}, head('currency', '#must be', '#is', '#difference'), h('tbody', {}, side.sums.map(m => h('tr', {}, h('th', {scope: 'row'}, m.currency),
       h('td', {class: 'n'}, money(m.expected)), h('td', {class: 'n'}, money(m.found)), h('td', {class: 'n ' + (m.off && side.state === 'wrong' ? 'off' : '')}, money(m.off)))))),

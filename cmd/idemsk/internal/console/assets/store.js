@@ -42,9 +42,6 @@ function confirmed(button, question, verb, change) {
   return box;
 }
 
-// groupName is the name of a group of keys in the report; the report of the command line has the word hangs.
-const groupName = g => g.name === 'hangs' ? 'overdue' : g.name;
-
 // ---- A key
 
 function searchView() {
@@ -241,8 +238,8 @@ function reconcileView() {
     if (f && f.size > 8 << 20) throw new Error(`The export has ${count(f.size)} bytes: at most 8 MB are read here. Use idemsk reconcile --against.`);
     const r = await post('/api/reconcile', {name: f ? f.name : '', text: f ? await f.text() : '', field: column.value, namespace: namespace.value, topic: topic.value});
     const numbers = h('dl', {class: 'facts'});
-    facts(numbers, [{name: 'entries', value: r.records}, ...r.groups.slice(0, f ? 6 : 2).map(g => ({name: groupName(g), value: g.count, bad: g.count > 0})), ...(f ? [{name: 'rows', value: r.rows}, {name: 'completed', value: r.matched}] : [])]);
-    box.replaceChildren(numbers, ...r.groups.filter(g => g.count).flatMap(g => [h('h2', {}, groupName(g)), scroll(groupName(g), head('key', 'state', '#attempts', 'updated', 'record', 'failure', '#line'),
+    facts(numbers, [{name: 'entries', value: r.records}, ...r.groups.slice(0, f ? 6 : 2).map(g => ({name: g.name, value: g.count, bad: g.count > 0})), ...(f ? [{name: 'rows', value: r.rows}, {name: 'completed', value: r.matched}] : [])]);
+    box.replaceChildren(numbers, ...r.groups.filter(g => g.count).flatMap(g => [h('h2', {}, g.name), scroll(g.name, head('key', 'state', '#attempts', 'updated', 'record', 'failure', '#line'),
       h('tbody', {}, g.entries.map(({key, entry: e, line}) => h('tr', {}, h('td', {class: 'key'}, e ? entryLink(key) : key), h('td', {}, e ? stateChip(e) : ''), h('td', {class: 'n'}, e ? String(e.attempts) : ''), h('td', {class: 'short'}, e ? ago(e.updated) : ''),
         h('td', {class: 'short'}, e ? e.source : ''), h('td', {class: 'out'}, e && e.code ? `${e.code}: ${e.message}` : ''), h('td', {class: 'n'}, line ? String(line) : ''))))),
     g.count > g.entries.length ? h('p', {class: 'muted'}, `The first ${g.entries.length} of ${count(g.count)}. idemsk reconcile lists all.`) : '']));

@@ -19,18 +19,28 @@ type Kill struct {
 	At       time.Time
 }
 
-// Repeat is a booking that was repeated, and the kill between the booking and its completion.
+// Repeat is a booking that was repeated, and the kill between the booking and its completion. Without a kill
+// its process lost the claim, or could not store the completion.
 type Repeat struct {
 	testenv.Execution
 
 	Kill Kill
 }
 
+// cause returns what came between the booking and its completion.
+func (r *Repeat) cause() string {
+	if r.Kill.At.IsZero() {
+		return "not killed: claim lost, or completion not stored"
+	}
+	return "killed " + r.Kill.At.Format(timeOfDay) + "  in " + r.Kill.During
+}
+
 // bookings compares the audit with the records. Each payment must have been booked at least once, and other
-// payments never. All bookings of a payment but the last must be of an executor that was killed, and a kill
-// explains at most as many bookings as the commit window has. It returns the repeated bookings in the order
-// of the kills, and the problems.
-func bookings(want *oracle.Ledger, executions []testenv.Execution, kills []Kill) (repeats []Repeat,
+// payments never. All bookings of a payment but the last must be of an executor that was killed, or there is a
+// completion that the function reported as refused or failed: there were refused of these. A kill explains at
+// most as many bookings as the commit window has. It returns the repeated bookings in the order of the kills,
+// and the problems.
+func bookings(want *oracle.Ledger, executions []testenv.Execution, kills []Kill, refused int) (repeats []Repeat,
 	problems []string) {
 	byKey := make(map[string][]testenv.Execution)
 	for _, e := range executions {
@@ -54,14 +64,14 @@ func bookings(want *oracle.Ledger, executions []testenv.Execution, kills []Kill)
 			delete(byKey, key)
 		}
 	}
-	repeats, unexplained := explain(byKey, kills)
+	repeats, unexplained := explain(byKey, kills, refused)
 	problems = append(problems, unexplained...)
 	return repeats, append(problems, tooMany(repeats, want.Rules().CommitWindow)...)
 }
 
 // explain finds for each booking of a key, but the last, the kill of its executor. It returns these bookings
-// in the order of the kills, and a problem for each without one.
-func explain(byKey map[string][]testenv.Execution, kills []Kill) (repeats []Repeat, problems []string) {
+// in the order of the kills, and a problem for each without one, beyond the completions that were refused.
+func explain(byKey map[string][]testenv.Execution, kills []Kill, refused int) (repeats []Repeat, problems []string) {
 	killed := make(map[string]Kill, len(kills))
 	for _, k := range kills {
 		if k.Executor != "" {
@@ -73,11 +83,14 @@ func explain(byKey map[string][]testenv.Execution, kills []Kill) (repeats []Repe
 		slices.SortFunc(all, func(a, b testenv.Execution) int { return cmp.Compare(a.Token, b.Token) })
 		for _, e := range all[:len(all)-1] {
 			kill, ok := killed[e.Executor]
-			if !ok {
+			if !ok && refused == 0 {
 				problems = append(problems,
 					fmt.Sprintf("%q was booked %d times, and no kill explains attempt %d (token %d, executed by %s)",
 						key, len(all), e.Attempt, e.Token, e.Executor))
 				continue
+			}
+			if !ok {
+				refused--
 			}
 			repeats = append(repeats, Repeat{Execution: e, Kill: kill})
 		}
@@ -91,6 +104,9 @@ func tooMany(repeats []Repeat, window int) (problems []string) {
 	counts := make(map[string]int)
 	for i := range repeats {
 		k := &repeats[i].Kill
+		if k.Executor == "" {
+			continue
+		}
 		if counts[k.Executor]++; counts[k.Executor] == window+1 {
 			problems = append(problems, fmt.Sprintf("the kill in %s repeated more than %d bookings", k.During,
 				window))

@@ -53,7 +53,7 @@ func ReadDoubles(list io.Reader, kills []Kill, window int) (*Doubles, error) {
 			d.Twice++
 		}
 	}
-	d.Repeats, d.Problems = explain(executions, kills)
+	d.Repeats, d.Problems = explain(executions, kills, 0)
 	d.Problems = append(d.Problems, tooMany(d.Repeats, window)...)
 	return d, nil
 }

@@ -36,7 +36,7 @@ func (r *Result) Summary(delivered, kills int, without *Result) string {
 	}
 	text += ", booked " + term.Plural(r.Payments, "payment", "payments")
 	if again := r.paymentsRepeated(); again > 0 {
-		text += fmt.Sprintf(": %s exactly once each, and %s again, for a kill that fell between the booking and its completion. "+
+		text += fmt.Sprintf(": %s exactly once each, and %s again, because no completion was stored after the booking. "+
 			"Plain mode can't prevent that: each is named above, and the ledger is off by these alone",
 			term.Count(r.Payments-again), term.Count(again))
 	} else {
@@ -77,10 +77,10 @@ func (r *Result) paymentsRepeated() int {
 }
 
 func (r *Result) repeated() string {
-	return table("Booked, and booked again because the process was killed before the completion", r.Repeats,
+	return table("Booked, and booked again because the completion was not stored", r.Repeats,
 		func(r *Repeat) []string {
 			return []string{r.Key, fmt.Sprintf("attempt %d", r.Attempt), term.Money(r.Amount),
-				"killed " + r.Kill.At.Format(timeOfDay), "in " + r.Kill.During}
+				r.cause()}
 		})
 }
 

@@ -53,8 +53,8 @@ func TestSummary(t *testing.T) {
 		}},
 		"with repeats": {verify.Result{Records: 9, Payments: 9, Audited: true,
 			Repeats: []verify.Repeat{repeat, repeat}}, 12, 2, nil, []string{
-			"before the completion:\n  f#t#k  attempt 1  12.34  killed 03:04:05.006  in t-0@5+9\n",
-			"of which 2 were killed, booked 9 payments: 8 exactly once each, and 1 again, for a kill",
+			"completion was not stored:\n  f#t#k  attempt 1  12.34  killed 03:04:05.006  in t-0@5+9\n",
+			"of which 2 were killed, booked 9 payments: 8 exactly once each, and 1 again, because no completion",
 		}},
 		"audited, without repeats": {verify.Result{Audited: true}, 0, 1, nil,
 			[]string{"No kill fell between a booking and its completion this time."}},

@@ -25,7 +25,7 @@ type Result struct {
 	Off      []Difference // the accounts with other balances than if each payment was booked once
 	Letters  []kafka.DeadLetter
 	Audited  bool     // the function kept an audit
-	Repeats  []Repeat // bookings that were repeated after a kill
+	Repeats  []Repeat // bookings that were repeated after a kill, or a refused completion
 	Problems []string // why the verification failed
 }
 
@@ -33,8 +33,8 @@ type Result struct {
 func (r *Result) OK() bool { return len(r.Problems) == 0 }
 
 // Run compares what was found in a test environment with the expected ledger. Kills are the processes that
-// were killed.
-func Run(want *oracle.Ledger, found *testenv.State, letters []kafka.DeadLetter, kills []Kill) *Result {
+// were killed, refused the number of completions that the function reported as refused or failed.
+func Run(want *oracle.Ledger, found *testenv.State, letters []kafka.DeadLetter, kills []Kill, refused int) *Result {
 	r := &Result{
 		Records: len(want.Records()), Payments: want.Booked(), Expected: totals(want.Balances()),
 		Found: totals(found.Balances),
@@ -44,7 +44,7 @@ func Run(want *oracle.Ledger, found *testenv.State, letters []kafka.DeadLetter, 
 	balances := maps.Clone(want.Balances())
 	var unexplained []string
 	if r.Audited {
-		r.Repeats, unexplained = bookings(want, found.Executions, kills)
+		r.Repeats, unexplained = bookings(want, found.Executions, kills, refused)
 		for i := range r.Repeats {
 			balances[r.Repeats[i].Account] += r.Repeats[i].Amount
 		}

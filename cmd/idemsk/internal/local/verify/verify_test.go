@@ -49,14 +49,14 @@ func TestEveryRecordMustBeSettled(t *testing.T) {
 				strings.Join(problems, "\n"))
 		}
 	}
-	check(letters, verify.Run(want, found, letters, nil),
+	check(letters, verify.Run(want, found, letters, nil, 0),
 		`record t-0@3 is lost or unsettled: there is no item of its key (key "f#t#gone")`,
 		`record t-0@4 is lost or unsettled: its key is STARTED, want COMPLETED (key "f#t#open")`,
 	)
 	found.Statuses["f#t#gone"], found.Statuses["f#t#open"] = store.StatusCompleted, store.StatusCompleted
-	check(letters, verify.Run(want, found, letters, nil))
+	check(letters, verify.Run(want, found, letters, nil, 0))
 	found.Statuses["f#t#bad"], found.Statuses["f#t#new"] = store.StatusCompleted, store.StatusCompleted
-	check(letters[:1], verify.Run(want, found, letters[:1], nil),
+	check(letters[:1], verify.Run(want, found, letters[:1], nil, 0),
 		`record t-0@1 is lost or unsettled: its key is COMPLETED, want FAILED (key "f#t#bad")`,
 		`record t-0@2 is lost or unsettled: its key is FAILED, but no dead letter was sent (key "f@t-0@2@0")`,
 		`the store has the key "f#t#new", which no record has`,
@@ -70,7 +70,7 @@ func TestEveryBalanceMustBeRight(t *testing.T) {
 		Balances: map[string]int64{"a/EUR": 9, "b/EUR": 0, "c/EUR": 7, "d/USD": -8},
 		Statuses: map[string]store.Status{"f#t#one": store.StatusCompleted, "f#t#two": store.StatusCompleted},
 	}
-	r := verify.Run(want, found, nil, nil)
+	r := verify.Run(want, found, nil, nil, 0)
 	off := []verify.Difference{{"a/EUR", 10, 9}, {"c/EUR", 0, 7}, {"d/USD", 0, -8}}
 	problems := []string{
 		"the ledger is wrong: a/EUR has 9, want 10 (minor units)",
@@ -102,21 +102,25 @@ func TestRepeatedBookings(t *testing.T) {
 		kills      []verify.Kill
 		repeats    string // what their kills interrupted
 		problem    string // "" is none
+		refused    int    // completions
 	}{
-		"once each":              {[]testenv.Execution{one, two}, kills, "", ""},
-		"twice with a kill":      {[]testenv.Execution{again, one, two}, kills, "first", ""},
-		"three times, two kills": {[]testenv.Execution{third, again, one, two}, kills, "first second", ""},
+		"once each":              {[]testenv.Execution{one, two}, kills, "", "", 0},
+		"twice with a kill":      {[]testenv.Execution{again, one, two}, kills, "first", "", 0},
+		"three times, two kills": {[]testenv.Execution{third, again, one, two}, kills, "first second", "", 0},
 		"twice without a kill": {[]testenv.Execution{one, two, again}, nil, "",
-			`"f#t#two" was booked 2 times, and no kill explains attempt 1 (token 1, executed by r1)`},
+			`"f#t#two" was booked 2 times, and no kill explains attempt 1 (token 1, executed by r1)`, 0},
+		"twice with a refused completion": {[]testenv.Execution{one, two, again}, nil, "", "", 1},
+		"three times with a refused completion": {[]testenv.Execution{one, two, again, third}, nil, "",
+			"no kill explains attempt 2", 1},
 		"the last was killed": {[]testenv.Execution{one, two, again}, kills[:1], "",
-			"no kill explains attempt 1"},
-		"never": {[]testenv.Execution{one}, kills, "", `no booking of "f#t#two"`},
+			"no kill explains attempt 1", 0},
+		"never": {[]testenv.Execution{one}, kills, "", `no booking of "f#t#two"`, 0},
 		"must not be booked": {[]testenv.Execution{one, two, execution("bad", "r1", 1, 1)}, kills, "",
-			`"f#t#bad", which must not be booked`},
+			`"f#t#bad", which must not be booked`, 0},
 		"more than a window": {[]testenv.Execution{one, execution("one", "r4", 2, 2), two, again}, kills,
-			"first first", "the kill in first repeated more than 1 bookings"},
+			"first first", "the kill in first repeated more than 1 bookings", 0},
 		"a wrong balance as well": {[]testenv.Execution{again, one, two, execution("other", "r1", 1, 1)},
-			kills, "first", "the ledger is wrong: a/EUR has 20, want 15"},
+			kills, "first", "the ledger is wrong: a/EUR has 20, want 15", 0},
 	} {
 		found := &testenv.State{Executions: test.executions, Balances: make(map[string]int64),
 			Statuses: map[string]store.Status{
@@ -127,7 +131,7 @@ func TestRepeatedBookings(t *testing.T) {
 			found.Balances[e.Account] += e.Amount
 		}
 		r := verify.Run(expected(t, "one", "two", "two", "bad"), found,
-			[]kafka.DeadLetter{{IdempotencyKey: "f#t#bad"}}, test.kills)
+			[]kafka.DeadLetter{{IdempotencyKey: "f#t#bad"}}, test.kills, test.refused)
 		var interrupted []string
 		for _, repeat := range r.Repeats {
 			interrupted = append(interrupted, repeat.Kill.During)

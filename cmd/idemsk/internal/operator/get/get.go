@@ -1,4 +1,4 @@
-// Package get is the verb that shows the entry of a key.
+// Package get has the verbs for the entry of one key: get shows it, delete deletes it.
 package get
 
 import (
@@ -42,33 +42,45 @@ type invocation struct {
 }
 
 func (g *invocation) run(ctx context.Context, s command.Streams, args []string) error {
-	if len(args) != 1 || args[0] == "" {
-		return command.Usagef("want one KEY, got %d arguments", len(args))
-	}
-	key, err := g.Stored(args[0])
-	if err != nil {
-		return err
-	}
-	st, err := g.Open(ctx)
+	entry, st, err := lookUp(ctx, &g.StoreFlags, &g.Keys, args)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	entry, err := target.Find(ctx, st, key)
-	if errors.Is(err, store.ErrNotFound) && !g.Plain() && g.Local() { // there a scan costs nothing
-		entry, err = target.FindBare(ctx, st, key)
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return errors.New(st.NotFound(key))
-	}
-	if err != nil {
-		return st.Explain(err)
-	}
 	if g.json {
 		return s.JSON(entry, "  ")
 	}
 	_, err = fmt.Fprint(s.Out, recordTable(&entry, time.Now()))
 	return err
+}
+
+// lookUp opens the store and finds the entry of the one argument. The caller closes the store.
+func lookUp(ctx context.Context, f *target.StoreFlags, keys *flags.Keys, args []string) (entry store.Entry,
+	st *target.Store, err error) {
+	if len(args) != 1 || args[0] == "" {
+		return entry, nil, command.Usagef("want one KEY, got %d arguments", len(args))
+	}
+	key, err := keys.Stored(args[0])
+	if err != nil {
+		return entry, nil, err
+	}
+	if st, err = f.Open(ctx); err != nil {
+		return entry, nil, err
+	}
+	entry, err = target.Find(ctx, st, key)
+	if errors.Is(err, store.ErrNotFound) && !keys.Plain() && f.Local() { // there a scan costs nothing
+		entry, err = target.FindBare(ctx, st, key)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		err = errors.New(st.NotFound(key))
+	case err != nil:
+		err = st.Explain(err)
+	}
+	if err != nil {
+		st.Close()
+	}
+	return entry, st, err
 }
 
 func recordTable(entry *store.Entry, now time.Time) string {

@@ -59,6 +59,31 @@ func TestGetBareKey(t *testing.T) {
 	}
 }
 
+// A deletion needs a confirmation, and deletes the entry that it has shown.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	endpoint, client := clitest.NewDynamoDB(t)
+	clitest.Fill(t, client)
+	verb := []string{"delete", "dead", "--namespace", "ledger", "--topic", "payments", "--endpoint-url", endpoint}
+	if r := clitest.Run(t, verb...); r.Code != 2 || !strings.Contains(r.Err, "give --yes") {
+		t.Errorf("without a confirmation: %+v", r)
+	}
+	if r := clitest.Run(t, "get", "dead", "--endpoint-url", endpoint); r.Code != 0 {
+		t.Errorf("the entry is gone: %+v", r)
+	}
+	verb = append(verb, "--yes")
+	if r := clitest.Run(t, verb...); r.Code != 0 || !strings.Contains(r.Out, "ledger#payments#dead") ||
+		!strings.Contains(r.Err, "the entry is deleted") {
+		t.Errorf("%+v", r)
+	}
+	if r := clitest.Run(t, verb...); r.Code != 1 || !strings.Contains(r.Err, "there is no entry") {
+		t.Errorf("a second time: %+v", r)
+	}
+	if r := clitest.Run(t, "get", "done", "--endpoint-url", endpoint); r.Code != 0 {
+		t.Errorf("another entry: %+v", r)
+	}
+}
+
 // scrubVersion also replaces fencing tokens, which are times.
 func scrubVersion(text string) string {
 	lines := strings.Split(clitest.Scrub(text), "\n")

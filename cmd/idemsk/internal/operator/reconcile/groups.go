@@ -50,7 +50,7 @@ type Group struct {
 // Groups returns the groups of a report.
 func Groups(r *reconcile.Report) []Group {
 	return []Group{
-		{"hangs", r.Found.Overdue, entries(r.Overdue)},
+		{"overdue", r.Found.Overdue, entries(r.Overdue)},
 		{"failed", r.Found.Failed, entries(r.Failed)},
 		{"not in the export", r.Found.OnlyInStore, entries(r.OnlyInStore)},
 		{"not in the store", r.Found.OnlyInExport, rows(r.OnlyInExport)},

@@ -15,6 +15,7 @@ type output struct {
 	streams  command.Streams
 	json     bool
 	dry      bool // shows values and headers
+	whole    bool // shows each letter in rows of its own, not shortened
 	table    term.Table
 	problems []string
 	counts   map[Outcome]int
@@ -43,7 +44,11 @@ func (o *output) add(res Result) {
 	if o.table.Len() > tableRows {
 		o.flush()
 	}
-	o.row(&res)
+	if o.whole {
+		o.rows(&res)
+	} else {
+		o.row(&res)
+	}
 	if res.Error != "" {
 		name := res.Source
 		if name == "" {
@@ -66,6 +71,17 @@ func (o *output) row(res *Result) {
 	}
 	o.table.Row(slices.Concat([]string{string(res.Outcome), res.Source, term.Cut(res.Key, term.KeyWidth)}, values,
 		[]string{term.Cut(term.Escape(res.Cause), causeWidth)})...)
+}
+
+// rows shows a letter in a row for each of its fields.
+func (o *output) rows(res *Result) {
+	values := content(res.Letter)
+	for _, field := range [][2]string{
+		{"outcome", string(res.Outcome)}, {"record", res.Source}, {"key", res.Key}, {"value", values[0]},
+		{"headers", values[1]}, {"had failed by", res.Cause},
+	} {
+		o.table.Row(field[0], term.Escape(field[1]))
+	}
 }
 
 // content returns the value and the headers of a letter as text.

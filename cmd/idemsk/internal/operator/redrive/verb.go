@@ -51,7 +51,8 @@ func (r *invocation) declare(fs *flag.FlagSet) {
 		return err
 	})
 	fs.BoolVar(&r.Options.DryRun, "dry-run", false,
-		"show what would be redriven, with its value and headers, without redriving or deleting it")
+		"show what would be redriven, with its value and headers, without redriving or deleting it; "+
+			"with --key the value and the headers are not shortened")
 	fs.BoolVar(&r.yes, "yes", false, "don't ask for confirmation")
 	fs.BoolVar(&r.json, "json", false, "print each result as a line of JSON")
 }
@@ -104,7 +105,8 @@ func (r *invocation) run(ctx context.Context, s command.Streams, args []string) 
 		}
 	}
 	r.Options.Show = r.Options.DryRun
-	out := output{streams: s, json: r.json, dry: r.Options.DryRun, meter: newMeter(s, r.json)}
+	out := output{streams: s, json: r.json, dry: r.Options.DryRun, meter: newMeter(s, r.json),
+		whole: r.Options.DryRun && r.Options.Key != ""}
 	passed, err := Run(ctx, r.Options, out.add)
 	err = out.finish(passed, flags.ExplainAWS(err))
 	r.sayDone(s)

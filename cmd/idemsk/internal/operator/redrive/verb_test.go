@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -165,7 +166,7 @@ func (c *cloud) verify(t *testing.T, name string, env ...string) {
 		}
 		letters = append(letters, letter)
 	}
-	for _, problem := range verify.Run(want, found, letters, nil).Problems {
+	for _, problem := range verify.Run(want, found, letters, nil, 0).Problems {
 		t.Error(problem)
 	}
 }
@@ -213,6 +214,15 @@ func TestRedriveToTheFunction(t *testing.T) {
 		if look.Code != 0 || !strings.Contains(look.Out, want) {
 			t.Errorf("a dry run without other flags: %+v; want %s", look, want)
 		}
+	}
+	const value = `{"paymentId":"poison-record-2","account":"acc-1","amount":200,"currency":"EUR","simulate":"permanent"}`
+	one := clitest.Run(t, "redrive", "--queue-url", c.url+u.Path, "--dry-run", "--key", "poison-record-2")
+	if !strings.Contains(one.Out, "value          "+value+"\n") { // the table shortens it
+		t.Errorf("a dry run of one key: %+v; want %s", one, value)
+	}
+	object := clitest.Run(t, "redrive", "--queue-url", c.url+u.Path, "--dry-run", "--json")
+	if !strings.Contains(object.Out, `"valueText":`+strconv.Quote(value)) {
+		t.Errorf("a dry run in JSON: %+v; want the value as text", object)
 	}
 	again := clitest.Run(t, redrive...) // the cause is there still
 	if again.Code != 1 || !strings.Contains(again.Out, "failed again") ||

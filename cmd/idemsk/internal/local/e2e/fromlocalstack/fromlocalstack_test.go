@@ -175,7 +175,7 @@ func (d *deployment) check(t *testing.T, records int, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, problem := range verify.Run(want, found, letters, nil).Problems {
+	for _, problem := range verify.Run(want, found, letters, nil, 0).Problems {
 		t.Error(problem)
 	}
 	if failed := len(found.Statuses) - want.Booked(); len(letters) != failed {
