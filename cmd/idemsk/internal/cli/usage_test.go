@@ -34,7 +34,7 @@ func TestUsageErrors(t *testing.T) {
 		"console --queue-url q --dead-letter-topic t":      "exclude each other",
 		"console --dead-letter-topic t":                    "--dead-letter-topic needs --brokers",
 		"console --store-url redis://u@h --outbox-table o": "Redis has no outbox",
-		"redrive": "want one of --queue-url, --dead-letter-topic and --file",
+		"redrive": "want one of --queue-url, --dead-letter-topic, --bucket and --file",
 		"redrive --file f --queue-url q --brokers b":              "want one of",
 		"redrive --queue-url q --dead-letter-topic t --brokers b": "want one of",
 		"redrive --dead-letter-topic t --function-name f":         "--dead-letter-topic needs --brokers",

@@ -43,6 +43,9 @@ func (o *operator) Letters(ctx context.Context) (out page.Letters, err error) {
 			return out, err
 		case m.Err != nil:
 			out.Others = append(out.Others, m.Name+": "+m.Err.Error())
+		case m.Batch != nil:
+			out.Others = append(out.Others, fmt.Sprintf("%s: %s: redrive all, or use idemsk redrive", m.Name,
+				m.Batch))
 		default:
 			out.Letters = append(out.Letters, page.LetterOf(&m.Letter))
 		}

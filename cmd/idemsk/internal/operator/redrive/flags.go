@@ -21,10 +21,11 @@ import (
 type Flags struct {
 	flags.AWS
 	flags.Kafka
-	QueueURL, Topic, File string // the source
-	Visibility            time.Duration
-	Function              string // the destination, unless it is Kafka
-	Options               Options
+	QueueURL, Topic, Bucket, File string // the source
+	Visibility                    time.Duration
+	Skip                          string // the lines of File that are done
+	Function                      string // the destination, unless it is Kafka
+	Options                       Options
 }
 
 // DeclareLetters declares the flags of where dead letters are, and where they go.
@@ -57,7 +58,7 @@ func (r *Flags) CheckLetters() error {
 }
 
 // Where returns the source.
-func (r *Flags) Where() string { return cmp.Or(r.QueueURL, r.Topic, r.File) }
+func (r *Flags) Where() string { return cmp.Or(r.QueueURL, r.Topic, r.Bucket, r.File) }
 
 // Load returns the SDK's configuration. Without --endpoint-url, that of a queue on this machine is in its URL.
 func (r *Flags) Load(ctx context.Context) (aws.Config, error) {
@@ -70,7 +71,7 @@ func (r *Flags) Load(ctx context.Context) (aws.Config, error) {
 func (r *Flags) Open(ctx context.Context, s command.Streams) (closeAll func(), err error) {
 	closeAll = func() {}
 	var cfg aws.Config
-	if r.QueueURL != "" || r.Function != "" {
+	if r.QueueURL+r.Bucket+r.Function != "" {
 		if cfg, err = r.Load(ctx); err != nil {
 			return nil, err
 		}
@@ -85,7 +86,7 @@ func (r *Flags) Open(ctx context.Context, s command.Streams) (closeAll func(), e
 			return nil, err
 		}
 		closeAll = cluster.Close
-		r.Options.Destination, r.Options.Reader = cluster, cluster
+		r.Options.Destination, r.Options.Reader, r.Options.Ranges = cluster, cluster, cluster
 	}
 	if r.Function != "" {
 		r.Options.Destination = Function(lambda.NewFromConfig(cfg), r.Function)
@@ -125,8 +126,10 @@ func (r *Flags) openSource(ctx context.Context, s command.Streams, cfg aws.Confi
 			s.Sayf("idemsk redrive: the retention of the topic %s has removed up to %s letters that were "+
 				"not redriven\n", r.Topic, term.Count(int(removed)))
 		}
+	case r.Bucket != "":
+		r.Options.Source, err = Bucket(flags.NewS3(cfg), r.Bucket)
 	default:
-		r.Options.Source, err = OpenFile(r.File)
+		r.Options.Source, err = OpenFile(r.File, r.Skip)
 	}
 	return err
 }

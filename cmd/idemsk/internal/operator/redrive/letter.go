@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive/foreign"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/deadletter/s3"
 )
@@ -46,6 +47,8 @@ func check(l *kafka.DeadLetter, reader Reader) error {
 	switch {
 	case len(l.Undecoded) > 0 || slices.Contains(l.Omitted, "undecoded"):
 		return errors.New(`the record can't be decoded: produce a corrected one (the original is in the dead letter)`)
+	case slices.Contains(l.Omitted, foreign.Converted) && reader == nil:
+		return errors.New("the event source mapping may have converted the value by its schema: give --brokers to read the record from Kafka")
 	case incomplete(l) && !spilled(l) && reader == nil:
 		return fmt.Errorf("the letter does not contain its value, which was too large (%d bytes): give --brokers to read the record from Kafka", l.ValueOmitted)
 	}

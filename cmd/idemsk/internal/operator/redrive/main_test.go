@@ -60,8 +60,7 @@ func (s *listSource) Next(context.Context) (*redrive.Message, error) {
 		return nil, io.EOF
 	}
 	s.next++
-	l, err := kafka.ParseDeadLetter(s.bodies[s.next-1])
-	return &redrive.Message{Name: string(rune('a' + s.next - 1)), Letter: l, Err: err}, nil
+	return redrive.NewMessage(string(rune('a'+s.next-1)), s.bodies[s.next-1]), nil
 }
 
 func (s *listSource) Begin(context.Context, *redrive.Message) (time.Time, error) {

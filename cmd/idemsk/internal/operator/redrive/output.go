@@ -19,6 +19,7 @@ type output struct {
 	table    term.Table
 	problems []string
 	counts   map[Outcome]int
+	meter    *meter
 	err      error // of writing
 }
 
@@ -33,6 +34,7 @@ func (o *output) add(res Result) {
 		o.counts = make(map[Outcome]int)
 	}
 	o.counts[res.Outcome]++
+	o.meter.count(res.Outcome)
 	if o.json {
 		if err := o.streams.JSON(res, ""); err != nil {
 			o.err = err
@@ -103,6 +105,7 @@ func content(l *kafka.DeadLetter) []string {
 
 // flush prints the collected rows and problems.
 func (o *output) flush() {
+	defer o.meter.pause()()
 	if _, err := fmt.Fprint(o.streams.Out, o.table.String()); err != nil {
 		o.err = err
 	}
@@ -114,6 +117,7 @@ func (o *output) flush() {
 
 // finish prints the remaining rows and the summary. It returns an error if letters could not be redriven.
 func (o *output) finish(passed Passed, err error) error {
+	o.meter.stop()
 	o.flush()
 	if err == nil || len(o.counts) > 0 {
 		o.streams.Sayf("idemsk redrive: %s\n", o.summary(passed))
@@ -129,15 +133,20 @@ func (o *output) finish(passed Passed, err error) error {
 	return nil
 }
 
-func (o *output) summary(passed Passed) string {
-	var parts []string
+// countsText returns the counts that are not zero.
+func countsText(counts map[Outcome]int) (parts []string) {
 	for _, outcome := range []Outcome{
 		Redriven, WouldRedrive, Duplicate, NotRedriven, NotDeadLetter,
 	} {
-		if n := o.counts[outcome]; n > 0 {
+		if n := counts[outcome]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", term.Count(n), outcome))
 		}
 	}
+	return parts
+}
+
+func (o *output) summary(passed Passed) string {
+	parts := countsText(o.counts)
 	for _, p := range []struct {
 		n    int
 		what string

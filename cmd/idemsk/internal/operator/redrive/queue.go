@@ -113,7 +113,7 @@ func (q *queue) receive(ctx context.Context) error {
 			}
 		case !known:
 			q.empty = 0
-			q.ready = append(q.ready, message(id, []byte(aws.ToString(got.Body))))
+			q.ready = append(q.ready, NewMessage(id, []byte(aws.ToString(got.Body))))
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive/foreign"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/deadletter/s3"
@@ -35,12 +36,22 @@ type Message struct {
 	Name   string // a message's ID, a line of a file, or a record's place
 	Letter kafka.DeadLetter
 	Err    error // why the message is not a dead letter
+	Lost   error // why the letter's record can't be redriven
 
-	at position // of a record in a topic of dead letters
+	// Batch is an on-failure record of AWS for several records; there is no Letter then. Run takes it apart.
+	Batch *foreign.OnFailure
+
+	at   position // of a record in a topic of dead letters
+	part *batch   // that the letter is a part of, or nil
 }
 
-// message returns the message of a letter in JSON.
-func message(name string, body []byte) *Message {
+// NewMessage returns the message of a letter, or of an on-failure record of AWS, in JSON.
+func NewMessage(name string, body []byte) *Message {
+	if f, ok, err := foreign.ParseOnFailure(body); ok {
+		m := &Message{Name: name}
+		m.setOnFailure(f, err)
+		return m
+	}
 	l, err := kafka.ParseDeadLetter(body)
 	return &Message{Name: name, Letter: l, Err: err}
 }
@@ -66,15 +77,19 @@ type Options struct {
 	Source      Source
 	Destination Destination
 	Reader      Reader // nil: letters that are not whole, and whose value is not in S3, can't be redriven
+	Ranges      Ranges // nil: on-failure records of AWS that have only places can't be redriven
 	// Values returns a client of S3. It is called once a letter has its value there.
 	Values func(ctx context.Context) (s3.Getter, error)
-	Key    string // only letters with this key, as stored or as the record has it, if not empty
+	// Key chooses, if it is not empty, the letters with this idempotency key, as stored or as the record has
+	// it. A letter of another program is chosen by its Kafka key.
+	Key string
 	// Function and Cluster are those whose letters are redriven, as the letters name them. A letter of
 	// another function, or of another cluster, is passed over: it is of another record, though its place may
 	// be the same. A letter that names none, as earlier versions made them, counts as theirs. An empty
 	// Function is all of them; an empty Cluster is that of the first letter.
 	Function, Cluster string
 	Limit             int // at most so many letters; 0 is no limit
+	Rate              int // at most so many letters a second; 0 is no limit
 	DryRun            bool
 	Show              bool // results have their letters
 }
@@ -117,8 +132,9 @@ type Result struct {
 // Run redrives what it finds, and hands each result to report as soon as it is known. It returns how many
 // letters it passed over.
 func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, err error) {
+	o.Source = &expanded{Source: o.Source, ranges: o.Ranges}
 	defer func() { err = errors.Join(err, o.Source.Close(context.WithoutCancel(ctx))) }()
-	r := runner{Options: o, begun: time.Now(), redriven: make(map[letterID]bool)}
+	r := runner{Options: o, begun: time.Now(), redriven: make(map[letterID]bool), pace: newPace(o.Rate)}
 	for n := 0; o.Limit == 0 || n < o.Limit; {
 		m, err := o.Source.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -133,6 +149,9 @@ func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, er
 			continue
 		case r.passesOver(&m.Letter):
 			continue
+		}
+		if err := r.pace.wait(ctx); err != nil {
+			return r.passed, err
 		}
 		res := r.redrive(ctx, m, &m.Letter)
 		if res.Outcome != Duplicate {
@@ -149,7 +168,8 @@ func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, er
 // passesOver reports, and counts, whether a letter is not one of those that were asked for.
 func (r *runner) passesOver(l *kafka.DeadLetter) bool {
 	switch {
-	case r.Key != "" && l.IdempotencyKey != r.Key && !kafka.IsStoredKey(l.IdempotencyKey, r.Key):
+	case r.Key != "" && cmp.Or(l.IdempotencyKey, string(l.Key)) != r.Key &&
+		!kafka.IsStoredKey(l.IdempotencyKey, r.Key):
 		r.passed.Key++
 	case r.Function != "" && l.Function != "" && l.Function != r.Function:
 		r.passed.Function++
@@ -180,6 +200,7 @@ type runner struct {
 	begun    time.Time
 	redriven map[letterID]bool
 	passed   Passed
+	pace     *pace
 }
 
 func (r *runner) redrive(ctx context.Context, m *Message, l *kafka.DeadLetter) Result {
@@ -208,6 +229,9 @@ func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id l
 	outcome := Redriven
 	if r.redriven[id] {
 		outcome = Duplicate
+	}
+	if m.Lost != nil {
+		return m.Lost
 	}
 	if err := check(l, r.Reader); err != nil {
 		return err
@@ -247,6 +271,7 @@ func (r *runner) deliver(ctx context.Context, until time.Time, l *kafka.DeadLett
 	if err := r.fill(ctx, l); err != nil {
 		return err
 	}
+	r.pace.sent()
 	where, err := r.Destination.Send(ctx, l)
 	res.Where = where
 	return err

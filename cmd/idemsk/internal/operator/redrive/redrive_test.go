@@ -227,7 +227,7 @@ func TestFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	src, err := redrive.OpenFile(path)
+	src, err := redrive.OpenFile(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

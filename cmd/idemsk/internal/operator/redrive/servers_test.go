@@ -3,6 +3,7 @@
 package redrive_test
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -48,6 +49,11 @@ func TestTopicOfARealKafka(t *testing.T) {
 	}
 	if results, _ := runAll(t, redrive.Options{Source: openTopic(t, k), Destination: k}); len(results) != 0 {
 		t.Errorf("the third run: %s", outcomes(results))
+	}
+	body := bytes.ReplaceAll(onFailure(2, "1:0-1"), []byte("2023-11-14T22:13:20.000Z"), nil)
+	results, _ = runAll(t, redrive.Options{Source: &listSource{bodies: [][]byte{body}}, Ranges: k, Destination: k})
+	if got := outcomes(results); got != "a#1 redriven, a#2 redriven" || results[1].Where != "payments-1@3" {
+		t.Errorf("the records of a range: %+v", results)
 	}
 	if last := lastCommit(t, brokers); last.Offset != n || last.Metadata != "" ||
 		time.UnixMilli(last.ExpireTimestamp).Before(time.Now().AddDate(9, 0, 0)) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -14,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive/foreign"
 	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 )
 
@@ -188,7 +190,7 @@ func (t *topic) Next(ctx context.Context) (*Message, error) {
 			r := t.ready[0]
 			t.ready = t.ready[1:]
 			if p := t.parts[r.Partition]; p.accepts(r) {
-				return newMessage(r), nil
+				return fromRecord(r), nil
 			}
 		}
 		if t.ended() {
@@ -200,10 +202,24 @@ func (t *topic) Next(ctx context.Context) (*Message, error) {
 	}
 }
 
-func newMessage(r *kgo.Record) *Message {
-	l, err := topicletters.Parse(r)
-	return &Message{Name: fmt.Sprintf("%s-%d@%d", r.Topic, r.Partition, r.Offset), Letter: l, Err: err,
+// marker is the first header of a letter of idemsk. Its record may have headers of Spring from before.
+const marker = "idemsk-dead-letter"
+
+func fromRecord(r *kgo.Record) *Message {
+	m := &Message{Name: fmt.Sprintf("%s-%d@%d", r.Topic, r.Partition, r.Offset),
 		at: position{r.Partition, r.Offset}}
+	if !slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == marker }) {
+		if l, ok, err := foreign.ParseSpring(r); ok {
+			m.Letter, m.Err = l, err
+			return m
+		}
+		if f, ok, err := foreign.ParseOnFailure(r.Value); ok {
+			m.setOnFailure(f, err)
+			return m
+		}
+	}
+	m.Letter, m.Err = topicletters.Parse(r)
+	return m
 }
 
 // accepts reports whether a record is to be redriven. Offsets without a record, and control records, are

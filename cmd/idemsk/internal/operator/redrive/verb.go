@@ -36,10 +36,20 @@ type invocation struct {
 func (r *invocation) declare(fs *flag.FlagSet) {
 	r.Declare(fs)
 	r.DeclareLetters(fs)
+	fs.StringVar(&r.Bucket, "bucket", "",
+		"AWS's on-failure records in the S3 bucket at `s3://BUCKET/PREFIX` instead")
 	fs.StringVar(&r.File, "file", "", "a `FILE` of dead letters instead, one JSON document a line")
+	fs.StringVar(&r.Skip, "skip-lines", "",
+		"the `LINES` of --file that are done, such as 1-120,125: a run that does not come to its end names "+
+			"them")
 	fs.StringVar(&r.Options.Key, "key", "",
-		"only letters of this idempotency `KEY`, as in the record or as stored")
+		"only letters of this idempotency `KEY`, as in the record or as stored; of other programs, of this "+
+			"Kafka key")
 	fs.IntVar(&r.Options.Limit, "limit", 0, "at most `N` letters")
+	fs.Func("rate", "at most `N/s` letters a second, such as 50/s", func(text string) (err error) {
+		r.Options.Rate, err = parseRate(text)
+		return err
+	})
 	fs.BoolVar(&r.Options.DryRun, "dry-run", false,
 		"show what would be redriven, with its value and headers, without redriving or deleting it; "+
 			"with --key the value and the headers are not shortened")
@@ -51,9 +61,17 @@ func (r *invocation) check(args []string, s command.Streams) error {
 	switch {
 	case len(args) > 0:
 		return command.Unexpected(args)
-	case r.Where() == "" || r.Where() != r.QueueURL+r.Topic+r.File:
+	case r.Where() == "" || r.Where() != r.QueueURL+r.Topic+r.Bucket+r.File:
 		return command.Usagef(
-			"want one of --queue-url, --dead-letter-topic and --file as the source of letters")
+			"want one of --queue-url, --dead-letter-topic, --bucket and --file as the source of letters")
+	case r.Skip != "" && r.File == "":
+		return command.Usagef("--skip-lines needs --file")
+	}
+	if _, err := parseLines(r.Skip); err != nil {
+		return command.Usagef("--skip-lines: %w", err)
+	}
+	if _, _, err := splitBucket(r.Bucket); r.Bucket != "" && err != nil {
+		return &command.UsageError{Err: err}
 	}
 	if err := r.CheckLetters(); err != nil {
 		return err
@@ -87,9 +105,20 @@ func (r *invocation) run(ctx context.Context, s command.Streams, args []string) 
 		}
 	}
 	r.Options.Show = r.Options.DryRun
-	out := output{streams: s, json: r.json, dry: r.Options.DryRun, whole: r.Options.DryRun && r.Options.Key != ""}
+	out := output{streams: s, json: r.json, dry: r.Options.DryRun, meter: newMeter(s, r.json),
+		whole: r.Options.DryRun && r.Options.Key != ""}
 	passed, err := Run(ctx, r.Options, out.add)
-	return out.finish(passed, flags.ExplainAWS(err))
+	err = out.finish(passed, flags.ExplainAWS(err))
+	r.sayDone(s)
+	return err
+}
+
+// sayDone says how to go on with a file that was redriven in part.
+func (r *invocation) sayDone(s command.Streams) {
+	if f, ok := r.Options.Source.(*file); ok && f.redriven && !f.ended() {
+		s.Sayf("idemsk redrive: the lines %s of %s are done. To go on with the others: --skip-lines %[1]s\n",
+			linesText(&f.done), term.Escape(r.File))
+	}
 }
 
 // marks says what a redrive changes in the source.
@@ -99,6 +128,8 @@ func (r *invocation) marks() string {
 		return " Each is deleted from the queue when it has been redriven."
 	case r.Topic != "":
 		return " Each is marked in the consumer group " + Group(r.Topic) + " when it has been redriven."
+	case r.Bucket != "":
+		return " Each object is deleted when its records have been redriven."
 	}
 	return ""
 }
