@@ -3,8 +3,7 @@
 # registries into .cache/bench, once. Arguments go to test/bench/run (-help names them).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-readonly CACHE=.cache/bench
-readonly PYTHON=$CACHE/python NODE=$CACHE/typescript
+readonly CACHE=.cache/bench NODE=.cache/bench/typescript
 
 fail() {
   printf 'bench-peers: %s\n' "$*" >&2
@@ -21,26 +20,9 @@ require() {
   [[ ${#missing[@]} -eq 0 ]] || fail "please install: $(printf '%s; ' "${missing[@]}")then try again"
 }
 
-install_python() {
-  local wanted=test/bench/peers/python/requirements.txt stamp=$PYTHON/requirements.txt
-  cmp -s "$wanted" "$stamp" && return
-  rm -rf "$PYTHON"
-  python3 -m venv "$PYTHON"
-  "$PYTHON/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted" || fail "pip could not install $wanted"
-  cp "$wanted" "$stamp"
-}
-
-install_typescript() {
-  local from=test/bench/peers/typescript stamp=$NODE/installed
-  if ! cmp -s "$from/package-lock.json" "$stamp"; then
-    rm -rf "$NODE"
-    mkdir -p "$NODE"
-    cp "$from/package.json" "$from/package-lock.json" "$NODE"
-    (cd "$NODE" && npm ci --silent --no-fund --no-audit) || fail "npm could not install $from/package.json"
-    cp "$from/package-lock.json" "$stamp"
-  fi
-  # Bundled as its documentation recommends; the banner is for what the SDK still requires as CommonJS.
-  cp "$from/peer.mjs" "$NODE/source.mjs"
+# Bundled as its documentation recommends; the banner is for what the SDK still requires as CommonJS.
+bundle_typescript() {
+  cp test/bench/peers/typescript/peer.mjs "$NODE/source.mjs"
   "$NODE/node_modules/.bin/esbuild" "$NODE/source.mjs" --bundle --minify --platform=node --target=node20 --format=esm \
     --log-level=warning --outfile="$NODE/peer.mjs" \
     --banner:js="import{createRequire}from'module';const require=createRequire(import.meta.url);"
@@ -57,8 +39,8 @@ require
 mkdir -p "$CACHE"
 exec 9>"$CACHE/lock"
 flock -n 9 || fail "another run is under way"
-install_python
-install_typescript
+scripts/powertools.sh >/dev/null
+bundle_typescript
 build
 RUNTIMES=$(scripts/runtimes.sh)
 "$CACHE/bin/run" -programs "$CACHE/bin" -cache "$CACHE" -runtimes "$RUNTIMES" "$@"

@@ -26,8 +26,9 @@ fi
 
 # Installations and builds are slow, and independent of each other.
 installations=()
-for installation in "localstack/localstack.sh install" "scripts/runtimes.sh" "scripts/chromium.sh" "scripts/postgres.sh install" \
-  "scripts/redis.sh install" "scripts/kafka.sh install" "scripts/rabbitmq.sh install" "scripts/templates.sh cfn-lint --version"; do
+for installation in "localstack/localstack.sh install" "scripts/runtimes.sh" "scripts/powertools.sh" "scripts/chromium.sh" \
+  "scripts/postgres.sh install" "scripts/redis.sh install" "scripts/kafka.sh install" "scripts/rabbitmq.sh install" \
+  "scripts/templates.sh cfn-lint --version"; do
   $installation >/dev/null &
   installations+=($!)
 done

@@ -41,8 +41,9 @@ func TestOtherLanguages(t *testing.T) {
 	}
 }
 
-// languages returns the commands of a function in testdata, in Python and in JavaScript.
-func languages(t *testing.T, function string) (python, node string) {
+// languages returns the commands of a function in testdata, in Python and in JavaScript. The one in Python
+// also imports from the folders.
+func languages(t *testing.T, function string, folders ...string) (python, node string) {
 	t.Helper()
 	output, err := exec.Command(filepath.Join(root, "scripts/runtimes.sh")).Output()
 	if err != nil {
@@ -53,7 +54,7 @@ func languages(t *testing.T, function string) (python, node string) {
 		t.Fatal(err)
 	}
 	runtimes := strings.TrimSpace(string(output))
-	python = "env 'PYTHONPATH=" + testdata + "' PYTHONDONTWRITEBYTECODE=1 '" +
+	python = "env 'PYTHONPATH=" + strings.Join(append(folders, testdata), ":") + "' PYTHONDONTWRITEBYTECODE=1 '" +
 		filepath.Join(runtimes, "python/bin/python") + "'"
 	return python + " -m awslambdaric " + function,
 		"node '" + filepath.Join(runtimes, "node/node_modules/aws-lambda-ric/bin/index.mjs") + "' '" +
