@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 // BenchmarkFirstResponse compares a function with telemetry, without an SDK, with one that has none: the time

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 // Unmodified functions on AWS's own runtime interface clients, which scripts/runtimes.sh installs, book each

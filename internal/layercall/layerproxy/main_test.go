@@ -22,8 +22,8 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/internal/fake/sqsfake"
 	"github.com/idemsk/idemsk/internal/layercall/layerproxy"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 	"github.com/idemsk/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 // Events that are not from Kafka, and the answers to them, pass through unchanged.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 // BenchmarkFirstResponse is the time from the start of the function's process until it has answered its first

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 	"github.com/idemsk/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 

@@ -1,5 +1,5 @@
 // Program layer is a function in another language behind the layer, for the benchmark. Its arguments are the
-// layer's program and the command of the function's runtime, which internal/runtimeapi runs. The
+// layer's program and the command of the function's runtime, which internal/layercall/runtimeapi runs. The
 // function prints "handled N" for each call.
 package main
 
@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 	"github.com/idemsk/idemsk/test/bench/internal/peer"
 )
 

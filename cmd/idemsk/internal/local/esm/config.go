@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/kafkaclient"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 	"github.com/idemsk/idemsk/internal/mskevent"
-	"github.com/idemsk/idemsk/internal/runtimeapi"
 )
 
 // Where reading starts in a partition without a committed offset of the consumer group.

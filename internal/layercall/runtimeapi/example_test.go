@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 func Example() {

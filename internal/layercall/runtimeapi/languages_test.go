@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 // AWS's own runtime interface clients of other languages, which scripts/runtimes.sh installs, run functions

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 // fifo reports whether a process that holds it open for writing is alive: a read ends when no such process is

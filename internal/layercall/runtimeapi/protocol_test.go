@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 func TestStatusCodesAreThoseOfAWS(t *testing.T) {

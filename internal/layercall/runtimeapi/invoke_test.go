@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 func TestInvokeAnswers(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 func TestAllLinesPrintedBeforeTheAnswerArriveBeforeInvokeReturns(t *testing.T) {

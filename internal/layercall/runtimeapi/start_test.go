@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 // startFails returns the StartError, which must have the cause and contain all texts.

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/idemsk/idemsk/internal/runtimeapi"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 // modeVariable makes the test binary run as a function of the tests; its value names the function.
