@@ -31,9 +31,9 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit/kafkatest"
 )
 
-// Functions and web services in other languages book each payment of a topic on Apache Kafka, while their processes and the program are
-// killed. A payment that is booked again was with a process that was killed, or whose program was, or its completion
-// could not be stored in time.
+// Functions and web services in other languages book each payment of a topic on Apache Kafka, while their
+// processes and the program are killed. A payment that is booked again was with a process that was killed, or
+// whose program was, or its completion could not be stored in time.
 func TestEachPaymentIsBookedWhateverIsKilled(t *testing.T) {
 	installed := output(t, "../../scripts/runtimes.sh", "java", "web")
 	testdata, err := filepath.Abs("testdata") // Python has it in its path
