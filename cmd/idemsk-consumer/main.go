@@ -1,5 +1,5 @@
-// Command idemsk-consumer is a consumer process for handlers in any language: it reads topics as a member of a
-// Kafka consumer group, as package app/process does, and calls a web service or a Lambda function with the
+// Command idemsk-consumer is a consumer process for handlers in any language: it reads topics as a member of
+// a Kafka consumer group, as package app/process does, and calls a web service or a Lambda function with the
 // records that must run. docs/sidecar.md has its use.
 //
 // A layercall.Caller makes the calls. Its Runtime is a web service (webcall) or the child processes of a

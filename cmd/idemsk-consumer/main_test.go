@@ -222,7 +222,7 @@ func TestOptions(t *testing.T) {
 		"":                                     "give a handler: --http",
 		"--http http://a --function b":         "not both",
 		"--http http://a --calls 0":            "--calls is 0: want 1 to 1000",
-		"--function a --timeout 16m":           "--timeout is 16m0s: want at least 1s, and with --function at most 15m0s",
+		"--function a --timeout 16m":           "want at least 1s, and with --function at most 15m0s",
 		"--http http://a --timeout 1ms":        "--timeout is 1ms",
 		"--function 'a":                        "ends inside a quote",
 		"--function python app.handler":        `"app.handler"] is no option`,

@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-const usage = `idemsk-consumer reads Kafka topics and calls a handler in any language once for each idempotency key.
+const usage = `idemsk-consumer reads Kafka topics and calls a handler in any language once for each key.
 
   idemsk-consumer --http URL          calls a web service: POST, with a batch of records
   idemsk-consumer --function COMMAND  runs a Lambda function, and calls it with events

@@ -69,8 +69,8 @@ func (c *Caller) callInto(ctx context.Context, p *part, results []schedule.Resul
 	}
 }
 
-// call makes a call, and returns the results of its records. A call of one record has the record's context: it
-// ends with the claim, and idem.AttemptFrom returns the attempt.
+// call makes a call, and returns the results of its records. A call of one record has the record's context:
+// it ends with the claim, and idem.AttemptFrom returns the attempt.
 func (c *Caller) call(ctx context.Context, p *part) ([]schedule.Result, error) {
 	if own := p.rs[0].Context(); len(p.rs) == 1 && own != nil {
 		ctx = own
@@ -132,7 +132,8 @@ func (c *Caller) newPart() *part {
 	return &part{envelope: envelope, most: c.MaxEvent, size: envelope.Size()}
 }
 
-// with adds a record, and returns the part that has it: this one, or a new one if this one would be too large.
+// with adds a record, and returns the part that has it: this one, or a new one if this one would be too
+// large.
 func (p *part) with(place int, r kafka.RecordAttempt) *part {
 	record := recordOf(&r)
 	grown := p.size.With(&record)

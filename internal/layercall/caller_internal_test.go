@@ -8,8 +8,8 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// Records of a lane stay together and in order, whatever is called at once. An event that would be too large is
-// divided, and a record that is too large is alone.
+// Records of a lane stay together and in order, whatever is called at once. An event that would be too large
+// is divided, and a record that is too large is alone.
 func TestDivisionIntoCalls(t *testing.T) {
 	t.Parallel()
 	const room = 400 // of an event with two small records

@@ -28,8 +28,8 @@ type function struct {
 	seen  map[string]bool // the keys
 }
 
-// call is a layercall.Runtime. The value of a record says what becomes of its call: "crash" and "down" fail it
-// the first time, "bad" names the record as failed.
+// call is a layercall.Runtime. The value of a record says what becomes of its call: "crash" and "down" fail
+// it the first time, "bad" names the record as failed.
 func (f *function) call(ctx context.Context, event []byte) ([]byte, error) {
 	decoded, err := msk.Decode(event)
 	if err != nil || decoded.BootstrapServers != "b:9092" {

@@ -12,8 +12,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// A Caller is the handler of a consumer process. Its Runtime brings an event to a function in any language, here
-// in this process, and the function's answer names the record that failed.
+// A Caller is the handler of a consumer process. Its Runtime brings an event to a function in any language,
+// here in this process, and the function's answer names the record that failed.
 func ExampleCaller() {
 	function := func(_ context.Context, event []byte) ([]byte, error) {
 		decoded, err := msk.Decode(event)
@@ -40,8 +40,8 @@ func ExampleCaller() {
 		return
 	}
 	batch := processor.Run(context.Background(), "b-1:9092", [][]kafka.Record{{
-		{Topic: "payments", Offset: 0, TimestampType: "CREATE_TIME", Key: []byte("p-1"), Value: []byte("12.50 EUR")},
-		{Topic: "payments", Offset: 1, TimestampType: "CREATE_TIME", Key: []byte("p-2"), Value: []byte("0.01 EUR")},
+		{Topic: "payments", Offset: 0, Key: []byte("p-1"), Value: []byte("12.50 EUR")},
+		{Topic: "payments", Offset: 1, Key: []byte("p-2"), Value: []byte("0.01 EUR")},
 	}})
 	for i := range batch.Partitions[0] {
 		fmt.Println(batch.Partitions[0][i].Outcome.Kind)

@@ -2,9 +2,9 @@
 // which names the attempt of each record, and the answer, which names the records that failed
 // (docs/layer.md). A Runtime brings a call to the function.
 //
-// In a Lambda function, the layer divides the event of an invocation into calls: Build and NewContext. Package
-// layerproxy is its Runtime. In a consumer process there is no event, and a Caller makes one of the records
-// of a call. The program idemsk-consumer has its Runtimes: a web service, and child processes.
+// In a Lambda function, the layer divides the event of an invocation into calls: Build and NewContext.
+// Package layerproxy is its Runtime. In a consumer process there is no event, and a Caller makes one of the
+// records of a call. The program idemsk-consumer has its Runtimes: a web service, and child processes.
 package layercall
 
 import (

@@ -1,9 +1,9 @@
-// Package childcall calls an unmodified Lambda function in child processes, over the Lambda Runtime API: it is a
-// layercall.Runtime.
+// Package childcall calls an unmodified Lambda function in child processes, over the Lambda Runtime API: it
+// is a layercall.Runtime.
 //
 // Each process handles one call at a time. A process that ends in a call, or does not answer it in time, is
-// killed with its process group, and the call has failed. The next call starts another process. While none can
-// be started, calls are idem.Unavailable. The processes end with this one.
+// killed with its process group, and the call has failed. The next call starts another process. While none
+// can be started, calls are idem.Unavailable. The processes end with this one.
 package childcall
 
 import (
@@ -27,8 +27,8 @@ import (
 // MaxEvent is the size of the largest event that a function gets, in bytes.
 const MaxEvent = runtimeapi.MaxPayload
 
-// initTimeout is the maximum time until a new process asks for work. It is longer than on AWS, where a process
-// has a core to itself when it starts.
+// initTimeout is the maximum time until a new process asks for work. It is longer than on AWS, where a
+// process has a core to itself when it starts.
 const initTimeout = time.Minute
 
 // Config configures a Pool. All fields are required.

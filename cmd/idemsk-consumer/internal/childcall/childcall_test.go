@@ -210,8 +210,8 @@ func TestCallsAtOnce(t *testing.T) {
 	}
 }
 
-// A function that does not start is an error of the start. One that does not start again did not get the event:
-// no attempt is counted.
+// A function that does not start is an error of the start. One that does not start again did not get the
+// event: no attempt is counted.
 func TestFunctionThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, 2, "on", new(output))

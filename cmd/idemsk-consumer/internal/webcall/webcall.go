@@ -1,11 +1,12 @@
 // Package webcall calls a web service with the records of a call: it is a layercall.Runtime.
 //
 // The event is the body of a POST request, in the format of Lambda's event source for Kafka. The body of an
-// answer with a status of 200 to 299 is that of a function: it names the records that failed. Any other status
-// means that the call failed, and its body may be an error document of Lambda (see layercall.FunctionError):
+// answer with a status of 200 to 299 is that of a function: it names the records that failed. Any other
+// status means that the call failed, and its body may be an error document of Lambda (see
+// layercall.FunctionError):
 //
-//   - 429 and 503, and a service that can't be connected to: the attempt is not counted. The header Retry-After
-//     delays the next one.
+//   - 429 and 503, and a service that can't be connected to: the attempt is not counted. The header
+//     Retry-After delays the next one.
 //   - 400, 413 and 422: a record that is alone in its call becomes a dead letter.
 //   - All others, no answer in time, and a connection that is lost: the call has failed.
 package webcall

@@ -58,8 +58,8 @@ func classOf(err error) string {
 	return "failed"
 }
 
-// The status of an answer says what becomes of the call, and so does a document of a Lambda error, which counts
-// more.
+// The status of an answer says what becomes of the call, and so does a document of a Lambda error, which
+// counts more.
 func TestStatusOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	const none = ""
@@ -121,8 +121,8 @@ func TestServiceThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A service that is silent, resets the connection or ends in its answer may have handled the records: the call
-// has failed, and the client does not repeat it.
+// A service that is silent, resets the connection or ends in its answer may have handled the records: the
+// call has failed, and the client does not repeat it.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	hijack := func(w http.ResponseWriter) *net.TCPConn {
