@@ -112,11 +112,8 @@ func TestConsoleReadsDeadLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	u, err := url.Parse(queue)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := []string{"--store-url", "redis://127.0.0.1:1", "--endpoint-url", "http://" + u.Host,
+	// The queue of idemsk local is at another port than its DynamoDB.
+	at := []string{"--store-url", "redis://127.0.0.1:1", "--endpoint-url", "http://127.0.0.1:1",
 		"--allow-changes", "--queue-url"}
 	p := clitest.OpenConsole(t, append(at, queue)...)
 	for range 2 {

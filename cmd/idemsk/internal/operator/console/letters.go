@@ -63,6 +63,9 @@ func (o *operator) source(ctx context.Context) (source redrive.Source, end func(
 	if err != nil {
 		return nil, nil, err
 	}
+	if local := flags.LocalEndpoint(r.QueueURL); local != "" { // --endpoint-url is that of the keys
+		cfg.BaseEndpoint = &local
+	}
 	return r.Queue(cfg), func() {}, nil
 }
 

@@ -136,7 +136,7 @@ func (o *output) finish(passed Passed, err error) error {
 // countsText returns the counts that are not zero.
 func countsText(counts map[Outcome]int) (parts []string) {
 	for _, outcome := range []Outcome{
-		Redriven, WouldRedrive, Duplicate, NotRedriven, NotDeadLetter,
+		Redriven, Discarded, WouldRedrive, Duplicate, NotRedriven, NotDeadLetter,
 	} {
 		if n := counts[outcome]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", term.Count(n), outcome))

@@ -91,6 +91,7 @@ type Options struct {
 	Limit             int // at most so many letters; 0 is no limit
 	Rate              int // at most so many letters a second; 0 is no limit
 	DryRun            bool
+	Discard           bool // letters leave the source, and are not sent
 	Show              bool // results have their letters
 }
 
@@ -100,9 +101,10 @@ type Passed struct{ Key, Function, Cluster int }
 // Outcome is what became of a message.
 type Outcome string
 
-// The outcomes. A message that is Redriven or a Duplicate has left the source; any other has not.
+// The outcomes. A message that is Redriven, Discarded or a Duplicate has left the source; any other has not.
 const (
 	Redriven      Outcome = "redriven"
+	Discarded     Outcome = "discarded"
 	WouldRedrive  Outcome = "would redrive"
 	Duplicate     Outcome = "duplicate" // of a letter that was redriven in this run
 	NotRedriven   Outcome = "not redriven"
@@ -230,6 +232,9 @@ func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id l
 	if r.redriven[id] {
 		outcome = Duplicate
 	}
+	if r.Discard && !r.DryRun {
+		return r.discard(ctx, m, res)
+	}
 	if m.Lost != nil {
 		return m.Lost
 	}
@@ -259,6 +264,17 @@ func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id l
 	if err := r.Source.Done(context.WithoutCancel(ctx), m); err != nil {
 		res.Error = fmt.Sprintf("it was redriven, but could not be removed from the source; redriving it again is safe: %v", err)
 	}
+	return nil
+}
+
+func (r *runner) discard(ctx context.Context, m *Message, res *Result) error {
+	if _, err := r.Source.Begin(ctx, m); err != nil {
+		return err
+	}
+	if err := r.Source.Done(context.WithoutCancel(ctx), m); err != nil {
+		return fmt.Errorf("it could not be removed from the source: %w", err)
+	}
+	res.Outcome = Discarded
 	return nil
 }
 

@@ -53,6 +53,8 @@ func (r *invocation) declare(fs *flag.FlagSet) {
 	fs.BoolVar(&r.Options.DryRun, "dry-run", false,
 		"show what would be redriven, with its value and headers, without redriving or deleting it; "+
 			"with --key the value and the headers are not shortened")
+	fs.BoolVar(&r.Options.Discard, "discard", false,
+		"take the letters of --key out of the queue, the topic or the bucket, and send them nowhere")
 	fs.BoolVar(&r.yes, "yes", false, "don't ask for confirmation")
 	fs.BoolVar(&r.json, "json", false, "print each result as a line of JSON")
 }
@@ -77,7 +79,9 @@ func (r *invocation) check(args []string, s command.Streams) error {
 		return err
 	}
 	switch {
-	case r.Brokers == "" && r.Function == "" && !r.Options.DryRun:
+	case r.Options.Discard && (r.Options.Key == "" || r.File != ""):
+		return command.Usagef("--discard needs --key, and a queue, a topic or a bucket as the source of letters")
+	case r.Brokers == "" && r.Function == "" && !r.Options.DryRun && !r.Options.Discard:
 		return command.Usagef("want --brokers or --function-name as the destination of letters")
 	case r.Options.Limit < 0:
 		return command.Usagef("--limit is %d: want 1 or more, or 0 for no limit", r.Options.Limit)
@@ -99,6 +103,10 @@ func (r *invocation) run(ctx context.Context, s command.Streams, args []string) 
 	if !r.yes && !r.Options.DryRun {
 		question := fmt.Sprintf("Redrive the dead letters in %s to %s?%s", r.Where(), r.Options.Destination,
 			r.marks())
+		if r.Options.Discard {
+			question = fmt.Sprintf("Discard the dead letters of the key %s in %s? Their records are not handled any more.",
+				term.Escape(r.Options.Key), r.Where())
+		}
 		if ok, err := command.Confirm(ctx, s, question); !ok || err != nil {
 			s.Sayf("idemsk redrive: nothing was done\n")
 			return errors.Join(err, r.Options.Source.Close(ctx))

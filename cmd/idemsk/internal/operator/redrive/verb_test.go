@@ -294,6 +294,34 @@ func TestRedriveFromATopic(t *testing.T) {
 	}
 }
 
+// A letter that is discarded leaves its source and goes nowhere. Letters of other keys stay.
+func TestDiscard(t *testing.T) {
+	t.Parallel()
+	brokers := clitest.NewCluster(t, kfake.SeedTopics(3, "payments"), kfake.SeedTopics(1, "letters"))
+	clitest.FillLetterTopic(t, brokers, "payments", 1)
+	clitest.FillLetterTopic(t, brokers, "payments", 2)
+	source := []string{"redrive", "--dead-letter-topic", "letters", "--brokers", brokers}
+	for _, step := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--discard", "--yes"}, 2, "--discard needs --key"},
+		{[]string{"--discard", "--key", "payments#p-1\x1b"}, 2, "give --yes"},
+		{[]string{"--discard", "--key", "payments#p-1\x1b", "--yes"}, 0, "1 discarded, 1 with another key"},
+		{[]string{"--discard", "--key", "payments#p-1\x1b", "--yes"}, 0, "1 with another key"},
+		{[]string{"--yes"}, 0, "1 redriven"},
+	} {
+		r := clitest.Run(t, append(source, step.args...)...)
+		if r.Code != step.code || !strings.Contains(r.Err, step.says) {
+			t.Errorf("%q: %+v; want %q", step.args, r, step.says)
+		}
+	}
+	if got := clitest.ReadTopic(t, brokers, "payments", 1); len(got) != 1 {
+		t.Errorf("redriven: %q; want the letter of the other key", got)
+	}
+}
+
 func TestRedriveFromAFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
