@@ -263,8 +263,8 @@ func TestLostCommitIsRolledBack(t *testing.T) {
 // RoundTripTimeout bounds the time without an answer, not the duration of a round trip.
 func TestLargeResultsSucceedOverASlowNetwork(t *testing.T) {
 	const (
-		size = 100 << 10
-		rate = 4 << 20 // bytes a second: the results take longer than RoundTripTimeout
+		size = 30 << 10
+		rate = 2 << 20 // bytes a second: the results take longer than RoundTripTimeout
 	)
 	pool, proxy := behindProxy(t, "", ourPool(2))
 	st := newStore(t, pool, pgstore.Config{RoundTripTimeout: time.Second})
