@@ -14,7 +14,7 @@ import (
 // AWS's own runtime interface clients of other languages, which scripts/runtimes.sh installs, run functions
 // that echo, raise and die.
 func TestFunctionsInOtherLanguages(t *testing.T) {
-	out, err := exec.Command("../../scripts/runtimes.sh").Output()
+	out, err := exec.Command("../../../scripts/runtimes.sh").Output()
 	if err != nil {
 		t.Fatalf("scripts/runtimes.sh: %v: %s", err, stderrOf(err))
 	}
