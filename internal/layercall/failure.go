@@ -12,8 +12,8 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// maxRetryAfter bounds a delay. A delay that is negative is none. Both keep the conversion from overflowing.
-const maxRetryAfter = 24 * time.Hour
+// MaxRetryAfter bounds a delay. A delay that is negative is none. Both keep the conversion from overflowing.
+const MaxRetryAfter = 24 * time.Hour
 
 // failureOf returns the error of an item of batchItemFailures. A field that can't be read is ignored, and the
 // error names it.
@@ -43,7 +43,7 @@ func failureOf(item map[string]json.RawMessage) error {
 		permanent, unavailable = false, false
 		err = fmt.Errorf("%w (ignored, because a failure can't be both: permanent, unavailable)", err)
 	}
-	after := time.Duration(max(0, min(afterMs, maxRetryAfter.Milliseconds()))) * time.Millisecond
+	after := time.Duration(max(0, min(afterMs, MaxRetryAfter.Milliseconds()))) * time.Millisecond
 	switch {
 	case permanent:
 		return idem.Permanent(err)
@@ -86,5 +86,5 @@ func delayIn(message string) time.Duration {
 		text += "s"
 	}
 	after, _ := time.ParseDuration(text) // 0 if it is none
-	return max(0, min(after, maxRetryAfter))
+	return max(0, min(after, MaxRetryAfter))
 }

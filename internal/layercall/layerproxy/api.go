@@ -17,11 +17,10 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/internal/layercall"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 const (
-	// maxAnswer is the largest answer that Lambda accepts, in bytes.
-	maxAnswer = 6<<20 + 100
 	// maxHeader bounds the headers of a request: an error may have an X-Ray cause of 1 MiB in one.
 	maxHeader = 2 << 20
 	// drainTime bounds the wait for the last requests of a runtime that has ended.
@@ -188,7 +187,7 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 		refuse(w, http.StatusBadRequest, "InvalidRequestID", "Invalid request ID")
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAnswer))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, runtimeapi.MaxResponse))
 	if r.Trailer.Get(headerErrorType) != "" {
 		failed, body = true, streamedError(r.Trailer.Get(trailerErrorBody))
 	}
@@ -199,9 +198,9 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		a.settle(c, answer{err: fmt.Errorf("the function's answer exceeds %d bytes", maxAnswer)})
+		a.settle(c, answer{err: fmt.Errorf("the function's answer exceeds %d bytes", runtimeapi.MaxResponse)})
 		refuse(w, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
-			fmt.Sprintf("Exceeded maximum allowed payload size (%d bytes).", maxAnswer))
+			fmt.Sprintf("Exceeded maximum allowed payload size (%d bytes).", runtimeapi.MaxResponse))
 	case err != nil:
 		refuse(w, http.StatusBadRequest, "TruncatedHTTPRequest",
 			"HTTP request detected as truncated: "+err.Error())

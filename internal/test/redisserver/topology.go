@@ -111,10 +111,12 @@ func (c *Cluster) join(ctx context.Context) error {
 func (c *Cluster) URL() string { return c.Nodes[0].URL() + "?cluster=true" }
 
 // Close ends the nodes and deletes their data.
-func (c *Cluster) Close() error {
+func (c *Cluster) Close() error { return closeAll(c.Nodes) }
+
+func closeAll(servers []*Server) error {
 	var errs []error
-	for _, node := range c.Nodes {
-		errs = append(errs, node.Close())
+	for _, s := range servers {
+		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -202,10 +204,4 @@ func (s *Sentinels) URL() string {
 }
 
 // Close ends the Sentinels.
-func (s *Sentinels) Close() error {
-	var errs []error
-	for _, one := range s.all {
-		errs = append(errs, one.Close())
-	}
-	return errors.Join(errs...)
-}
+func (s *Sentinels) Close() error { return closeAll(s.all) }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/layercall"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 // The headers of a request that has one record.
@@ -36,8 +37,6 @@ const (
 )
 
 const (
-	// maxAnswer is the largest answer that Lambda accepts, in bytes.
-	maxAnswer = 6<<20 + 100
 	// idleTime is how long a connection is kept for the next call. It is shorter than the time after which
 	// servers close one (Node.js and uvicorn: 5 s), because a call on such a connection fails.
 	idleTime = time.Second
@@ -90,12 +89,12 @@ func (c *Client) Call(ctx context.Context, event []byte) ([]byte, error) {
 		return nil, c.lost(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, runtimeapi.MaxResponse+1))
 	switch {
 	case err != nil:
 		return nil, c.lost(ctx, err)
-	case len(answer) > maxAnswer:
-		return nil, fmt.Errorf("the answer of %s exceeds %d bytes", c.url, maxAnswer)
+	case len(answer) > runtimeapi.MaxResponse:
+		return nil, fmt.Errorf("the answer of %s exceeds %d bytes", c.url, runtimeapi.MaxResponse)
 	case resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices:
 		return answer, nil
 	}
@@ -133,13 +132,12 @@ func (c *Client) refused(resp *http.Response, answer []byte) error {
 
 // retryAfter returns the delay of a header Retry-After: seconds, or a time.
 func retryAfter(header string) (after time.Duration) {
-	const most = 24 * time.Hour
 	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
 		after = time.Duration(seconds) * time.Second
 	} else if at, err := http.ParseTime(header); err == nil {
 		after = time.Until(at)
 	}
-	return max(0, min(after, most))
+	return max(0, min(after, layercall.MaxRetryAfter))
 }
 
 // visible returns a key as the value of a header: bytes other than visible ASCII, and the percent sign, are
