@@ -16,6 +16,9 @@ for port in random.sample(range(20_000, 32_000), 100):
         break
 else:
     sys.exit(f"no free port: {refused}")
-print(*(s.getsockname()[1] for s in held))
+ports = [s.getsockname()[1] for s in held]
+for s in held:
+    s.close()  # before the reader of the next line tries a port
+print(*ports)
 PY
 }

@@ -87,7 +87,7 @@ run() { # PORT
   PATH=$ERLANG/bin:$PATH "${names[1]}" >"$dir/log" 2>&1 </dev/null &
   server=$!
   processes+=("$server")
-  until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
+  until grep -qs 'Server startup complete' "$dir/log"; do # a connection could reach what held the port before
     if ! kill -0 "$server" 2>/dev/null; then
       tail -n 20 "$dir/log" >&2
       fail "the broker did not start: its last lines are above (is port $port free?)"
