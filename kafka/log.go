@@ -15,8 +15,8 @@ import (
 // records that are to be delivered again, or nil.
 func (b *Batch) Log(ctx context.Context, r *Report, err error) {
 	log := b.processor.cfg.Logger
-	for i := range b.all {
-		logRecord(ctx, log, &b.all[i])
+	for m := range b.Messages() {
+		logRecord(ctx, log, m)
 	}
 	logBatch(ctx, log, r, err)
 }

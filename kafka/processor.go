@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,7 +53,19 @@ type Batch struct {
 
 	processor *Processor
 	began     time.Time
-	all       []Message
+}
+
+// Messages returns the messages of all partitions.
+func (b *Batch) Messages() iter.Seq[*Message] {
+	return func(yield func(*Message) bool) {
+		for _, messages := range b.Partitions {
+			for i := range messages {
+				if !yield(&messages[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Run processes the records of several partitions of a cluster, each in the order of its offsets, and returns
@@ -64,8 +78,7 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 	b := p.prepare(ctx, cluster, partitions)
 	defer end(b)
 	p.scheduler.Run(ctx, b.lanes(), b.ranges()...)
-	for i := range b.all {
-		m := &b.all[i]
+	for m := range b.Messages() {
 		if m.State == schedule.Overrun {
 			b.Overruns = append(b.Overruns, m)
 		}
@@ -79,19 +92,13 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 
 // prepare identifies the records, those of different partitions at once.
 func (p *Processor) prepare(ctx context.Context, cluster string, partitions [][]Record) *Batch {
-	n := 0
-	for _, records := range partitions {
-		n += len(records)
-	}
-	b := &Batch{processor: p, began: time.Now(), Partitions: make([][]Message, len(partitions)),
-		all: make([]Message, n)}
+	b := &Batch{processor: p, began: time.Now(), Partitions: make([][]Message, len(partitions))}
 	ctx, cancel := prepareContext(ctx)
 	defer cancel()
-	next := 0
 	var all sync.WaitGroup
 	for i, records := range partitions {
-		messages := b.all[next : next+len(records)]
-		b.Partitions[i], next = messages, next+len(records)
+		messages := make([]Message, len(records))
+		b.Partitions[i] = messages
 		all.Go(func() {
 			for r := range records {
 				messages[r].prepare(ctx, p, &records[r], cluster)
@@ -102,11 +109,11 @@ func (p *Processor) prepare(ctx context.Context, cluster string, partitions [][]
 	return b
 }
 
-// items returns the items of all messages.
-func (b *Batch) items() []*schedule.Item {
-	items := make([]*schedule.Item, len(b.all))
-	for i := range b.all {
-		items[i] = &b.all[i].Item
+// itemsOf returns the items of messages.
+func itemsOf(messages []Message) []*schedule.Item {
+	items := make([]*schedule.Item, len(messages))
+	for i := range messages {
+		items[i] = &messages[i].Item
 	}
 	return items
 }
@@ -127,32 +134,26 @@ func (b *Batch) ranges() (ranges []schedule.Range) {
 			continue
 		}
 		r := messages[0].Record
-		one := schedule.Range{Key: p.storedRange(r.Topic, r.Partition), Source: r.Source(),
-			Items: make([]*schedule.Item, len(messages))}
 		for i := range messages {
 			messages[i].Position = messages[i].Record.Offset
-			one.Items[i] = &messages[i].Item
 		}
-		ranges = append(ranges, one)
+		ranges = append(ranges, schedule.Range{Key: p.storedRange(r.Topic, r.Partition), Source: r.Source(),
+			Items: itemsOf(messages)})
 	}
 	return ranges
 }
 
 // lanes arranges the messages in lanes according to Config.Order.
 func (b *Batch) lanes() (lanes [][]*schedule.Item) {
-	items := b.items()
-	next := 0
 	for _, messages := range b.Partitions {
-		of := items[next : next+len(messages) : next+len(messages)]
-		next += len(messages)
 		switch b.processor.cfg.Order {
 		case DefaultOrder, ByPartition:
-			lanes = append(lanes, of)
+			lanes = append(lanes, itemsOf(messages))
 		case ByKey:
 			lanes = lanesByKey(lanes, messages)
 		case Unordered:
-			for i := range of {
-				lanes = append(lanes, of[i:i+1])
+			for lane := range slices.Chunk(itemsOf(messages), 1) {
+				lanes = append(lanes, lane)
 			}
 		}
 	}

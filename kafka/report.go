@@ -54,10 +54,9 @@ type Report struct {
 
 // Report returns the counts of the batch.
 func (b *Batch) Report() Report {
-	r := Report{Partitions: len(b.Partitions), Took: time.Since(b.began),
-		StoreLatency: make([]time.Duration, 0, 2*len(b.all))}
-	for i := range b.all {
-		e := b.all[i].end(b.began)
+	r := Report{Partitions: len(b.Partitions), Took: time.Since(b.began)}
+	for m := range b.Messages() {
+		e := m.end(b.began)
 		r.Add(&e)
 	}
 	return r

@@ -133,11 +133,9 @@ func (t *Telemetry) start(ctx context.Context, name string, partitions [][]kafka
 
 // unsettled returns the first record of a batch that is to be delivered again, nil if there is none.
 func unsettled(b *kafka.Batch) *kafka.Message {
-	for _, messages := range b.Partitions {
-		for i := range messages {
-			if m := &messages[i]; !m.Settled() {
-				return m
-			}
+	for m := range b.Messages() {
+		if !m.Settled() {
+			return m
 		}
 	}
 	return nil

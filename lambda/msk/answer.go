@@ -37,7 +37,9 @@ type ItemIdentifier struct {
 
 // answer returns the records to be delivered again: in every partition, the first record that is not settled
 // and all after it.
-func answer(event *Event, b *kafka.Batch) (Response, *BatchError) {
+//
+// With outcomes, the response also has the outcome of each record.
+func answer(b *kafka.Batch, outcomes bool) (Response, *BatchError) {
 	resp := Response{BatchItemFailures: []BatchItemFailure{}}
 	batchErr := &BatchError{}
 	for _, messages := range b.Partitions {
@@ -46,7 +48,7 @@ func answer(event *Event, b *kafka.Batch) (Response, *BatchError) {
 		for i := range messages {
 			m := &messages[i]
 			place := ItemIdentifier{Partition: m.Record.PartitionID(), Offset: m.Record.Offset}
-			if event.Outcomes {
+			if outcomes {
 				resp.Outcomes = append(resp.Outcomes, RecordOutcome{place, m.Outcome.Kind.String()})
 			}
 			if !blocked && !m.Settled() {

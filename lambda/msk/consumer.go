@@ -49,7 +49,7 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 // return: then the process must end.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {
 	b := c.processor.Run(ctx, event.cluster(), event.Partitions)
-	resp, batchErr := answer(event, b)
+	resp, batchErr := answer(b, event.Outcomes)
 	c.record(ctx, b, batchErr)
 	switch {
 	case len(b.Overruns) > 0:
