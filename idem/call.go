@@ -174,8 +174,7 @@ func (c *Call) settle(sets []store.Settlement) (again []int, err error) {
 	}
 	took := time.Since(started)
 	for i, claim := range c.claims {
-		var rejected *store.RejectedError
-		if errors.As(errs[i], &rejected) {
+		if rejected, ok := errors.AsType[*store.RejectedError](errs[i]); ok {
 			again, err = append(again, i), rejected.Err
 			continue
 		}

@@ -100,8 +100,8 @@ func (claim *Claim) recordStored(err error) {
 // fencedBy returns the answer to a settlement that found an entry under its key: as if another owner had
 // taken the key (rule P4 in docs/design.md).
 func fencedBy(set *store.Settlement, err error) error {
-	var refused *store.ClaimRefusedError
-	if !errors.As(err, &refused) || refused.Result.Entry.Status == "" {
+	refused, ok := errors.AsType[*store.ClaimRefusedError](err)
+	if !ok || refused.Result.Entry.Status == "" {
 		return err
 	}
 	return fmt.Errorf("%w: %w", &store.FencedError{Key: set.Key, Token: set.Token,

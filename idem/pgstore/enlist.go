@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -56,7 +57,7 @@ func enlist(ctx context.Context, st statement) error {
 	if e.over {
 		return errOver
 	}
-	if err := st.prepare(); err != nil {
+	if st.sent, err = e.store.sent.of(st.sql, st.rows); err != nil {
 		e.invalid = errors.Join(e.invalid, err)
 		return err
 	}
@@ -86,25 +87,60 @@ var (
 // wrongRows begins the text of which the server says that it is no integer.
 const wrongRows = "idemsk: rows "
 
-// prepare sets what is sent. It refuses what would end the transaction of the other handlers, such as COMMIT.
-func (st *statement) prepare() error {
-	words := notWords.ReplaceAllString(st.sql, " ")
+// maxSentTexts is the maximum number of statements whose text is kept. A program has few; one that writes
+// values into its statements has ever new ones.
+const maxSentTexts = 1000
+
+// sentTexts keeps what is sent for the statements that were enlisted before.
+type sentTexts struct {
+	mu    sync.Mutex
+	known map[enlistedText]string
+}
+
+// enlistedText is a statement's text and the number of rows that it must change, or anyRows.
+type enlistedText struct {
+	sql  string
+	rows int64
+}
+
+// of returns what is sent for a statement.
+func (t *sentTexts) of(sql string, rows int64) (string, error) {
+	text := enlistedText{sql, rows}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sent, ok := t.known[text]; ok {
+		return sent, nil
+	}
+	sent, err := text.prepare()
+	if err != nil {
+		return "", err
+	}
+	if t.known == nil || len(t.known) == maxSentTexts {
+		t.known = make(map[enlistedText]string)
+	}
+	t.known[text] = sent
+	return sent, nil
+}
+
+// prepare returns what is sent. It refuses what would end the transaction of the other handlers, such as
+// COMMIT.
+func (t enlistedText) prepare() (sent string, err error) {
+	words := notWords.ReplaceAllString(t.sql, " ")
 	verb := strings.ToUpper(strings.TrimLeft(firstWord.FindString(words), "( \t\r\n\f\v"))
 	verbs := []string{"INSERT", "UPDATE", "DELETE", "MERGE", "SELECT", "WITH"}
 	if !slices.Contains(verbs, verb) {
-		return fmt.Errorf("%w: it begins with %q: want one of %s", ErrInvalidStatement, verb,
+		return "", fmt.Errorf("%w: it begins with %q: want one of %s", ErrInvalidStatement, verb,
 			strings.Join(verbs, ", "))
 	}
-	if st.sent = st.sql; st.rows == anyRows {
-		return nil
+	if t.rows == anyRows {
+		return t.sql, nil
 	}
-	counted := strings.TrimRight(st.sql, "; \t\n")
+	counted := strings.TrimRight(t.sql, "; \t\n")
 	if verb != "SELECT" && verb != "WITH" && !returning.MatchString(words) {
 		counted += "\nRETURNING 1"
 	}
-	st.sent = `WITH enlisted AS (` + counted + "\n" + `) SELECT CASE count(*) WHEN ` +
-		strconv.FormatInt(st.rows, 10) + ` THEN 1 ELSE ('` + wrongRows + `' || count(*))::integer END FROM enlisted`
-	return nil
+	return `WITH enlisted AS (` + counted + "\n" + `) SELECT CASE count(*) WHEN ` +
+		strconv.FormatInt(t.rows, 10) + ` THEN 1 ELSE ('` + wrongRows + `' || count(*))::integer END FROM enlisted`, nil
 }
 
 // queue adds the statement to a batch. done is called if it succeeds.

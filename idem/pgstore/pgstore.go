@@ -77,6 +77,7 @@ type Store struct {
 	slots chan struct{} // one element for each handler's transaction
 
 	groups groupSize
+	sent   sentTexts
 }
 
 var (
