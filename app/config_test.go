@@ -278,7 +278,7 @@ func TestLogLevelIsIndependentOfLambdas(t *testing.T) {
 
 // The commit window does not bound the handlers unless it is set.
 func TestCommitWindowFollowsConcurrency(t *testing.T) {
-	for env, want := range map[[2]string]int{{"32", ""}: 256, {"1000", ""}: 1000, {"1000", "10"}: 10} {
+	for env, want := range map[[2]string]int{{"32", ""}: 256, {"1000", ""}: 2000, {"1000", "10"}: 10} {
 		cfg := readConfig(vars(map[string]string{"IDEMSK_CONCURRENCY": env[0], "IDEMSK_COMMIT_WINDOW": env[1]}))
 		equal(t, "window", cfg.Engine.CommitWindow, want)
 	}

@@ -106,7 +106,7 @@ func (m *machine) room() int {
 	limit := slots - m.calls.running
 	if m.request > 1 {
 		rounds := m.latency.fit(maxFit, m.mayWait)
-		limit = min(slots*rounds, max(slots, mostAhead*m.request)) - m.calls.running
+		limit = min(slots*rounds, max(slots+m.beginMeanwhile(), mostAhead*m.request)) - m.calls.running
 	}
 	if claims.suspects || claims.failures > 0 {
 		limit = min(limit, m.request)
@@ -114,11 +114,24 @@ func (m *machine) room() int {
 	return limit - claims.ahead
 }
 
-// beginSoon returns how many items the handlers are estimated to begin in twice the time in which claims are
-// answered.
+// answerTime is the time in which claims are answered: twice the average, as some take longer.
+func (m *machine) answerTime() time.Duration {
+	return 2 * time.Duration(m.claims.latency.ns.Load()) //nolint:mnd // see above
+}
+
+// beginSoon returns how many items the handlers are estimated to begin while claims are answered, at least one
+// each.
 func (m *machine) beginSoon() int {
-	answer := 2 * time.Duration(m.claims.latency.ns.Load()) //nolint:mnd // some requests take longer than the average
-	return m.cfg.Concurrency * m.latency.fit(maxFit, answer)
+	return m.cfg.Concurrency * m.latency.fit(maxFit, m.answerTime())
+}
+
+// beginMeanwhile returns how many of the handlers are estimated to begin an item while claims are answered.
+func (m *machine) beginMeanwhile() int {
+	slots, latency := m.cfg.Concurrency, time.Duration(m.latency.ns.Load())
+	if answer := m.answerTime(); answer < latency {
+		return int(time.Duration(slots) * answer / latency)
+	}
+	return slots
 }
 
 // sendClaims sends the claims that can be sent.

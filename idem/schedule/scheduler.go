@@ -25,9 +25,11 @@ var ErrOverrun = errors.New("schedule: a handler did not return when its context
 // ErrBehind means that an item was not tried, because an earlier item of its lane is not settled.
 var ErrBehind = errors.New("schedule: not tried: an earlier item of its lane is not settled")
 
-// DefaultCommitWindow returns a commit window of the engine that does not bound the handlers of a concurrency.
+// DefaultCommitWindow returns a commit window of the engine that does not bound the handlers of a concurrency,
+// unless they are faster than the store: each may begin the next item before the completion of the last one is
+// answered.
 func DefaultCommitWindow(concurrency int) int {
-	return min(max(idem.Defaults().CommitWindow, concurrency), store.MaxCommitWindow)
+	return min(max(idem.Defaults().CommitWindow, 2*concurrency), store.MaxCommitWindow)
 }
 
 // Config configures a Scheduler. Every field's zero value stands for its default.

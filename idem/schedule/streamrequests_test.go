@@ -153,6 +153,39 @@ func TestStreamClaimsFewKeysAheadOfItsHandlers(t *testing.T) {
 	}
 }
 
+// Many handlers are kept busy too: neither their claims nor their completions bound them.
+func TestStreamKeepsManyHandlersBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slots, rounds, took = 260, 40, 100 * time.Millisecond
+		s := &streaming{TB: t, store: &spyStore{Store: memstore.New(memstore.Config{BatchSize: 5}),
+			latency: 5 * time.Millisecond}}
+		s.start(t.Context(), idem.Config{CommitWindow: schedule.DefaultCommitWindow(slots)},
+			schedule.Config{Concurrency: slots})
+		for i := range slots * (rounds + 2) {
+			source := fmt.Sprint("k", i)
+			s.stream.Add(in(source, s.item(source, source,
+				func(context.Context) error { pass(took); return nil }))...)
+		}
+		pass(took) // for an estimate
+		before := s.called()
+		pass(rounds * took)
+		if n, least := s.called()-before, slots*rounds*98/100; n < least {
+			t.Errorf("%d handlers were called; want at least %d", n, least)
+		}
+		if n, limit := s.held(), slots*5/4; n > limit {
+			t.Errorf("%d keys are claimed; want at most %d", n, limit)
+		}
+		s.stream.Close(context.Background())
+	})
+}
+
+// called returns the number of calls of handlers.
+func (s *streaming) called() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.calls)
+}
+
 // The claims behind handlers that hang are not counted against the other lanes.
 func TestStreamClaimsBehindHandlersThatHangHoldUpNoOtherLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
