@@ -43,6 +43,7 @@ type Base struct {
 	passed *Store   // the configured store; nil if it is built in
 	topic  *DeadLetterTopic
 	bucket *DeadLetterBucket
+	schema *Schemas
 	around []func(kafka.HandlerFunc) kafka.HandlerFunc
 }
 
@@ -55,7 +56,8 @@ func NewBase(vars *Vars, cfg Config, stderr io.Writer, options ...Option) *Base 
 	cfg.Records.Batch, cfg.Records.Poll = added.batch, added.poll
 	return &Base{
 		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel, added.logAttrs), awsCfg: loadOnce(),
-		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket, around: added.around,
+		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket, schema: added.schema,
+		around: added.around,
 	}
 }
 
@@ -90,6 +92,10 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 			b.Close()
 		}
 	}()
+	convert, err := b.openSchemas(ctx)
+	if err != nil {
+		return Parts{}, err
+	}
 	p.Handler, err = build(ctx, b)
 	b.Vars.WarnUnread(ctx, b.Logger)
 	if wrong := b.Vars.Err(); wrong != nil {
@@ -104,6 +110,9 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 		}
 		p.Handler = each
 	}
+	if convert != nil {
+		p.Handler = kafka.Converted(p.Handler, convert)
+	}
 	if p.Store, err = b.OpenStore(ctx); err != nil {
 		return Parts{}, err
 	}
@@ -114,6 +123,15 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	p.Records.Logger = b.Logger
 	p.Records.DeadLetters, err = b.deadLetters(ctx)
 	return p, err
+}
+
+// openSchemas opens the decoders, if there is a schema registry. An invalid variable is reported with those of
+// the handler.
+func (b *Base) openSchemas(ctx context.Context) (func(context.Context, *kafka.Record) error, error) {
+	if b.Config.Schemas.Registry == "" || b.Vars.Err() != nil {
+		return nil, nil //nolint:nilnil // records are not converted
+	}
+	return b.schema.Open(ctx, b)
 }
 
 // OpenStore opens the configured store, which Close closes. It sends no request to DynamoDB.

@@ -1,0 +1,55 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/idemsk/idemsk/idem/schedule"
+)
+
+// Converted returns a handler that calls h with converted copies of the records. The error of a conversion is
+// that of its record, for which h is not called. Keys, fingerprints and dead letters are those of the records
+// as they arrived.
+func Converted(h Handler, convert func(ctx context.Context, r *Record) error) Handler {
+	each := h.each()
+	switch many := h.many(); {
+	case many != nil:
+		return many.converted(convert)
+	case each == nil:
+		return h // NewProcessor refuses it
+	}
+	return HandlerFunc(func(ctx context.Context, r Record) ([]byte, error) {
+		if err := convert(ctx, &r); err != nil {
+			return nil, err
+		}
+		return each(ctx, r)
+	})
+}
+
+func (h BulkAttempts) converted(convert func(ctx context.Context, r *Record) error) BulkAttempts {
+	return func(ctx context.Context, rs []RecordAttempt) ([]schedule.Result, error) {
+		results := make([]schedule.Result, len(rs))
+		var call []RecordAttempt
+		var places []int // of the records of the call, in rs
+		for i, r := range rs {
+			record := *r.Record
+			if results[i].Err = convert(ctx, &record); results[i].Err == nil {
+				r.Record = &record
+				call, places = append(call, r), append(places, i)
+			}
+		}
+		if len(call) == 0 {
+			return results, nil
+		}
+		got, err := h(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		if len(got) != len(call) {
+			return nil, wrongResults(len(got), len(call))
+		}
+		for i, at := range places {
+			results[at] = got[i]
+		}
+		return results, nil
+	}
+}
