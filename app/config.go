@@ -171,17 +171,21 @@ func readSchemas(v *Vars, decoders *Schemas) SchemaConfig {
 	cfg := SchemaConfig{Registry: v.String(name, ""), SecretARN: v.String(secret, "")}
 	which := v.OneOf(decode, "none", "value", "key", "key,value")
 	cfg.Value, cfg.Key = strings.Contains(which, "value"), strings.Contains(which, "key")
-	switch {
-	case cfg.Registry != "" && decoders == nil:
+	if cfg.Registry == "" {
+		if cfg.SecretARN != "" {
+			v.Fail(secret, cfg.SecretARN, "the registry too, "+name)
+		}
+		if (cfg.Value || cfg.Key) && v.valid(decode) {
+			v.Fail(decode, which, "the registry too, "+name)
+		}
+		return cfg
+	}
+	if decoders == nil {
 		v.FailSecret(name, "a program that decodes: idemsk-consumer, or the layer idemsk-layer-ARCH-schemas.zip; "+
 			"a handler in Go passes schemaapp.Build to Start instead")
-	case cfg.Registry != "":
-		decoders.Check(v, &cfg)
-	case cfg.SecretARN != "":
-		v.Fail(secret, cfg.SecretARN, "the registry too, "+name)
-	case cfg.Value || cfg.Key:
-		v.Fail(decode, which, "the registry too, "+name)
+		return cfg
 	}
+	decoders.Check(v, &cfg)
 	return cfg
 }
 

@@ -42,6 +42,11 @@ func main() {
 	case o.version:
 		fmt.Println("idemsk-consumer", programVersion())
 	default:
-		process.StartFunc(o.build, postgres.Store(), redis.Store(), s3.DeadLetterValues(), schemaenv.Schemas())
+		process.StartFunc(o.build, parts()...)
 	}
+}
+
+// parts are what the program has beside the handler.
+func parts() []process.Option {
+	return []process.Option{postgres.Store(), redis.Store(), s3.DeadLetterValues(), schemaenv.Schemas()}
 }
