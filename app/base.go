@@ -92,9 +92,11 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 			b.Close()
 		}
 	}()
-	convert, err := b.openSchemas(ctx)
-	if err != nil {
-		return Parts{}, err
+	var convert func(context.Context, *kafka.Record) error
+	if b.Config.Schemas.Registry != "" && b.Vars.Err() == nil { // else all wrong variables are reported below
+		if convert, err = b.schema.Open(ctx, b); err != nil {
+			return Parts{}, err
+		}
 	}
 	p.Handler, err = build(ctx, b)
 	b.Vars.WarnUnread(ctx, b.Logger)
@@ -123,15 +125,6 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	p.Records.Logger = b.Logger
 	p.Records.DeadLetters, err = b.deadLetters(ctx)
 	return p, err
-}
-
-// openSchemas opens the decoders, if there is a schema registry. An invalid variable is reported with those of
-// the handler.
-func (b *Base) openSchemas(ctx context.Context) (func(context.Context, *kafka.Record) error, error) {
-	if b.Config.Schemas.Registry == "" || b.Vars.Err() != nil {
-		return nil, nil //nolint:nilnil // records are not converted
-	}
-	return b.schema.Open(ctx, b)
 }
 
 // OpenStore opens the configured store, which Close closes. It sends no request to DynamoDB.

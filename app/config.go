@@ -167,13 +167,13 @@ func readDeadLetterBucket(v *Vars, c *Config, client *DeadLetterBucket) string {
 
 // readSchemas reads the schema registry, and what it is used for.
 func readSchemas(v *Vars, decoders *Schemas) SchemaConfig {
-	const name, secret, decode = "IDEMSK_SCHEMA_REGISTRY", "IDEMSK_SCHEMA_SECRET_ARN", "IDEMSK_SCHEMA_DECODE"
-	cfg := SchemaConfig{Registry: v.String(name, ""), SecretARN: v.String(secret, "")}
+	const name, arn, decode = "IDEMSK_SCHEMA_REGISTRY", "IDEMSK_SCHEMA_SECRET_ARN", "IDEMSK_SCHEMA_DECODE"
+	cfg := SchemaConfig{Registry: v.String(name, ""), SecretARN: v.String(arn, "")}
 	which := v.OneOf(decode, "none", "value", "key", "key,value")
 	cfg.Value, cfg.Key = strings.Contains(which, "value"), strings.Contains(which, "key")
 	if cfg.Registry == "" {
 		if cfg.SecretARN != "" {
-			v.Fail(secret, cfg.SecretARN, "the registry too, "+name)
+			v.Fail(arn, cfg.SecretARN, "the registry too, "+name)
 		}
 		if (cfg.Value || cfg.Key) && v.valid(decode) {
 			v.Fail(decode, which, "the registry too, "+name)

@@ -2,12 +2,19 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/schedule"
 )
 
+// maxConverted is the size of the converted keys and values of a call, in bytes, behind which no further
+// record is converted: a few bytes can stand for megabytes.
+const maxConverted = 32 << 20
+
 // Converted returns a handler that calls h with converted copies of the records. The error of a conversion is
-// that of its record, for which h is not called. Keys, fingerprints and dead letters are those of the records
+// that of its record, for which h is not called. If the converted records of a call are larger than 32 MiB,
+// the further ones are handled alone later, with the same attempt. Keys, fingerprints and dead letters are those of the records
 // as they arrived.
 func Converted(h Handler, convert func(ctx context.Context, r *Record) error) Handler {
 	each := h.each()
@@ -30,11 +37,18 @@ func (h BulkAttempts) converted(convert func(ctx context.Context, r *Record) err
 		results := make([]schedule.Result, len(rs))
 		var call []RecordAttempt
 		var places []int // of the records of the call, in rs
+		size := 0
 		for i, r := range rs {
+			if size > maxConverted {
+				results[i].Err = idem.CallFailed(fmt.Errorf(
+					"the call has %d bytes of converted records: this one is handled alone", size))
+				continue
+			}
 			record := *r.Record
 			if results[i].Err = convert(ctx, &record); results[i].Err == nil {
 				r.Record = &record
 				call, places = append(call, r), append(places, i)
+				size += len(record.Key) + len(record.Value)
 			}
 		}
 		if len(call) == 0 {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -78,6 +81,41 @@ func TestConvertedCallThatFails(t *testing.T) {
 		if _, err := many(t.Context(), rs); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("error %v; want one that says %q", err, says)
 		}
+	}
+}
+
+// A call ends when its records have grown too much. Those that are left are handled alone: their attempt is
+// not counted.
+func TestConvertedRecordsThatGrow(t *testing.T) {
+	grow := func(_ context.Context, r *kafka.Record) error { r.Value = make([]byte, 20<<20); return nil }
+	var calls []string
+	handler := kafka.Converted(kafka.BulkAttempts(func(_ context.Context, rs []kafka.RecordAttempt) (
+		[]schedule.Result, error) {
+		var offsets []string
+		for _, r := range rs {
+			offsets = append(offsets, fmt.Sprint(r.Record.Offset, "#", r.Attempt.Number))
+		}
+		calls = append(calls, strings.Join(offsets, " "))
+		return make([]schedule.Result, len(rs)), nil
+	}), grow)
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{RetryDelay: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := kafka.NewProcessor(engine, handler, kafka.Config{Namespace: "n", Key: kafka.OffsetKey,
+		Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := make([]kafka.Record, 4)
+	for i := range records {
+		records[i] = kafka.Record{Topic: "t", Offset: int64(i)}
+	}
+	for range 2 {
+		p.Run(t.Context(), "", [][]kafka.Record{records})
+	}
+	if got := strings.Join(calls, ", "); got != "0#1 1#1, 2#1, 3#1" {
+		t.Errorf("the calls are %s", got)
 	}
 }
 

@@ -9,7 +9,7 @@ func TestRecordWithOtherData(t *testing.T) {
 	for json, want := range map[string]string{
 		`{}`: data + `}`,
 		`{"topic":"t","offset":1,"key":"eA==","value":"eA==","headers":[{"a":[1]}]}`: data + `,"topic":"t","offset":1,"headers":[{"a":[1]}]}`,
-		` { "value" : null, "offset": 1 , "valueSchemaMetadata": {"schemaId": 3}, "new": {"key": 1}, "value": 2}`: data +
+		`{ "value" : null, "offset": 1 , "valueSchemaMetadata": {"schemaId": 3}, "new": {"key": 1}, "value": 2}`: data +
 			`,"offset":1,"new":{"key": 1}}`,
 		`{"\u006bey":"eA==","ä\"":1}`: data + `,"ä\"":1}`,
 	} {

@@ -33,22 +33,23 @@ const wantRegistry = "the URL of a registry with Confluent's API, https://HOST:P
 
 // check reports variables that are invalid. Errors do not contain the URL, because it may have a password.
 func check(v *app.Vars, c *app.SchemaConfig) {
-	const name, ofSecret = "IDEMSK_SCHEMA_REGISTRY", "IDEMSK_SCHEMA_SECRET_ARN"
-	if _, _, err := registryOf(c.Registry); err != nil {
-		v.FailSecret(name, wantRegistry)
+	const arnVariable = "IDEMSK_SCHEMA_SECRET_ARN"
+	_, user, err := registryOf(c.Registry)
+	if err != nil {
+		v.FailSecret("IDEMSK_SCHEMA_REGISTRY", wantRegistry)
 		return
 	}
 	if c.SecretARN == "" {
 		return
 	}
 	a, err := arn.Parse(c.SecretARN)
-	switch _, login, _ := registryOf(c.Registry); {
+	switch {
 	case err != nil || a.Service != "secretsmanager" || !strings.HasPrefix(a.Resource, "secret:"):
-		v.Fail(ofSecret, c.SecretARN, "the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
+		v.Fail(arnVariable, c.SecretARN, "the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME")
 	case isGlue(c.Registry):
-		v.Fail(ofSecret, c.SecretARN, "none with a registry of AWS Glue, which the role gives access to")
-	case login != nil:
-		v.Fail(ofSecret, c.SecretARN, "either a secret or a user in the URLs of "+name)
+		v.Fail(arnVariable, c.SecretARN, "none with a registry of AWS Glue, which the role gives access to")
+	case user != nil:
+		v.Fail(arnVariable, c.SecretARN, "either a secret or a user in the URL of the registry")
 	}
 }
 
