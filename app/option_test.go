@@ -136,12 +136,12 @@ func TestSchemasThatCannotBeUsedAreRefused(t *testing.T) {
 		env     map[string]string
 		options []Option
 	}{
-		"want a program that decodes":                   {map[string]string{registry: "http://u:hidden@h"}, nil},
-		decode + ` is "true true": want less`:           {map[string]string{registry: "r", decode: "key,value"}, []Option{decoders}},
-		decode + ` is "true false": want less`:          {map[string]string{registry: "r", decode: "key"}, []Option{decoders}},
-		decode + ` is "value": want the registry too`:   {map[string]string{decode: "value"}, []Option{decoders}},
-		secret + ` is "arn": want the registry too`:     {map[string]string{secret: "arn"}, []Option{decoders}},
-		decode + ` is "Value": want one of none, value`: {map[string]string{decode: "Value"}, nil},
+		"want a program that decodes":                    {map[string]string{registry: "http://u:hidden@h"}, nil},
+		decode + ` is "true true": want less`:            {map[string]string{registry: "r", decode: "key,value"}, []Option{decoders}},
+		decode + ` is "true false": want less`:           {map[string]string{registry: "r", decode: "key"}, []Option{decoders}},
+		decode + ` is "value": want the registry too`:    {map[string]string{decode: "value"}, []Option{decoders}},
+		secret + ` is "arn": want the registry too`:      {map[string]string{secret: "arn"}, []Option{decoders}},
+		decode + ` is "values": want one of none, value`: {map[string]string{decode: "values"}, nil},
 	} {
 		v := vars(tc.env)
 		ReadConfig(v, defaults(v), tc.options...)

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -59,7 +60,12 @@ func newRegistries(t *testing.T) *registries {
 	r := &registries{confluent: srfake.New()}
 	t.Cleanup(r.confluent.Close)
 	g := gluefake.New()
-	server := httptest.NewServer(g)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Authorization"), "/us-east-1/glue/") {
+			t.Error("the request is not one of the region of the registry")
+		}
+		g.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	r.glueURL = server.URL
 	for id, s := range map[int]struct {
@@ -154,7 +160,7 @@ func newFunction(t *testing.T, r *registries, registry string, env map[string]st
 		registry = r.confluent.URL()
 	}
 	for name, value := range map[string]string{"AWS_ENDPOINT_URL_GLUE": r.glueURL,
-		"AWS_ENDPOINT_URL_SQS": queues.URL(), "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "id",
+		"AWS_ENDPOINT_URL_SQS": queues.URL(), "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "id",
 		"AWS_SECRET_ACCESS_KEY": "secret"} {
 		t.Setenv(name, value)
 	}
