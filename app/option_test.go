@@ -131,16 +131,17 @@ func TestSchemasThatCannotBeUsedAreRefused(t *testing.T) {
 	decoders := WithSchemas(Schemas{Check: func(v *Vars, c *SchemaConfig) {
 		v.Fail("IDEMSK_SCHEMA_DECODE", fmt.Sprint(c.Key, c.Value), "less")
 	}})
-	const registry, secret, decode = "IDEMSK_SCHEMA_REGISTRY", "IDEMSK_SCHEMA_SECRET_ARN", "IDEMSK_SCHEMA_DECODE"
+	const registry, arn, decode = "IDEMSK_SCHEMA_REGISTRY", "IDEMSK_SCHEMA_SECRET_ARN", "IDEMSK_SCHEMA_DECODE"
+	all := []Option{decoders}
 	for want, tc := range map[string]struct {
 		env     map[string]string
 		options []Option
 	}{
 		"want a program that decodes":                    {map[string]string{registry: "http://u:hidden@h"}, nil},
-		decode + ` is "true true": want less`:            {map[string]string{registry: "r", decode: "key,value"}, []Option{decoders}},
-		decode + ` is "true false": want less`:           {map[string]string{registry: "r", decode: "key"}, []Option{decoders}},
-		decode + ` is "value": want the registry too`:    {map[string]string{decode: "value"}, []Option{decoders}},
-		secret + ` is "arn": want the registry too`:      {map[string]string{secret: "arn"}, []Option{decoders}},
+		decode + ` is "true true": want less`:            {map[string]string{registry: "r", decode: "key,value"}, all},
+		decode + ` is "true false": want less`:           {map[string]string{registry: "r", decode: "key"}, all},
+		decode + ` is "value": want the registry too`:    {map[string]string{decode: "value"}, all},
+		arn + ` is "arn": want the registry too`:         {map[string]string{secret: "arn"}, all},
 		decode + ` is "values": want one of none, value`: {map[string]string{decode: "values"}, nil},
 	} {
 		v := vars(tc.env)
@@ -167,7 +168,9 @@ func TestSchemasConvertRecords(t *testing.T) {
 			return func(_ context.Context, r *kafka.Record) error { r.Value = []byte("{}"); return nil }, nil
 		},
 	})
-	handler := kafka.HandlerFunc(func(_ context.Context, r kafka.Record) ([]byte, error) { return r.Value, nil })
+	handler := kafka.HandlerFunc(func(_ context.Context, r kafka.Record) ([]byte, error) {
+		return r.Value, nil
+	})
 	for name, tc := range map[string]struct {
 		registry, store, says, value string
 		opened                       int

@@ -94,7 +94,8 @@ func (p *Processor) bulk(ctx context.Context, items []*schedule.Item) ([]schedul
 }
 
 func wrongResults(results, records int) error {
-	return fmt.Errorf("the bulk handler returned %d results for %d records: want one for each", results, records)
+	return fmt.Errorf("the bulk handler returned %d results for %d records: want one for each", results,
+		records)
 }
 
 // logFailedCall logs a call that failed as a whole. Its error is that of no record's outcome, unless the

@@ -14,8 +14,8 @@ const maxConverted = 32 << 20
 
 // Converted returns a handler that calls h with converted copies of the records. The error of a conversion is
 // that of its record, for which h is not called. If the converted records of a call are larger than 32 MiB,
-// the further ones are handled alone later, with the same attempt. Keys, fingerprints and dead letters are those of the records
-// as they arrived.
+// the further ones are handled alone later, with the same attempt. Keys, fingerprints and dead letters are
+// those of the records as they arrived.
 func Converted(h Handler, convert func(ctx context.Context, r *Record) error) Handler {
 	each := h.each()
 	switch many := h.many(); {

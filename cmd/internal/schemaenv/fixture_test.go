@@ -46,6 +46,9 @@ const (
 	keyID   = 10
 )
 
+const avroSchema = `{"type":"record","name":"Payment","fields":[{"name":"paymentId","type":"string"},` +
+	`{"name":"amount","type":"long"}]}`
+
 const protoSchema = `syntax = "proto3";
 message Payment { string payment_id = 1 [json_name = "paymentId"]; int64 amount = 2; }`
 
@@ -72,7 +75,7 @@ func newRegistries(t *testing.T) *registries {
 		format, text string
 		kind         sr.SchemaType
 	}{
-		avroID:  {"AVRO", `{"type":"record","name":"Payment","fields":[{"name":"paymentId","type":"string"},{"name":"amount","type":"long"}]}`, sr.TypeAvro},
+		avroID:  {"AVRO", avroSchema, sr.TypeAvro},
 		protoID: {"PROTOBUF", protoSchema, sr.TypeProtobuf},
 		jsonID:  {"JSON", `{"type":"object"}`, sr.TypeJSON},
 		keyID:   {"AVRO", `"string"`, sr.TypeAvro},
@@ -99,7 +102,8 @@ func payment(schema int, id string) []byte {
 	case avroID:
 		return append(append([]byte{byte(2 * len(id))}, id...), 0xc4, 0x13) //nolint:mnd // Avro's zigzag
 	case protoID:
-		return append(append([]byte{0, 0x0a, byte(len(id))}, id...), 0x10, 0xe2, 0x09) // the first message type
+		// behind the index of the first message type
+		return append(append([]byte{0, 0x0a, byte(len(id))}, id...), 0x10, 0xe2, 0x09)
 	}
 	return fmt.Appendf(nil, `{"paymentId":%q,"amount":1250}`, id)
 }

@@ -99,7 +99,8 @@ func TestKafkaKeyIsDecodedOnRequest(t *testing.T) {
 		"key":       {`"k-1"`, string(value)},
 		"key,value": {`"k-1"`, `{"paymentId":"p-1","amount":1250}`},
 	} {
-		f := newFunction(t, r, confluent, map[string]string{"IDEMSK_SCHEMA_DECODE": decode, "IDEMSK_KEY": "key"})
+		f := newFunction(t, r, confluent, map[string]string{"IDEMSK_SCHEMA_DECODE": decode,
+			"IDEMSK_KEY": "key"})
 		if n := f.deliver(eventOf(key, value)); n != 0 || len(f.calls) != 1 {
 			t.Fatalf("%s: %d records are reported, %d calls", decode, n, len(f.calls))
 		}
@@ -152,7 +153,8 @@ func TestHostileBytesBecomeDeadLetters(t *testing.T) {
 				letters := f.letters()
 				if len(letters) != 1 || !strings.Contains(letters[0], tc.says) ||
 					!strings.Contains(letters[0], base64.StdEncoding.EncodeToString(tc.value)) {
-					t.Errorf("the dead letters are %.2000q; want one that says %q, with the value", letters, tc.says)
+					t.Errorf("the dead letters are %.2000q; want one that says %q, with the value", letters,
+						tc.says)
 				}
 			})
 		}
@@ -208,8 +210,7 @@ func TestRegistryWithAPassword(t *testing.T) {
 	r := newRegistries(t)
 	guarded := srfake.New(srfake.WithAuth("Basic " + base64.StdEncoding.EncodeToString([]byte("u:p/w"))))
 	defer guarded.Close()
-	guarded.SeedSchema("payments", 1, avroID, sr.Schema{
-		Schema: `{"type":"record","name":"Payment","fields":[{"name":"paymentId","type":"string"},{"name":"amount","type":"long"}]}`})
+	guarded.SeedSchema("payments", 1, avroID, sr.Schema{Schema: avroSchema})
 	secret, reads := `{"username":"u","password":"old"}`, 0
 	manager := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		reads++
