@@ -43,6 +43,7 @@ type Base struct {
 	passed *Store   // the configured store; nil if it is built in
 	topic  *DeadLetterTopic
 	bucket *DeadLetterBucket
+	schema *Schemas
 	around []func(kafka.HandlerFunc) kafka.HandlerFunc
 }
 
@@ -55,7 +56,8 @@ func NewBase(vars *Vars, cfg Config, stderr io.Writer, options ...Option) *Base 
 	cfg.Records.Batch, cfg.Records.Poll = added.batch, added.poll
 	return &Base{
 		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel, added.logAttrs), awsCfg: loadOnce(),
-		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket, around: added.around,
+		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket, schema: added.schema,
+		around: added.around,
 	}
 }
 
@@ -90,6 +92,12 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 			b.Close()
 		}
 	}()
+	var convert func(context.Context, *kafka.Record) error
+	if b.Config.Schemas.Registry != "" && b.Vars.Err() == nil { // else all wrong variables are reported below
+		if convert, err = b.schema.Open(ctx, b); err != nil {
+			return Parts{}, err
+		}
+	}
 	p.Handler, err = build(ctx, b)
 	b.Vars.WarnUnread(ctx, b.Logger)
 	if wrong := b.Vars.Err(); wrong != nil {
@@ -103,6 +111,9 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 			each = around(each)
 		}
 		p.Handler = each
+	}
+	if convert != nil {
+		p.Handler = kafka.Converted(p.Handler, convert)
 	}
 	if p.Store, err = b.OpenStore(ctx); err != nil {
 		return Parts{}, err

@@ -43,6 +43,8 @@ type Config struct {
 	// the dead letters and the logger.
 	Records kafka.Config
 
+	Schemas SchemaConfig
+
 	DeadLetterQueueURL string // IDEMSK_DEAD_LETTER_QUEUE_URL
 	DeadLetterMaxBytes int    // IDEMSK_DEAD_LETTER_MAX_BYTES, of a message in the queue
 	DeadLetterTopic    string // IDEMSK_DEAD_LETTER_TOPIC, instead of a queue
@@ -51,6 +53,17 @@ type Config struct {
 	Function string     // Defaults.Name
 	LogLevel slog.Level // IDEMSK_LOG_LEVEL, or AWS_LAMBDA_LOG_LEVEL
 }
+
+// SchemaConfig configures a program that was given Schemas.
+type SchemaConfig struct {
+	Registry  string // IDEMSK_SCHEMA_REGISTRY; empty: nothing is decoded
+	SecretARN string // IDEMSK_SCHEMA_SECRET_ARN: a secret with the registry's user and password
+	// IDEMSK_SCHEMA_DECODE: the handler gets the value, or the Kafka key, as JSON.
+	Value, Key bool
+}
+
+// Converts reports whether the handler gets converted records.
+func (c *SchemaConfig) Converts() bool { return c.Registry != "" && (c.Value || c.Key) }
 
 // Bounds that the packages used here do not define.
 const (
@@ -88,6 +101,7 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	}
 	cfg.DeadLetterTopic = readDeadLetterTopic(v, added.topic)
 	cfg.DeadLetterBucket = readDeadLetterBucket(v, &cfg, added.bucket)
+	cfg.Schemas = readSchemas(v, added.schema)
 	cfg.Records = readRecords(v, d)
 	cfg.Engine = readEngine(v, cfg.Records.Concurrency)
 	if cfg.Records.Unprotected = cfg.Store == StoreNone; !cfg.Records.Unprotected &&
@@ -149,6 +163,30 @@ func readDeadLetterBucket(v *Vars, c *Config, client *DeadLetterBucket) string {
 		client.Check(v, name, bucket)
 	}
 	return bucket
+}
+
+// readSchemas reads the schema registry, and what it is used for.
+func readSchemas(v *Vars, decoders *Schemas) SchemaConfig {
+	const name, arn, decode = "IDEMSK_SCHEMA_REGISTRY", "IDEMSK_SCHEMA_SECRET_ARN", "IDEMSK_SCHEMA_DECODE"
+	cfg := SchemaConfig{Registry: v.String(name, ""), SecretARN: v.String(arn, "")}
+	which := v.OneOf(decode, "none", "value", "key", "key,value")
+	cfg.Value, cfg.Key = strings.Contains(which, "value"), strings.Contains(which, "key")
+	if cfg.Registry == "" {
+		if cfg.SecretARN != "" {
+			v.Fail(arn, cfg.SecretARN, "the registry too, "+name)
+		}
+		if (cfg.Value || cfg.Key) && v.valid(decode) {
+			v.Fail(decode, which, "the registry too, "+name)
+		}
+		return cfg
+	}
+	if decoders == nil {
+		v.FailSecret(name, "a program that decodes: idemsk-consumer, or the layer idemsk-layer-ARCH-schemas.zip; "+
+			"a handler in Go passes schemaapp.Build to Start instead")
+		return cfg
+	}
+	decoders.Check(v, &cfg)
+	return cfg
 }
 
 // memory returns the memory store's configuration. Its batches are as large as DynamoDB's, so that a local

@@ -193,6 +193,18 @@ func variables() []variable {
 			map[string]any{"": ""}, []string{"a-bucket-and-no-dead-letters"},
 		},
 		{
+			"IDEMSK_SCHEMA_REGISTRY", func(c Config) any { return c.Schemas.Registry },
+			map[string]any{"": ""}, nil,
+		},
+		{
+			"IDEMSK_SCHEMA_SECRET_ARN", func(c Config) any { return c.Schemas.SecretARN },
+			map[string]any{"": ""}, []string{"a-secret-and-no-registry"},
+		},
+		{
+			"IDEMSK_SCHEMA_DECODE", func(c Config) any { return c.Schemas.Converts() },
+			map[string]any{"": false, "none": false}, []string{"value", "key", "key,value", "json"},
+		},
+		{
 			"IDEMSK_DEAD_LETTER_MAX_BYTES", func(c Config) any { return c.DeadLetterMaxBytes },
 			map[string]any{"": 262144, "20480": 20480, "1048576": 1048576},
 			[]string{"20479", "1048577", "256KiB"},

@@ -17,6 +17,7 @@ type options struct {
 	stores []Store
 	topic  *DeadLetterTopic
 	bucket *DeadLetterBucket
+	schema *Schemas
 
 	observers observers
 	around    []func(kafka.HandlerFunc) kafka.HandlerFunc
@@ -118,6 +119,19 @@ type DeadLetterBucket struct {
 
 // WithDeadLetterBucket adds the client for a bucket.
 func WithDeadLetterBucket(d DeadLetterBucket) Option { return func(o *options) { o.bucket = &d } }
+
+// Schemas decodes values by the schema registry IDEMSK_SCHEMA_REGISTRY, with clients and decoders that are
+// not part of every program.
+type Schemas struct {
+	// Check reports an invalid value of a variable of Config.Schemas to v.
+	Check func(v *Vars, c *SchemaConfig)
+	// Open makes the keys and fingerprints of b.Config.Records those of decoded values. It returns how a
+	// handler's records are converted (see kafka.Converted); nil if it gets them as they arrived.
+	Open func(ctx context.Context, b *Base) (func(ctx context.Context, r *kafka.Record) error, error)
+}
+
+// WithSchemas adds the decoders.
+func WithSchemas(s Schemas) Option { return func(o *options) { o.schema = &s } }
 
 // imported describes how a program adds a store.
 func imported(pkg string) string {

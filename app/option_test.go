@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -120,5 +122,85 @@ func TestStoreOfAnotherName(t *testing.T) {
 	if err := v.Err(); err == nil || !strings.Contains(err.Error(),
 		"one of dynamodb, postgres, redis, memory, none, cassandra") {
 		t.Errorf("another name: %v; want an error with the names", err)
+	}
+}
+
+// A schema registry needs decoders, and what is set for one needs the registry. An error has no part of the
+// registry's URL, which may have a password.
+func TestSchemasThatCannotBeUsedAreRefused(t *testing.T) {
+	decoders := WithSchemas(Schemas{Check: func(v *Vars, c *SchemaConfig) {
+		v.Fail("IDEMSK_SCHEMA_DECODE", fmt.Sprint(c.Key, c.Value), "less")
+	}})
+	const registry, arn, decode = "IDEMSK_SCHEMA_REGISTRY", "IDEMSK_SCHEMA_SECRET_ARN", "IDEMSK_SCHEMA_DECODE"
+	all := []Option{decoders}
+	for want, tc := range map[string]struct {
+		env     map[string]string
+		options []Option
+	}{
+		"want a program that decodes":                    {map[string]string{registry: "http://u:hidden@h"}, nil},
+		decode + ` is "true true": want less`:            {map[string]string{registry: "r", decode: "key,value"}, all},
+		decode + ` is "true false": want less`:           {map[string]string{registry: "r", decode: "key"}, all},
+		decode + ` is "value": want the registry too`:    {map[string]string{decode: "value"}, all},
+		arn + ` is "arn": want the registry too`:         {map[string]string{arn: "arn"}, all},
+		decode + ` is "values": want one of none, value`: {map[string]string{decode: "values"}, nil},
+	} {
+		v := vars(tc.env)
+		ReadConfig(v, defaults(v), tc.options...)
+		if err := v.Err(); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("error %v; want one that says %q", err, want)
+		}
+	}
+}
+
+// Decoders are opened only if there is a registry and all variables are valid. The handler then gets
+// converted records, and keys are those that the decoders set.
+func TestSchemasConvertRecords(t *testing.T) {
+	opened := 0
+	decoders := WithSchemas(Schemas{
+		Check: func(*Vars, *SchemaConfig) {},
+		Open: func(_ context.Context, b *Base) (func(context.Context, *kafka.Record) error, error) {
+			opened++
+			b.Config.Records.Key = kafka.OffsetKey
+			if b.Config.Schemas.Registry == "unknown" {
+				return nil, errors.New("no such registry")
+			}
+			return func(_ context.Context, r *kafka.Record) error { r.Value = []byte("{}"); return nil }, nil
+		},
+	})
+	handler := kafka.HandlerFunc(func(_ context.Context, r kafka.Record) ([]byte, error) {
+		return r.Value, nil
+	})
+	for name, tc := range map[string]struct {
+		registry, store, says, value string
+		opened                       int
+	}{
+		"none":     {"", "memory", "", "bytes", 0},
+		"one":      {"registry", "memory", "", "{}", 1},
+		"unknown":  {"unknown", "memory", "no such registry", "", 1},
+		"no store": {"registry", "unknown", "IDEMSK_STORE", "", 0},
+	} {
+		opened = 0
+		v := vars(map[string]string{"IDEMSK_SCHEMA_REGISTRY": tc.registry, "IDEMSK_STORE": tc.store})
+		base := NewBase(v, ReadConfig(v, defaults(v), decoders), io.Discard, decoders)
+		parts, err := base.Parts(t.Context(), Handler(handler))
+		equal(t, name+": opened", opened, tc.opened)
+		if tc.says != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%s: error %v; want one that says %q", name, err, tc.says)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		each, _ := parts.Handler.(kafka.HandlerFunc)
+		value, err := each(t.Context(), kafka.Record{Value: []byte("bytes")})
+		if err != nil || string(value) != tc.value {
+			t.Errorf("%s: the handler got %s, %v; want %s", name, value, err, tc.value)
+		}
+		key, _ := parts.Records.Key(t.Context(), &kafka.Record{Topic: "t"})
+		equal(t, name+": key of the decoders", key == "t-0@0", tc.opened == 1)
+		base.Close()
 	}
 }

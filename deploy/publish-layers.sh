@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# publish-layers.sh [STORE]: publishes the layers of this folder, for each architecture that it has, with DynamoDB alone or with postgres
-# or redis, in the account and the region of the AWS CLI, and prints their ARNs.
+# publish-layers.sh [STORE | schemas]: publishes the layers of this folder, for each architecture that it has, with DynamoDB alone, or
+# with postgres or redis, or with all stores and decoders, in the account and the region of the AWS CLI, and prints their ARNs.
 set -euo pipefail
 cd "$(dirname "$0")"
 published=0

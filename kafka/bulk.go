@@ -88,10 +88,14 @@ func (p *Processor) bulk(ctx context.Context, items []*schedule.Item) ([]schedul
 		p.logFailedCall(ctx, records, err)
 		return nil, err
 	case len(results) != len(records):
-		return nil, fmt.Errorf("the bulk handler returned %d results for %d records: want one for each",
-			len(results), len(records))
+		return nil, wrongResults(len(results), len(records))
 	}
 	return results, nil
+}
+
+func wrongResults(results, records int) error {
+	return fmt.Errorf("the bulk handler returned %d results for %d records: want one for each", results,
+		records)
 }
 
 // logFailedCall logs a call that failed as a whole. Its error is that of no record's outcome, unless the

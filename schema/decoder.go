@@ -202,7 +202,10 @@ type Converted struct {
 // Convert validates framed data against its schema and converts it. Its errors are those of Decode. If the
 // registry does not know the schema, the error wraps ErrUnknown.
 func (d *Decoder) Convert(ctx context.Context, data []byte) (Converted, error) {
-	p := part{name: "data", data: data}
+	return d.convertPart(ctx, part{name: "data", data: data})
+}
+
+func (d *Decoder) convertPart(ctx context.Context, p part) (Converted, error) {
 	id, payload, typ, err := d.lookUp(ctx, p)
 	if err != nil {
 		return Converted{}, err
@@ -210,6 +213,29 @@ func (d *Decoder) Convert(ctx context.Context, data []byte) (Converted, error) {
 	out, err := d.convert(payload, typ)
 	return Converted{Schema: kafka.Schema{ID: id, DataFormat: typ.dataFormat}, Source: payload, JSON: out},
 		d.permanent(p, id, err)
+}
+
+// ConvertValue replaces a record's value by JSON, and sets its ValueSchema, as an event source with a schema
+// registry does in the format JSON. It changes neither a tombstone nor a value that an event source has
+// converted. Its errors are those of Decode.
+func (d *Decoder) ConvertValue(ctx context.Context, r *kafka.Record) error {
+	return d.replace(ctx, valueOf(r), &r.Value, &r.ValueSchema)
+}
+
+// ConvertKey is ConvertValue for the record's key.
+func (d *Decoder) ConvertKey(ctx context.Context, r *kafka.Record) error {
+	return d.replace(ctx, keyOf(r), &r.Key, &r.KeySchema)
+}
+
+func (d *Decoder) replace(ctx context.Context, p part, data *[]byte, s **kafka.Schema) error {
+	if p.data == nil || p.schema != nil && !d.sourceEvents {
+		return nil
+	}
+	converted, err := d.convertPart(ctx, p)
+	if err == nil {
+		*data, *s = converted.JSON, &converted.Schema
+	}
+	return err
 }
 
 // RecordKey is a kafka.KeyFunc that returns the decoded key of the Kafka record: a scalar as text, anything

@@ -2,7 +2,8 @@
 # build.sh             builds the tool (bin/idemsk) and all functions for Lambda's provided.al2023 runtime: dist/handler-$ARCH/bootstrap
 #                      with DynamoDB only, dist/handler-$ARCH-{postgres,redis}/bootstrap, which also contain the client of that store
 #                      and are larger by a third, the relay of the outbox, dist/relay-$ARCH/bootstrap, the maintenance of the keys,
-#                      dist/maintenance-$ARCH/bootstrap, and the layers for functions in other languages, dist/idemsk-layer-{arm64,x86_64}[-postgres|-redis].zip. On a machine that is not
+#                      dist/maintenance-$ARCH/bootstrap, and the layers for functions in other languages, dist/idemsk-layer-{arm64,x86_64}[-postgres|-redis|-schemas].zip;
+#                      the last one has all stores and decodes Avro and Protobuf. On a machine that is not
 #                      Linux also the function for the machine itself, which idemsk local runs: dist/handler-$OS-$ARCH/bootstrap.
 #                      The example as a consumer process, with all stores, is dist/ledger-consumer-$ARCH, and the one for handlers in
 #                      other languages dist/idemsk-consumer-$ARCH.
@@ -37,12 +38,13 @@ lambda_function() {
   CGO_ENABLED=0 GOOS=$3 GOARCH=$4 compile "$1/bootstrap" "$2" -tags lambda.norpc -ldflags '-s -w'
 }
 
-# layer_zip ARCH [STORE]: a layer for Lambda, which names the architecture otherwise.
+# layer_zip ARCH [STORE | schemas]: a layer for Lambda, which names the architecture otherwise.
 layer_zip() {
-  local files=dist/layer-$1${2:+-$2} zip name=$1
+  local files=dist/layer-$1${2:+-$2} zip name=$1 package=./lambda/layer${2:+/$2}
   [[ $1 != amd64 ]] || name=x86_64
   zip=idemsk-layer-$name${2:+-$2}.zip
-  CGO_ENABLED=0 GOOS=linux GOARCH=$1 compile "$files/bin/idemsk-layer" "./lambda/layer${2:+/$2}" -tags lambda.norpc -ldflags '-s -w'
+  [[ ${2:-} != schemas ]] || package=./cmd/idemsk-layer
+  CGO_ENABLED=0 GOOS=linux GOARCH=$1 compile "$files/bin/idemsk-layer" $package -tags lambda.norpc -ldflags '-s -w'
   cp lambda/layer/idemsk "$files/idemsk"
   command -v zip >/dev/null || { echo "build: zip is needed (Debian: zip)" >&2; exit 1; }
   # A layer with other times would be another version of the layer, and of each function behind it.
@@ -102,6 +104,7 @@ everything() {
       lambda_function "dist/handler-$arch${store:+-$store}" "./lambda/handler${store:+/$store}" linux "$arch"
       layer_zip "$arch" "$store"
     done
+    layer_zip "$arch" schemas
     lambda_function "dist/relay-$arch" ./lambda/relay linux "$arch"
     lambda_function "dist/maintenance-$arch" ./lambda/maintenance linux "$arch"
     CGO_ENABLED=0 GOOS=linux GOARCH=$arch compile "dist/ledger-consumer-$arch" ./lambda/handler/process -ldflags '-s -w'

@@ -122,7 +122,7 @@ chart() {
 }
 
 # materials: for each program what it contains, with licences, as CycloneDX. Those with the client of a store have a part of what
-# ledger-consumer has.
+# ledger-consumer has, and the layer with decoders a part of what idemsk-consumer has.
 materials() {
   local arch=${ARCHS%% *} program name
   for program in $work/linux-$arch/idemsk{,-consumer} dist/ledger-consumer-$arch dist/{handler,relay,maintenance}-$arch/bootstrap \

@@ -17,6 +17,7 @@ import (
 	"github.com/idemsk/idemsk/app/process"
 	"github.com/idemsk/idemsk/app/redis"
 	"github.com/idemsk/idemsk/app/s3"
+	"github.com/idemsk/idemsk/cmd/internal/schemaenv"
 )
 
 // version is the output of git describe, or the version of a release. The builds set it.
@@ -41,6 +42,11 @@ func main() {
 	case o.version:
 		fmt.Println("idemsk-consumer", programVersion())
 	default:
-		process.StartFunc(o.build, postgres.Store(), redis.Store(), s3.DeadLetterValues())
+		process.StartFunc(o.build, parts()...)
 	}
+}
+
+// parts are what the program has beside the handler.
+func parts() []process.Option {
+	return []process.Option{postgres.Store(), redis.Store(), s3.DeadLetterValues(), schemaenv.Schemas()}
 }

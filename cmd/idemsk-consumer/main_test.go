@@ -98,7 +98,7 @@ func run(t *testing.T, c *kfake.Cluster, n int, args []string, env map[string]st
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- process.Run(ctx, o.build, vars, t.Output()) }()
+	go func() { ended <- process.Run(ctx, o.build, vars, t.Output(), parts()...) }()
 	for ctx.Err() == nil && committed(c) < n {
 		<-time.After(10 * time.Millisecond)
 	}

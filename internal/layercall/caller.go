@@ -148,10 +148,16 @@ func (p *part) with(place int, r kafka.RecordAttempt) *part {
 
 // recordOf returns a record as a function gets it.
 func recordOf(a *kafka.RecordAttempt) mskevent.Record {
-	r := a.Record
+	m := messageOf(a.Record)
+	m.Headers = append(m.Headers, headersOf(a.Attempt)...)
+	return m.Record()
+}
+
+func messageOf(r *kafka.Record) mskevent.Message {
 	m := mskevent.Message{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: -1,
 		TimestampType: r.TimestampType, Key: r.Key, Value: r.Value,
+		KeySchema: (*mskevent.Schema)(r.KeySchema), ValueSchema: (*mskevent.Schema)(r.ValueSchema),
 	}
 	if !r.Timestamp.IsZero() {
 		m.Timestamp = r.Timestamp.UnixMilli()
@@ -159,6 +165,5 @@ func recordOf(a *kafka.RecordAttempt) mskevent.Record {
 	for _, h := range r.Headers {
 		m.Headers = append(m.Headers, mskevent.Header(h))
 	}
-	m.Headers = append(m.Headers, headersOf(a.Attempt)...)
-	return m.Record()
+	return m
 }

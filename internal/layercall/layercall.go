@@ -34,10 +34,11 @@ type Runtime func(ctx context.Context, event []byte) (answer []byte, err error)
 
 // Build is the app.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event
 // in another context.
-func Build(context.Context, *app.Base) (msk.Handler, error) {
+func Build(_ context.Context, base *app.Base) (msk.Handler, error) {
+	converted := base.Config.Schemas.Converts()
 	return kafka.BulkAttempts(func(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)
-		return inv.call(ctx, rs)
+		return inv.call(ctx, rs, converted)
 	}), nil
 }
 
@@ -78,9 +79,11 @@ func newInvocation(event []byte, runtime Runtime) (*invocation, error) {
 	return inv, nil
 }
 
-// call calls the function with some of the records, and returns a result for each.
-func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
-	event, err := inv.event(rs)
+// call calls the function with some of the records, and returns a result for each. Converted records have
+// another key or value than the event of the invocation.
+func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt, converted bool) ([]schedule.Result,
+	error) {
+	event, err := inv.event(rs, converted)
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +95,18 @@ func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt) ([]sc
 }
 
 // event returns the event of a call with some of the records. Each has its attempt in its headers.
-func (inv *invocation) event(rs []kafka.RecordAttempt) ([]byte, error) {
+func (inv *invocation) event(rs []kafka.RecordAttempt, converted bool) ([]byte, error) {
 	records := make([]mskevent.Record, len(rs))
 	for i := range rs {
 		records[i] = *inv.records[placeOf(rs[i].Record)]
+		if converted {
+			m := messageOf(rs[i].Record)
+			json, err := records[i].WithDataOf(&m)
+			if err != nil {
+				return nil, fmt.Errorf("converting %s: %w", rs[i].Record.Source(), err)
+			}
+			records[i].JSON = json
+		}
 		headers := headersOf(rs[i].Attempt)
 		if len(headers) == 0 {
 			continue

@@ -46,8 +46,7 @@ func (m *Message) AppendJSON(dst []byte) []byte {
 	if m.TimestampType != "" {
 		dst = appendString(append(dst, `,"timestampType":`...), m.TimestampType)
 	}
-	dst = appendBase64(append(dst, `,"key":`...), m.Key)
-	dst = appendBase64(append(dst, `,"value":`...), m.Value)
+	dst = m.appendData(append(dst, ','))
 	dst = append(dst, `,"headers":[`...)
 	for i, h := range m.Headers {
 		if i > 0 {
@@ -56,9 +55,23 @@ func (m *Message) AppendJSON(dst []byte) []byte {
 		dst = appendSigned(append(appendString(append(dst, '{'), h.Key), ':'), h.Value)
 		dst = append(dst, '}')
 	}
-	dst = appendSchema(append(dst, ']'), `,"keySchemaMetadata":`, m.KeySchema)
-	dst = appendSchema(dst, `,"valueSchemaMetadata":`, m.ValueSchema)
-	return append(dst, '}')
+	return append(dst, "]}"...)
+}
+
+// The fields of a record with its key and its value.
+const (
+	fieldKey         = "key"
+	fieldValue       = "value"
+	fieldKeySchema   = "keySchemaMetadata"
+	fieldValueSchema = "valueSchemaMetadata"
+)
+
+// appendData appends the key and the value, with their schemas.
+func (m *Message) appendData(dst []byte) []byte {
+	dst = appendBase64(append(dst, `"`+fieldKey+`":`...), m.Key)
+	dst = appendBase64(append(dst, `,"`+fieldValue+`":`...), m.Value)
+	dst = appendSchema(dst, `,"`+fieldKeySchema+`":`, m.KeySchema)
+	return appendSchema(dst, `,"`+fieldValueSchema+`":`, m.ValueSchema)
 }
 
 func appendSchema(dst []byte, name string, s *Schema) []byte {

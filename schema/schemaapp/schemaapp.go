@@ -33,17 +33,27 @@ func Build[T, R any](
 		if err != nil {
 			return nil, err
 		}
-		records := &b.Config.Records
-		switch key := b.Vars.String("IDEMSK_KEY", ""); {
-		case key == "key":
-			records.Key = d.RecordKey
-		case ofParts(key):
-			records.Key = kafka.OfValue(d.JSON, records.Key)
-		}
-		if ofParts(b.Vars.String("IDEMSK_FINGERPRINT", "")) {
-			records.Fingerprint = kafka.OfValue(d.JSON, records.Fingerprint)
-		}
+		DecodeParts(b, d)
+		DecodeKey(b, d)
 		return schema.Handler(d, f), nil
+	}
+}
+
+// DecodeParts makes IDEMSK_KEY and IDEMSK_FINGERPRINT take parts of values from the decoded values.
+func DecodeParts(b *app.Base, d *schema.Decoder) {
+	records := &b.Config.Records
+	if ofParts(b.Vars.String("IDEMSK_KEY", "")) {
+		records.Key = kafka.OfValue(d.JSON, records.Key)
+	}
+	if ofParts(b.Vars.String("IDEMSK_FINGERPRINT", "")) {
+		records.Fingerprint = kafka.OfValue(d.JSON, records.Fingerprint)
+	}
+}
+
+// DecodeKey makes IDEMSK_KEY=key schema.Decoder.RecordKey.
+func DecodeKey(b *app.Base, d *schema.Decoder) {
+	if b.Vars.String("IDEMSK_KEY", "") == "key" {
+		b.Config.Records.Key = d.RecordKey
 	}
 }
 

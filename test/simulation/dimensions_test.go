@@ -133,6 +133,9 @@ var otherVariables = map[string]string{
 	"IDEMSK_DEAD_LETTER_QUEUE_URL": "the dimension letters: the queue has the virtual network (process.options)",
 	"IDEMSK_DEAD_LETTER_MAX_BYTES": "payments are small; package kafka/deadletter/sqs tests the limit",
 	"IDEMSK_DEAD_LETTER_BUCKET":    "payments are small; package kafka/deadletter/s3 tests it",
+	"IDEMSK_SCHEMA_REGISTRY":       "payments are JSON; the dimension registry has keys that wait for one",
+	"IDEMSK_SCHEMA_SECRET_ARN":     "of a schema registry",
+	"IDEMSK_SCHEMA_DECODE":         "it changes what the handler gets; package schemaenv tests it",
 	"IDEMSK_LOG_LEVEL":             "it changes no behaviour",
 
 	"IDEMSK_KAFKA_BROKERS":         "the brokers of the seed",

@@ -5,6 +5,7 @@ import (
 
 	"github.com/idemsk/idemsk/app/postgres"
 	"github.com/idemsk/idemsk/app/redis"
+	"github.com/idemsk/idemsk/cmd/internal/schemaenv"
 	"github.com/idemsk/idemsk/internal/layercall/layerproxy"
 	"github.com/idemsk/idemsk/internal/text/words"
 )
@@ -16,7 +17,7 @@ const layerWord = "layer"
 // and does not return. The layer is this program, with all stores, so that it is wherever the tool is.
 func RunLayer(args []string) {
 	if len(args) > 1 && args[1] == layerWord {
-		layerproxy.Main(args[2:], postgres.Store(), redis.Store())
+		layerproxy.Main(args[2:], postgres.Store(), redis.Store(), schemaenv.Schemas())
 	}
 }
 

@@ -1,0 +1,69 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/schedule"
+)
+
+// maxConverted is the size of the converted keys and values of a call, in bytes, behind which no further
+// record is converted: a few bytes can stand for megabytes.
+const maxConverted = 32 << 20
+
+// Converted returns a handler that calls h with converted copies of the records. The error of a conversion is
+// that of its record, for which h is not called. If the converted records of a call are larger than 32 MiB,
+// the further ones are handled alone later, with the same attempt. Keys, fingerprints and dead letters are
+// those of the records as they arrived.
+func Converted(h Handler, convert func(ctx context.Context, r *Record) error) Handler {
+	each := h.each()
+	switch many := h.many(); {
+	case many != nil:
+		return many.converted(convert)
+	case each == nil:
+		return h // NewProcessor refuses it
+	}
+	return HandlerFunc(func(ctx context.Context, r Record) ([]byte, error) {
+		if err := convert(ctx, &r); err != nil {
+			return nil, err
+		}
+		return each(ctx, r)
+	})
+}
+
+func (h BulkAttempts) converted(convert func(ctx context.Context, r *Record) error) BulkAttempts {
+	return func(ctx context.Context, rs []RecordAttempt) ([]schedule.Result, error) {
+		results := make([]schedule.Result, len(rs))
+		var call []RecordAttempt
+		var places []int // of the records of the call, in rs
+		size := 0
+		for i, r := range rs {
+			if size > maxConverted {
+				results[i].Err = idem.CallFailed(fmt.Errorf(
+					"the call has %d bytes of converted records: this one is handled alone", size))
+				continue
+			}
+			record := *r.Record
+			if results[i].Err = convert(ctx, &record); results[i].Err == nil {
+				r.Record = &record
+				call, places = append(call, r), append(places, i)
+				size += len(record.Key) + len(record.Value)
+			}
+		}
+		if len(call) == 0 {
+			return results, nil
+		}
+		got, err := h(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		if len(got) != len(call) {
+			return nil, wrongResults(len(got), len(call))
+		}
+		for i, at := range places {
+			results[at] = got[i]
+		}
+		return results, nil
+	}
+}
