@@ -18,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/sqs"
 )
 
 // The headers that are added to each record that the function gets.
@@ -41,10 +42,16 @@ func Build(context.Context, *app.Base) (msk.Handler, error) {
 	}), nil
 }
 
-// NewContext returns the context in which the event of an invocation is handled. The error says why the event
-// can't be divided into calls.
+// NewContext returns the context in which the event of an invocation is handled, of Kafka or SQS. The error
+// says why the event can't be divided into calls.
 func NewContext(ctx context.Context, event []byte, runtime Runtime) (context.Context, error) {
-	inv, err := newInvocation(event, runtime)
+	inv := &invocation{runtime: runtime}
+	var err error
+	if sqs.IsEvent(event) {
+		inv.source, err = readMessages(event)
+	} else {
+		inv.source, err = readRecords(event)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -53,29 +60,19 @@ func NewContext(ctx context.Context, event []byte, runtime Runtime) (context.Con
 
 type invocationKey struct{}
 
-// invocation is an invocation with a Kafka event. The function is called several times if the
-// event has more records than the commit window, or if keys are in flight elsewhere or their owners died.
+// invocation is an invocation with an event. The function is called several times if the event has more
+// records than the commit window, or if keys are in flight elsewhere or their owners died.
 type invocation struct {
 	runtime Runtime
-	kafka   *mskevent.Event
-	records map[mskevent.Place]*mskevent.Record
+	source
 }
 
-func newInvocation(event []byte, runtime Runtime) (*invocation, error) {
-	parsed, err := mskevent.Parse("the event", event)
-	if err != nil {
-		return nil, err
-	}
-	inv := &invocation{runtime: runtime, kafka: parsed,
-		records: make(map[mskevent.Place]*mskevent.Record, len(parsed.Records))}
-	for i := range parsed.Records {
-		r := &parsed.Records[i]
-		if inv.records[r.Place()] != nil {
-			return nil, fmt.Errorf("the event has the record %s twice", r.Place())
-		}
-		inv.records[r.Place()] = r
-	}
-	return inv, nil
+// source is the event of an invocation in the form of its event source.
+type source interface {
+	// event returns the event of a call with some of the records. Each has its attempt in its headers.
+	event(rs []kafka.RecordAttempt) ([]byte, error)
+	// results returns what the answer of a call says of each of its records.
+	results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error)
 }
 
 // call calls the function with some of the records, and returns a result for each.
@@ -88,25 +85,50 @@ func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt) ([]sc
 	if err != nil {
 		return nil, err
 	}
-	return results(rs, answer)
+	return inv.results(rs, answer)
 }
 
-// event returns the event of a call with some of the records. Each has its attempt in its headers.
-func (inv *invocation) event(rs []kafka.RecordAttempt) ([]byte, error) {
-	records := make([]mskevent.Record, len(rs))
+// records is the event of a Kafka event source.
+type records struct {
+	kafka   *mskevent.Event
+	records map[mskevent.Place]*mskevent.Record
+}
+
+func readRecords(event []byte) (*records, error) {
+	parsed, err := mskevent.Parse("the event", event)
+	if err != nil {
+		return nil, err
+	}
+	all := &records{kafka: parsed, records: make(map[mskevent.Place]*mskevent.Record, len(parsed.Records))}
+	for i := range parsed.Records {
+		r := &parsed.Records[i]
+		if all.records[r.Place()] != nil {
+			return nil, fmt.Errorf("the event has the record %s twice", r.Place())
+		}
+		all.records[r.Place()] = r
+	}
+	return all, nil
+}
+
+func (all *records) event(rs []kafka.RecordAttempt) ([]byte, error) {
+	part := make([]mskevent.Record, len(rs))
 	for i := range rs {
-		records[i] = *inv.records[placeOf(rs[i].Record)]
+		part[i] = *all.records[placeOf(rs[i].Record)]
 		headers := headersOf(rs[i].Attempt)
 		if len(headers) == 0 {
 			continue
 		}
-		json, err := records[i].WithHeaders(headers...)
+		json, err := part[i].WithHeaders(headers...)
 		if err != nil {
 			return nil, fmt.Errorf("adding headers to %s: %w", rs[i].Record.Source(), err)
 		}
-		records[i].JSON = json
+		part[i].JSON = json
 	}
-	return inv.kafka.Envelope.Event(len(records), func(i int) *mskevent.Record { return &records[i] }), nil
+	return all.kafka.Envelope.Event(len(part), func(i int) *mskevent.Record { return &part[i] }), nil
+}
+
+func (*records) results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error) {
+	return results(rs, answer)
 }
 
 // headersOf returns the headers of an attempt. A record that is handled without protection has none.
