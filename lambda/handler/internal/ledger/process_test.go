@@ -29,6 +29,7 @@ func TestProcess(t *testing.T) {
 		"memory":              processOnMemory,
 		"DynamoDB":            processOnDynamoDB,
 		"dies":                processThatDies,
+		"queue":               processOfAQueue,
 		"wrong configuration": processWithWrongConfiguration,
 	} {
 		t.Run(name, test)
