@@ -3,6 +3,7 @@ package sqs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/lambda/sqs"
@@ -87,6 +88,33 @@ func TestFIFOGroupStopsAtItsFirstFailure(t *testing.T) {
 	}
 }
 
+// A bulk handler goes on after a failure. The rest of the group comes again in order, and is not executed again.
+func TestSettledMessagesBehindAFailureAreNamed(t *testing.T) {
+	f := newFixture(t)
+	var calls []string
+	handler := kafka.BulkHandler(func(_ context.Context, rs []kafka.Record) ([]error, error) {
+		errs := make([]error, len(rs))
+		for i := range rs {
+			calls = append(calls, string(rs[i].Value))
+			if string(rs[i].Value) == "2" && len(f.reports) == 0 {
+				errs[i] = errBoom
+			}
+		}
+		return errs, nil
+	})
+	engine, err := idem.New(f.store, f.engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.consumer, err = sqs.New(engine, handler, f.cfg); err != nil {
+		t.Fatal(err)
+	}
+	at := func(id string) message { return message{queue: fifo, id: id, key: id, group: "a"} }
+	equalSlices(t, "named", f.deliver(at("1"), at("2"), at("3")), "2", "3")
+	equalSlices(t, "named again", f.deliver(at("2"), at("3")))
+	equalSlices(t, "calls", calls, "1", "2", "3", "2")
+}
+
 // A message that can't succeed becomes a dead letter, and its group goes on. The letter can be redriven to the
 // function: as a record of Kafka with the queue as its topic, it has the key of the message.
 func TestDeadLetterAndItsRedrive(t *testing.T) {
@@ -107,12 +135,6 @@ func TestDeadLetterAndItsRedrive(t *testing.T) {
 	equal(t, "key", l.IdempotencyKey, "ledger#payments.fifo#k")
 
 	f.handle = func(context.Context, kafka.Record) error { return nil }
-	redriven := mskevent.Message{Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Value: l.Value}
-	for _, h := range l.Headers {
-		redriven.Headers = append(redriven.Headers, mskevent.Header(h))
-	}
-	redriven.Headers = append(redriven.Headers,
-		mskevent.Header{Key: kafka.RedriveHeader, Value: []byte(f.tokenOf(l.IdempotencyKey))})
 	engine, err := idem.New(f.store, f.engine)
 	if err != nil {
 		t.Fatal(err)
@@ -121,17 +143,41 @@ func TestDeadLetterAndItsRedrive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := consumer.Invoke(t.Context(), mskevent.Cluster(l.Cluster).Messages(redriven))
+	answer, err := consumer.Invoke(t.Context(), redriven.Event(&l))
 	if err != nil {
 		t.Fatal(err)
 	}
-	equalSlices(t, "named", named(t, answer))
+	what, err := redriven.Verdict(&l, answer)
+	if err != nil {
+		t.Error(err)
+	}
+	equal(t, "verdict", what, "executed")
 	equalSlices(t, "calls", f.calls, "1", "2", "1")
 	entry, err := f.store.Get(t.Context(), l.IdempotencyKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "status", entry.Status, store.StatusCompleted)
+}
+
+// A dead letter can also be sent to the queue again, with its token in an attribute.
+func TestRedriveThroughTheQueue(t *testing.T) {
+	f := newFixture(t)
+	f.handle = func(context.Context, kafka.Record) error { return idem.Permanent(errBoom) }
+	equalSlices(t, "named", f.deliver(message{queue: standard, id: "1", key: "k", body: "{}"}))
+	f.handle = func(context.Context, kafka.Record) error { return nil }
+	again := func(id string, token int64) {
+		equalSlices(t, "named", f.deliver(message{queue: standard, id: id, body: "{}", raw: map[string]any{
+			"messageAttributes": map[string]any{
+				"idempotency-key": map[string]any{"stringValue": "k", "dataType": "String"},
+				"idemsk-redrive":  map[string]any{"stringValue": fmt.Sprint(token), "dataType": "Number"},
+			}}}))
+	}
+	again("2", f.letters[0].Token-1)
+	equal(t, "calls with an older token", len(f.calls), 1)
+	again("3", f.letters[0].Token)
+	equal(t, "calls with the token", len(f.calls), 2)
+	equal(t, "letters", len(f.letters), 1)
 }
 
 // Two messages that can't be decoded have letters of their own, and no key.

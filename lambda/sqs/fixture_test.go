@@ -8,7 +8,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -181,14 +180,4 @@ func wantContains(t testing.TB, text string, wants ...string) {
 			t.Errorf("%q does not contain %q", text, want)
 		}
 	}
-}
-
-// tokenOf returns the token of an entry.
-func (f *fixture) tokenOf(key string) string {
-	f.Helper()
-	entry, err := f.store.Get(context.Background(), key)
-	if err != nil {
-		f.Fatal(err)
-	}
-	return strconv.FormatInt(entry.Token, 10)
 }
