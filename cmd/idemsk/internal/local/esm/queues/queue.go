@@ -43,20 +43,21 @@ type Mapping struct {
 	Parts
 
 	mu      sync.Mutex
-	deleted int64
+	deleted map[string]bool // by ID: a message that came again can be deleted twice
 	flight  int
 	batches int64
 }
 
 // New returns a mapping.
-func New(p Parts) *Mapping { return &Mapping{Parts: p} }
+func New(p Parts) *Mapping { return &Mapping{Parts: p, deleted: make(map[string]bool)} }
 
 // Partitions returns the progress of the queue, as that of one partition.
 func (m *Mapping) Partitions() []esm.PartitionState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return []esm.PartitionState{{Poller: esm.NoPoller, Committed: m.deleted,
-		End: m.deleted + int64(m.Left()), InFlight: m.flight}}
+	deleted := int64(len(m.deleted))
+	return []esm.PartitionState{{Poller: esm.NoPoller, Committed: deleted, End: deleted + int64(m.Left()),
+		InFlight: m.flight}}
 }
 
 // Run polls and invokes until the context ends, or until Drain is closed and the queue is empty. It waits for
@@ -179,7 +180,8 @@ func (p *poller) handle(ctx context.Context, batch []types.Message) error {
 	if err != nil || len(done) == 0 {
 		return err
 	}
-	return p.remove(ctx, inv, done)
+	p.remove(ctx, inv, done)
+	return nil
 }
 
 // invoke makes an invocation, and returns the messages that are done.
@@ -235,8 +237,8 @@ func (p *poller) read(inv *esm.Invocation, answer []byte, batch []types.Message)
 }
 
 // remove deletes messages. One that can't be deleted comes again.
-func (p *poller) remove(ctx context.Context, inv *esm.Invocation, done []types.Message) error {
-	n := 0
+func (p *poller) remove(ctx context.Context, inv *esm.Invocation, done []types.Message) {
+	var deleted []string
 	for _, m := range done {
 		_, err := p.Client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &p.URL,
 			ReceiptHandle: m.ReceiptHandle})
@@ -245,13 +247,16 @@ func (p *poller) remove(ctx context.Context, inv *esm.Invocation, done []types.M
 				Err: fmt.Errorf("deleting the message %s: %w", *m.MessageId, err)})
 			continue
 		}
-		n++
+		deleted = append(deleted, *m.MessageId)
 	}
 	p.mu.Lock()
-	p.deleted += int64(n)
+	before := len(p.deleted)
+	for _, id := range deleted {
+		p.deleted[id] = true
+	}
+	n := len(p.deleted) - before
 	p.mu.Unlock()
 	p.observe(inv, esm.Event{Kind: esm.Committed, Records: n})
-	return nil
 }
 
 func (p *poller) observe(inv *esm.Invocation, e esm.Event) {
