@@ -137,7 +137,7 @@ func (p *poller) receive(ctx context.Context) (batch []types.Message, err error)
 	until := time.Now().Add(p.Window)
 	for len(batch) < p.BatchSize {
 		in := &sqs.ReceiveMessageInput{
-			QueueUrl: &p.URL, MaxNumberOfMessages: int32(min(mostReceived, p.BatchSize-len(batch))), //nolint:gosec // at most 10
+			QueueUrl: &p.URL, MaxNumberOfMessages: int32(min(mostReceived, p.BatchSize-len(batch))),
 			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 			MessageAttributeNames:       []string{"All"},
 		}
@@ -195,8 +195,8 @@ func (p *poller) invoke(ctx context.Context, inv *esm.Invocation, batch []types.
 		p.observe(inv, esm.Event{Kind: esm.Unavailable, Err: err})
 		esm.Wait(ctx, pause)
 		return nil, nil
-	case ctx.Err() != nil: // aborted: the messages come again
-		return nil, nil
+	case ctx.Err() != nil:
+		return nil, nil //nolint:nilerr // aborted: the messages come again
 	case err != nil:
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (p *poller) invoke(ctx context.Context, inv *esm.Invocation, batch []types.
 	}
 	p.observe(inv, e)
 	if e.Err != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // it was observed: the messages come again
 	}
 	return p.read(inv, answer.Payload, batch), nil
 }
