@@ -16,6 +16,7 @@ import (
 	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/sqs"
 )
 
 type (
@@ -77,14 +78,14 @@ func New(ctx context.Context, build Build, vars *app.Vars, stdout, stderr io.Wri
 	if err != nil {
 		return nil, err
 	}
-	consumer, err := msk.New(parts.Engine, parts.Handler, msk.Config{
-		Records: parts.Records, Failures: cfg.Failures, Report: msk.EMF(stdout, cfg.Function),
-	})
-	if err != nil {
+	config := msk.Config{Records: parts.Records, Failures: cfg.Failures, Report: msk.EMF(stdout, cfg.Function)}
+	records, err := msk.New(parts.Engine, parts.Handler, config)
+	messages, errMessages := sqs.New(parts.Engine, parts.Handler, config)
+	if err = errors.Join(err, errMessages); err != nil {
 		base.Close()
 		return nil, err
 	}
-	return &Function{consumer: consumer, close: base.Close}, nil
+	return &Function{records: records, messages: messages, close: base.Close}, nil
 }
 
 // requestID returns the ID of the invocation, under the name that Lambda's own lines have.
@@ -95,9 +96,10 @@ func requestID(ctx context.Context) []slog.Attr {
 	return nil
 }
 
-// Function is a consumer as a lambda.Handler.
+// Function is a lambda.Handler of the events of Kafka and SQS.
 type Function struct {
-	consumer *msk.Consumer
+	records  *msk.Consumer
+	messages *sqs.Consumer
 	close    func()
 }
 
@@ -109,7 +111,11 @@ var _ lambda.Handler = (*Function)(nil)
 // Invoke implements lambda.Handler. If a handler did not return, it ends the process: in a sandbox that is
 // thawed for the next invocation, the old handler would continue.
 func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
-	out, err := f.consumer.Invoke(ctx, payload)
+	invoke := f.records.Invoke
+	if sqs.IsEvent(payload) {
+		invoke = f.messages.Invoke
+	}
+	out, err := invoke(ctx, payload)
 	if errors.Is(err, schedule.ErrOverrun) {
 		return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: "Overrun", ShouldExit: true}
 	}

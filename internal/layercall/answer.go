@@ -15,40 +15,58 @@ const (
 	listResults  = "idemskResults"     // a result each
 )
 
-// results returns what the answer says of each record of a call: all took effect but those that the answer
+// identifiers are those of a source's records in an answer.
+type identifiers[K comparable] struct {
+	of   func(*kafka.Record) K
+	read func(json.RawMessage) (K, error)
+}
+
+// places are the identifiers of Kafka.
+func places() identifiers[mskevent.Place] {
+	return identifiers[mskevent.Place]{of: placeOf, read: mskevent.Identifier}
+}
+
+// results is resultsBy places.
+func results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error) {
+	return resultsBy(places(), rs, answer)
+}
+
+// resultsBy returns what the answer says of each record of a call: all took effect but those that the answer
 // names in batchItemFailures. A list that can't be read means that the call failed as a whole. A function may
 // return anything else; the layer answers the event source itself.
-func results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error) {
+func resultsBy[K comparable](ids identifiers[K], rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result,
+	error) {
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(answer, &fields) // an answer that is no object has no lists
 	out := make([]schedule.Result, len(rs))
-	index := make(map[mskevent.Place]int, len(rs))
+	index := make(map[K]int, len(rs))
 	for i := range rs {
-		index[placeOf(rs[i].Record)] = i
+		index[ids.of(rs[i].Record)] = i
 	}
 	if fields[listFailures] != nil {
-		has := func(p mskevent.Place) bool { _, ok := index[p]; return ok }
-		_, err := mskevent.Items(answer, has, func(p mskevent.Place, item map[string]json.RawMessage) {
-			out[index[p]].Err = failureOf(item)
+		has := func(id K) bool { _, ok := index[id]; return ok }
+		_, err := mskevent.ItemsBy(ids.read, answer, has, func(id K, item map[string]json.RawMessage) {
+			out[index[id]].Err = failureOf(item)
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	addResults(out, index, fields[listResults])
+	addResults(ids, out, index, fields[listResults])
 	return out, nil
 }
 
 // addResults adds the results of a list. What can't be read is left out: the effects of its records have
 // happened.
-func addResults(out []schedule.Result, index map[mskevent.Place]int, list json.RawMessage) {
+func addResults[K comparable](ids identifiers[K], out []schedule.Result, index map[K]int,
+	list json.RawMessage) {
 	var items []json.RawMessage
 	_ = json.Unmarshal(list, &items)
 	for _, raw := range items {
 		var item map[string]json.RawMessage
 		_ = json.Unmarshal(raw, &item)
-		place, err := mskevent.Identifier(item["itemIdentifier"])
-		if i, ok := index[place]; ok && err == nil {
+		id, err := ids.read(item["itemIdentifier"])
+		if i, ok := index[id]; ok && err == nil {
 			out[i].Value = item["result"]
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/sqs"
 )
 
 // The headers that are added to each record that the function gets.
@@ -42,10 +43,16 @@ func Build(_ context.Context, base *app.Base) (msk.Handler, error) {
 	}), nil
 }
 
-// NewContext returns the context in which the event of an invocation is handled. The error says why the event
-// can't be divided into calls.
+// NewContext returns the context in which the event of an invocation is handled, of Kafka or SQS. The error
+// says why the event can't be divided into calls.
 func NewContext(ctx context.Context, event []byte, runtime Runtime) (context.Context, error) {
-	inv, err := newInvocation(event, runtime)
+	inv := &invocation{runtime: runtime}
+	var err error
+	if sqs.IsEvent(event) {
+		inv.source, err = readMessages(event)
+	} else {
+		inv.source, err = readRecords(event)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -54,33 +61,23 @@ func NewContext(ctx context.Context, event []byte, runtime Runtime) (context.Con
 
 type invocationKey struct{}
 
-// invocation is an invocation with a Kafka event. The function is called several times if the
-// event has more records than the commit window, or if keys are in flight elsewhere or their owners died.
+// invocation is an invocation with an event. The function is called several times if the event has more
+// records than the commit window, or if keys are in flight elsewhere or their owners died.
 type invocation struct {
 	runtime Runtime
-	kafka   *mskevent.Event
-	records map[mskevent.Place]*mskevent.Record
+	source
 }
 
-func newInvocation(event []byte, runtime Runtime) (*invocation, error) {
-	parsed, err := mskevent.Parse("the event", event)
-	if err != nil {
-		return nil, err
-	}
-	inv := &invocation{runtime: runtime, kafka: parsed,
-		records: make(map[mskevent.Place]*mskevent.Record, len(parsed.Records))}
-	for i := range parsed.Records {
-		r := &parsed.Records[i]
-		if inv.records[r.Place()] != nil {
-			return nil, fmt.Errorf("the event has the record %s twice", r.Place())
-		}
-		inv.records[r.Place()] = r
-	}
-	return inv, nil
+// source is the event of an invocation in the form of its event source.
+type source interface {
+	// event returns the event of a call with some of the records. Each has its attempt in its headers.
+	// Converted records have another key or value than the event of the invocation.
+	event(rs []kafka.RecordAttempt, converted bool) ([]byte, error)
+	// results returns what the answer of a call says of each of its records.
+	results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error)
 }
 
-// call calls the function with some of the records, and returns a result for each. Converted records have
-// another key or value than the event of the invocation.
+// call calls the function with some of the records, and returns a result for each.
 func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt, converted bool) ([]schedule.Result,
 	error) {
 	event, err := inv.event(rs, converted)
@@ -91,33 +88,58 @@ func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt, conve
 	if err != nil {
 		return nil, err
 	}
-	return results(rs, answer)
+	return inv.results(rs, answer)
 }
 
-// event returns the event of a call with some of the records. Each has its attempt in its headers.
-func (inv *invocation) event(rs []kafka.RecordAttempt, converted bool) ([]byte, error) {
-	records := make([]mskevent.Record, len(rs))
+// records is the event of a Kafka event source.
+type records struct {
+	kafka   *mskevent.Event
+	records map[mskevent.Place]*mskevent.Record
+}
+
+func readRecords(event []byte) (*records, error) {
+	parsed, err := mskevent.Parse("the event", event)
+	if err != nil {
+		return nil, err
+	}
+	all := &records{kafka: parsed, records: make(map[mskevent.Place]*mskevent.Record, len(parsed.Records))}
+	for i := range parsed.Records {
+		r := &parsed.Records[i]
+		if all.records[r.Place()] != nil {
+			return nil, fmt.Errorf("the event has the record %s twice", r.Place())
+		}
+		all.records[r.Place()] = r
+	}
+	return all, nil
+}
+
+func (all *records) event(rs []kafka.RecordAttempt, converted bool) ([]byte, error) {
+	part := make([]mskevent.Record, len(rs))
 	for i := range rs {
-		records[i] = *inv.records[placeOf(rs[i].Record)]
+		part[i] = *all.records[placeOf(rs[i].Record)]
 		if converted {
 			m := messageOf(rs[i].Record)
-			json, err := records[i].WithDataOf(&m)
+			json, err := part[i].WithDataOf(&m)
 			if err != nil {
 				return nil, fmt.Errorf("converting %s: %w", rs[i].Record.Source(), err)
 			}
-			records[i].JSON = json
+			part[i].JSON = json
 		}
 		headers := headersOf(rs[i].Attempt)
 		if len(headers) == 0 {
 			continue
 		}
-		json, err := records[i].WithHeaders(headers...)
+		json, err := part[i].WithHeaders(headers...)
 		if err != nil {
 			return nil, fmt.Errorf("adding headers to %s: %w", rs[i].Record.Source(), err)
 		}
-		records[i].JSON = json
+		part[i].JSON = json
 	}
-	return inv.kafka.Envelope.Event(len(records), func(i int) *mskevent.Record { return &records[i] }), nil
+	return all.kafka.Envelope.Event(len(part), func(i int) *mskevent.Record { return &part[i] }), nil
+}
+
+func (*records) results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error) {
+	return results(rs, answer)
 }
 
 // headersOf returns the headers of an attempt. A record that is handled without protection has none.

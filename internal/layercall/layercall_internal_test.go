@@ -18,7 +18,7 @@ func FuzzEvent(f *testing.F) {
 		if err != nil {
 			return
 		}
-		inv, err := newInvocation(payload, nil)
+		inv, err := readRecords(payload)
 		if err != nil {
 			return // the invocation fails, and its records are delivered again
 		}

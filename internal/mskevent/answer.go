@@ -25,19 +25,18 @@ func (e *AnswerError) Error() string {
 // is an *AnswerError: for an event source mapping, the whole batch failed.
 func Failures(payload []byte, has func(Place) bool) (failed map[Place]bool, listed bool, err error) {
 	failed = make(map[Place]bool)
-	listed, err = Items(payload, has, func(place Place,
-		_ map[string]json.RawMessage) {
-		failed[place] = true
-	})
+	listed, err = ItemsBy(Identifier, payload, has,
+		func(place Place, _ map[string]json.RawMessage) { failed[place] = true })
 	if err != nil {
 		return nil, false, err
 	}
 	return failed, listed, nil
 }
 
-// Items is as Failures, and calls each with the place and the fields of an item.
-func Items(payload []byte, has func(Place) bool, each func(Place, map[string]json.RawMessage)) (listed bool,
-	err error) {
+// ItemsBy is as Failures, with identifiers of any event source, which read reads. It calls each with the
+// identifier and the fields of an item.
+func ItemsBy[K comparable](read func(json.RawMessage) (K, error), payload []byte, has func(K) bool,
+	each func(K, map[string]json.RawMessage)) (listed bool, err error) {
 	const list = "batchItemFailures"
 	bad := func(format string, args ...any) error {
 		return &AnswerError{Problem: fmt.Sprintf(format, args...),
@@ -58,14 +57,14 @@ func Items(payload []byte, has func(Place) bool, each func(Place, map[string]jso
 		}
 	}
 	for i, item := range items {
-		place, err := Identifier(item["itemIdentifier"])
+		id, err := read(item["itemIdentifier"])
 		if err != nil {
-			return false, bad(`has a bad identifier, %s[%d] (want {"itemIdentifier":{"partition":"<topic>-<n>","offset":<n>}}): %v`, list, i, err)
+			return false, bad("has a bad identifier, %s[%d]: %v", list, i, err)
 		}
-		if !has(place) {
-			return false, bad("names %s in %s[%d], a record that was not in the event", place, list, i)
+		if !has(id) {
+			return false, bad("names %v in %s[%d], a record that was not in the event", id, list, i)
 		}
-		each(place, item)
+		each(id, item)
 	}
 	return listed, nil
 }
@@ -104,6 +103,14 @@ func isEmpty(payload []byte) bool {
 
 // Identifier reads the itemIdentifier of an item.
 func Identifier(raw json.RawMessage) (Place, error) {
+	place, err := identifier(raw)
+	if err != nil {
+		return Place{}, fmt.Errorf(`%w (want {"itemIdentifier":{"partition":"<topic>-<n>","offset":<n>}})`, err)
+	}
+	return place, nil
+}
+
+func identifier(raw json.RawMessage) (Place, error) {
 	if len(raw) == 0 {
 		return Place{}, errors.New("there is no itemIdentifier")
 	}

@@ -82,10 +82,10 @@ const maxCauses = 5
 // Error returns the number of records to be delivered again, and the first causes.
 func (e *BatchError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "msk: %d of %d records are to be delivered again", e.Reported, e.Records)
+	fmt.Fprintf(&b, "%d of %d records are to be delivered again", e.Reported, e.Records)
 	for i, cause := range e.Causes {
 		if i == maxCauses {
-			fmt.Fprintf(&b, "; and %d more partitions", len(e.Causes)-maxCauses)
+			fmt.Fprintf(&b, "; and %d more", len(e.Causes)-maxCauses)
 			break
 		}
 		fmt.Fprintf(&b, "; %v", cause)

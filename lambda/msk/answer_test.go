@@ -110,7 +110,7 @@ func TestFailBatchFailsTheInvocation(t *testing.T) {
 	}
 	equal(t, "the record at fault", recordErr.Source, "payments-0@2")
 	wantErr(t, err, errBoom)
-	equal(t, "message", err.Error(), "msk: 2 of 4 records are to be delivered again; payments-0@2: boom")
+	equal(t, "message", err.Error(), "2 of 4 records are to be delivered again; payments-0@2: boom")
 	line := s.log.of("batch")[0]
 	equal(t, "level of the batch's line", line["level"], any("WARN"))
 	equal(t, "error in the batch's line", line["error"], any(err.Error()))
@@ -126,7 +126,7 @@ func TestErrorNamesAtMostFivePartitions(t *testing.T) {
 		records = append(records, recordAt(fmt.Sprintf("payments-%d@1", p), "bad"))
 	}
 	_, err := s.invoke(records...)
-	wantContains(t, err.Error(), "9 of 9 records", "payments-4@1: boom", "and 4 more partitions")
+	wantContains(t, err.Error(), "9 of 9 records", "payments-4@1: boom", "and 4 more")
 	equal(t, "it names a sixth", strings.Contains(err.Error(), "payments-5@1"), false)
 }
 

@@ -2,7 +2,7 @@
 // JSON 1.0) through its BaseEndpoint option.
 //
 // It implements what this project needs: standard queues, FIFO queues with deduplication by ID and message
-// groups, CreateQueue, DeleteQueue, GetQueueUrl, SendMessage, ReceiveMessage with long polling and visibility
+// groups, message attributes, CreateQueue, DeleteQueue, GetQueueUrl, SendMessage, ReceiveMessage with long polling and visibility
 // timeouts, ChangeMessageVisibility and DeleteMessage. It rejects other operations and parameters with an
 // error that names them.
 //

@@ -52,7 +52,7 @@ func (q *queue) sendOnce(body, group, dedupID string, now time.Time) *message {
 	}
 	m := q.send(body, now)
 	q.fifo.sequence++
-	m.group, m.sequence = group, fmt.Sprintf("%020d", q.fifo.sequence)
+	m.group, m.sequence, m.dedupID = group, fmt.Sprintf("%020d", q.fifo.sequence), dedupID
 	q.fifo.recent[dedupID] = m
 	return m
 }

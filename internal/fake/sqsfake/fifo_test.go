@@ -77,6 +77,40 @@ func TestFIFODropsDuplicates(t *testing.T) {
 	})
 }
 
+// A receiver gets the attributes that it names: the producer's, and those of a group.
+func TestAttributes(t *testing.T) {
+	t.Parallel()
+	client := newClient(newServer(t))
+	queue := newFIFO(t, client)
+	own := map[string]types.MessageAttributeValue{
+		"text":  {DataType: aws.String("String"), StringValue: aws.String("t")},
+		"bytes": {DataType: aws.String("Binary"), BinaryValue: []byte{0, 255}},
+	}
+	sent, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"),
+		MessageGroupId: aws.String("g"), MessageDeduplicationId: aws.String("1"), MessageAttributes: own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for names, want := range map[string]int{"All": 2, "text": 1, "other": 0} {
+		m := receive(t, client, sqs.ReceiveMessageInput{QueueUrl: queue, VisibilityTimeout: 1,
+			MessageAttributeNames:       []string{names},
+			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll}})[0]
+		if len(m.MessageAttributes) != want || names == "All" &&
+			(*m.MessageAttributes["text"].StringValue != "t" ||
+				string(m.MessageAttributes["bytes"].BinaryValue) != "\x00\xff") {
+			t.Errorf("%s: attributes %v", names, m.MessageAttributes)
+		}
+		if a := m.Attributes; a["MessageGroupId"] != "g" || a["MessageDeduplicationId"] != "1" ||
+			a["SequenceNumber"] != *sent.SequenceNumber {
+			t.Errorf("system attributes %v", a)
+		}
+		if _, err := client.ChangeMessageVisibility(t.Context(), &sqs.ChangeMessageVisibilityInput{
+			QueueUrl: queue, ReceiptHandle: m.ReceiptHandle}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Messages of a group are received in order, and wait while one of them is in flight.
 func TestFIFOGroups(t *testing.T) {
 	t.Parallel()

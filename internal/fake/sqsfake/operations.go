@@ -156,7 +156,10 @@ func (s *Server) getQueueURL(_ context.Context, body []byte) (any, error) {
 }
 
 func (s *Server) sendMessage(_ context.Context, body []byte) (any, error) {
-	var in struct{ QueueUrl, MessageBody, MessageGroupId, MessageDeduplicationId string } //nolint:revive // SQS's names
+	var in struct {
+		QueueUrl, MessageBody, MessageGroupId, MessageDeduplicationId string //nolint:revive // SQS's names
+		MessageAttributes                                             map[string]attribute
+	}
 	if err := decode(body, &in); err != nil {
 		return nil, err
 	}
@@ -177,6 +180,9 @@ func (s *Server) sendMessage(_ context.Context, body []byte) (any, error) {
 		m = q.send(in.MessageBody, s.now())
 	} else {
 		m = q.sendOnce(in.MessageBody, in.MessageGroupId, in.MessageDeduplicationId, s.now())
+	}
+	if m.own == nil { // not sent before
+		m.own = in.MessageAttributes
 	}
 	return struct {
 		MD5OfMessageBody, MessageId string //nolint:revive // SQS's names
@@ -211,12 +217,13 @@ func checksum(body string) string {
 type receiveInput struct {
 	QueueUrl                                                string //nolint:revive // SQS's name
 	MaxNumberOfMessages, VisibilityTimeout, WaitTimeSeconds *int
-	MessageSystemAttributeNames                             []string
+	MessageSystemAttributeNames, MessageAttributeNames      []string
 }
 
 type receivedMessage struct {
-	MessageId, ReceiptHandle, MD5OfBody, Body string            //nolint:revive // SQS's names
-	Attributes                                map[string]string `json:",omitempty"`
+	MessageId, ReceiptHandle, MD5OfBody, Body string               //nolint:revive // SQS's names
+	Attributes                                map[string]string    `json:",omitempty"`
+	MessageAttributes                         map[string]attribute `json:",omitempty"`
 }
 
 func (s *Server) receiveMessage(ctx context.Context, body []byte) (any, error) {
@@ -242,7 +249,7 @@ func (s *Server) receiveMessage(ctx context.Context, body []byte) (any, error) {
 		m := &taken[i]
 		out.Messages = append(out.Messages, receivedMessage{
 			MessageId: m.id, ReceiptHandle: m.receipt, Body: m.body, MD5OfBody: checksum(m.body),
-			Attributes: m.attributes(in.MessageSystemAttributeNames),
+			Attributes: m.attributes(in.MessageSystemAttributeNames), MessageAttributes: m.ownAttributes(in.MessageAttributeNames),
 		})
 	}
 	return out, nil
@@ -254,12 +261,15 @@ const (
 	attrReceipts = "ApproximateReceiveCount"
 	attrFirst    = "ApproximateFirstReceiveTimestamp"
 	attrSent     = "SentTimestamp"
+	attrGroup    = "MessageGroupId"
+	attrDedup    = "MessageDeduplicationId"
+	attrSequence = "SequenceNumber"
 )
 
 func checkAttributeNames(names []string) error {
 	for _, name := range names {
 		switch name {
-		case attrAll, attrReceipts, attrFirst, attrSent:
+		case attrAll, attrReceipts, attrFirst, attrSent, attrGroup, attrDedup, attrSequence:
 		default:
 			return unsupported("the message attribute %q", name)
 		}
@@ -273,6 +283,9 @@ func (m *message) attributes(names []string) map[string]string {
 		attrFirst:    strconv.FormatInt(m.firstSeen.UnixMilli(), 10),
 		attrSent:     strconv.FormatInt(m.sent.UnixMilli(), 10),
 	}
+	if m.group != "" {
+		all[attrGroup], all[attrDedup], all[attrSequence] = m.group, m.dedupID, m.sequence
+	}
 	if slices.Contains(names, attrAll) {
 		return all
 	}
@@ -282,6 +295,17 @@ func (m *message) attributes(names []string) map[string]string {
 		}
 	}
 	return all
+}
+
+// ownAttributes returns the attributes of the producer that are named.
+func (m *message) ownAttributes(names []string) map[string]attribute {
+	own := make(map[string]attribute)
+	for name, value := range m.own {
+		if slices.Contains(names, attrAll) || slices.Contains(names, name) {
+			own[name] = value
+		}
+	}
+	return own
 }
 
 // await receives messages. While there are none, it waits for up to wait. A negative visibility (seconds)

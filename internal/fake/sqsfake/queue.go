@@ -27,7 +27,16 @@ type message struct {
 	sent      time.Time
 	firstSeen time.Time
 
-	group, sequence string // of a FIFO queue
+	group, sequence, dedupID string // of a FIFO queue
+
+	own map[string]attribute // the attributes of the producer
+}
+
+// attribute is a message attribute. BinaryValue is base64.
+type attribute struct {
+	DataType    string
+	StringValue string `json:",omitempty"`
+	BinaryValue []byte `json:",omitempty"`
 }
 
 // receiptSeparator separates the message's ID and the random part in a receipt handle.

@@ -27,8 +27,8 @@ const (
 	drainTime = 200 * time.Millisecond
 )
 
-// api is the Runtime API that the function's runtime uses. It serves the calls of a Kafka event itself. Other
-// requests pass through.
+// api is the Runtime API that the function's runtime uses. It serves the calls of an event of Kafka or SQS
+// itself. Other requests pass through.
 type api struct {
 	upstream *upstream
 	listener net.Listener
@@ -40,7 +40,7 @@ type api struct {
 
 	mu   sync.Mutex
 	open *call  // with the runtime, unanswered; guarded by mu
-	last string // the ID of the last Kafka event's invocation, of which no request may pass; guarded by mu
+	last string // the ID of the last invocation that has calls, of which no request may pass; guarded by mu
 }
 
 // call is an event for the runtime.
@@ -139,7 +139,7 @@ func (a *api) call(ctx context.Context, gone <-chan struct{}, c *call) (answer, 
 	return answer{}, errNotTaken
 }
 
-// keep marks the invocation of a Kafka event: requests with its ID, or with those of its calls, do not pass
+// keep marks an invocation that has calls: requests with its ID, or with those of its calls, do not pass
 // through.
 func (a *api) keep(id string) {
 	a.mu.Lock()
@@ -165,7 +165,7 @@ func (a *api) settle(c *call, with answer) bool {
 	return true
 }
 
-// find returns the open call of an ID, or passes if the ID is not of a Kafka event.
+// find returns the open call of an ID, or passes if the ID is of no invocation with calls.
 func (a *api) find(id string) (c *call, passes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -37,8 +37,17 @@ type delivery struct {
 type record struct {
 	partition string
 	offset    int64
+	message   string // the ID of a message of SQS, which has no partition
 	key, do   string
 	headers   map[string]string
+}
+
+// identifier is the record's itemIdentifier in an answer.
+func (r *record) identifier() any {
+	if r.message != "" {
+		return r.message
+	}
+	return map[string]any{"partition": r.partition, "offset": r.offset}
 }
 
 func recordsOf(payload []byte) (records []record) {
@@ -60,10 +69,11 @@ func recordsOf(payload []byte) (records []record) {
 					}
 				}
 			}
-			records = append(records, record{id, r.Offset, string(r.Key), string(r.Value), headers})
+			records = append(records, record{partition: id, offset: r.Offset, key: string(r.Key),
+				do: string(r.Value), headers: headers})
 		}
 	}
-	return records
+	return append(records, messagesOf(payload)...)
 }
 
 // runFunction runs a function in a mode: how it starts. What it does with an event is in the event's records.
@@ -240,7 +250,7 @@ func raised(records []record) []byte {
 func answerTo(records []record) []byte {
 	failures, results := []any{}, []any{}
 	for _, r := range records {
-		item := map[string]any{"itemIdentifier": map[string]any{"partition": r.partition, "offset": r.offset}}
+		item := map[string]any{"itemIdentifier": r.identifier()}
 		switch r.do {
 		case "fail":
 			failures = append(failures, item)

@@ -13,7 +13,7 @@ import (
 // that call. Each call has its own ID, so that a late answer to one is not taken for the answer to the next.
 const callSeparator = "-"
 
-// invocation is an invocation with a Kafka event, and calls the function's runtime for it.
+// invocation is an invocation with an event of Kafka or SQS, and calls the function's runtime for it.
 type invocation struct {
 	api   *api
 	event *event

@@ -16,13 +16,14 @@ import (
 	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/sqs"
 )
 
 // layer takes invocations from Lambda and gives them to the function.
 type layer struct {
 	upstream *upstream
 	api      *api
-	consumer func() (*lambda.Function, error) // of Kafka events
+	consumer func() (*lambda.Function, error) // of events of Kafka and SQS
 }
 
 func newLayer(up *upstream, api *api, options []lambda.Option) *layer {
@@ -58,7 +59,7 @@ func (l *layer) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if e.status != http.StatusOK || !mskevent.IsKafka(e.payload) {
+		if e.status != http.StatusOK || !mskevent.IsKafka(e.payload) && !sqs.IsEvent(e.payload) {
 			l.api.pass(ctx, e)
 			continue
 		}
@@ -69,8 +70,8 @@ func (l *layer) run(ctx context.Context) error {
 	return nil
 }
 
-// invoke handles an invocation with a Kafka event. It continues when the runtime has ended, so that what the
-// function did is settled.
+// invoke handles an invocation with an event of Kafka or SQS. It continues when the runtime has ended, so that
+// what the function did is settled.
 func (l *layer) invoke(ctx context.Context, e *event) error {
 	l.api.keep(e.id())
 	deadline, err := e.deadline()

@@ -9,12 +9,12 @@ import (
 	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
-// Events that are not from Kafka, and the answers to them, pass through unchanged.
+// Events that are not from Kafka or SQS, and the answers to them, pass through unchanged.
 func TestOtherEventsPassThrough(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")
 	for _, payload := range []string{`{}`, ``, ` { "a" : 1.0 } `, `no JSON`,
-		`{"Records":[{"eventSource":"aws:sqs"}]}`, `{"stream":"é"}`} {
+		`{"Records":[{"eventSource":"aws:s3"}]}`, `{"stream":"é"}`} {
 		f.answers([]byte(payload), payload)
 	}
 	e := fails[*runtimeapi.FunctionError](f, []byte(`"stream that fails"`))

@@ -2,9 +2,9 @@
 //
 // Lambda starts the program by the wrapper script instead of the function's runtime
 // (AWS_LAMBDA_EXEC_WRAPPER), with the command of the runtime as its arguments. It starts that command with
-// AWS_LAMBDA_RUNTIME_API pointing at itself. From the event of a Kafka event source it removes the records
-// that have completed before, passes the others to the function, and settles their keys by its answer.
-// Everything else passes through unchanged. docs/layer.md has the set-up and the limits.
+// AWS_LAMBDA_RUNTIME_API pointing at itself. From the event of Kafka or of an SQS queue it removes the
+// records that have completed before, passes the others to the function, and settles their keys by its
+// answer. Everything else passes through unchanged. docs/layer.md has the set-up and the limits.
 //
 // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-modify.html
 // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html

@@ -33,6 +33,16 @@ func TestInvalidOptions(t *testing.T) {
 		"--dynamodb-port needs": func(o *local.Options) {
 			o.Ports.DynamoDB, o.Store = 1, "http://127.0.0.1:1"
 		},
+		"--sqs needs --function": func(o *local.Options) {
+			o.Queue, o.Visibility, o.Store = "q", time.Second, local.StoreNone
+		},
+		"--visibility-timeout is 1.5s": func(o *local.Options) {
+			o.Queue, o.Visibility = "q", 1500*time.Millisecond
+		},
+		"--visibility-timeout is 0s": func(o *local.Options) { o.Queue = "q" },
+		"--sqs excludes": func(o *local.Options) {
+			o.Queue, o.Visibility, o.UI.Addr = "q", time.Second, "127.0.0.1:0"
+		},
 		"--sqs-port needs": func(o *local.Options) {
 			o.Ports.SQS, o.Store = 1, local.StoreNone
 		},

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
 )
 
 const produceTimeout = 30 * time.Second
@@ -34,9 +32,7 @@ func producePayments(ctx context.Context, o *Options, brokers []string) error {
 	}
 	defer client.Close()
 	first := kgo.AbortingFirstErrPromise(client)
-	generated := payments.Config{Records: o.Produce, Seed: o.Seed, Copies: o.Copies,
-		FreezesPerMille: o.FreezesPerMille}
-	for m, err := range generated.Messages(topic) {
+	for m, err := range o.generated().Messages(topic) {
 		if err != nil {
 			return err
 		}

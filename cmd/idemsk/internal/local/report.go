@@ -19,7 +19,8 @@ import (
 // Report is the result of a run.
 type Report struct {
 	Counts
-	Events     int // number of recorded events; 0 if the run read a topic
+	Events     int    // number of recorded events; 0 if the run read a topic or a queue
+	Queue      string // the queue that the run read; "" if it read none
 	Partitions []esm.PartitionState
 	Took       time.Duration
 	// from the start of the run to the end of the first invocation; 0 if there was none
@@ -40,7 +41,8 @@ type Report struct {
 // report returns the report of a run that has ended.
 func (r *run) report(ctx context.Context) (*Report, error) {
 	out := &Report{Counts: r.tally.snapshot(), Partitions: r.source.Partitions(),
-		Took: time.Since(r.tally.begun), Seed: r.o.Seed, Events: len(r.o.ESM.Events)}
+		Took: time.Since(r.tally.begun), Seed: r.o.Seed, Events: len(r.o.ESM.Events),
+		Queue: r.o.Queue}
 	if !r.tally.first.IsZero() {
 		out.First = r.tally.first.Sub(r.tally.begun)
 	}
@@ -101,7 +103,7 @@ func (r *Report) Text() string {
 		return r.beside(r.Without)
 	}
 	var b strings.Builder
-	for _, line := range sourceLines(r.Events, r.Partitions, shownPartitions) {
+	for _, line := range sourceLines(r.Events, r.Queue, r.Partitions, shownPartitions) {
 		b.WriteString(line + "\n")
 	}
 	b.WriteString("\n")
@@ -118,8 +120,11 @@ func (r *Report) Text() string {
 		b.WriteString("\n" + term.Paragraph("last error: "+r.LastError))
 	}
 	all, missing, thing, things := "everything is committed", " not committed", "record is", "records are"
-	if r.Events > 0 {
+	switch {
+	case r.Events > 0:
 		all, missing, thing, things = "everything is done with", " not done with", "event is", "events are"
+	case r.Queue != "":
+		all, missing, thing, things = "the queue is empty", " left in the queue", "message is", "messages are"
 	}
 	left := all
 	if lag := r.Lag(); lag > 0 {

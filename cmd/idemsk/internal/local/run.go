@@ -135,9 +135,12 @@ func (r *run) prepare(ctx context.Context) error {
 		o.Say(fmt.Sprintf("Faults by seed %d.", o.Seed))
 	}
 	var err error
-	if o.processes() {
+	switch {
+	case o.fromQueue():
+		r.source, err = r.openQueueSource(ctx)
+	case o.processes():
 		r.source, err = newConsumers(ctx, r)
-	} else {
+	default:
 		r.source, err = r.openMapping(ctx)
 	}
 	if err == nil && r.recorder != nil {
@@ -178,7 +181,7 @@ func (r *run) openMapping(ctx context.Context) (*esm.ESM, error) {
 // openBroker sets the brokers, or starts one.
 func (r *run) openBroker() error {
 	r.brokers = r.o.Brokers
-	if len(r.brokers) > 0 || len(r.o.ESM.Events) > 0 {
+	if len(r.brokers) > 0 || len(r.o.ESM.Events) > 0 || r.o.fromQueue() {
 		return nil
 	}
 	broker, err := startBroker(r.o)
@@ -238,7 +241,7 @@ func (r *run) observe(e esm.Event) {
 func (r *run) serve(ctx context.Context) error {
 	if r.o.Show != nil {
 		stop := r.o.Show(&View{title: r.title(), source: r.source, tally: r.tally,
-			events: len(r.o.ESM.Events), lease: r.o.lease()})
+			events: len(r.o.ESM.Events), queue: r.o.Queue, lease: r.o.lease()})
 		defer stop()
 	}
 	group, beside := errgroup.WithContext(ctx)
@@ -282,6 +285,9 @@ func (r *run) title() string {
 	if n := len(r.o.ESM.Events); n > 0 {
 		return term.Plural(n, "recorded event", "recorded events")
 	}
+	if r.o.fromQueue() {
+		return term.Escape("queue "+r.o.Queue) + ", " + term.Plural(r.o.ESM.Pollers, "poller", "pollers")
+	}
 	var handled string
 	if c, ok := r.source.(*consumers); ok {
 		handled = c.describe()
@@ -303,7 +309,7 @@ func (r *run) pollers() string {
 // produce produces the payments, and closes produced.
 func (r *run) produce(ctx context.Context) error {
 	if r.o.Produce > 0 {
-		if err := producePayments(ctx, r.o, r.brokers); err != nil {
+		if err := r.send(ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // aborted, because the run ends
 			}
@@ -317,6 +323,14 @@ func (r *run) produce(ctx context.Context) error {
 	}
 	close(r.produced)
 	return nil
+}
+
+// send produces the payments to the topic or the queue.
+func (r *run) send(ctx context.Context) error {
+	if q, ok := r.source.(*queueSource); ok {
+		return q.send(ctx, r.o)
+	}
+	return producePayments(ctx, r.o, r.brokers)
 }
 
 // toggle disables or enables the mapping with each value of Options.Toggle. It does not affect processes.

@@ -26,6 +26,9 @@ func (r *run) reread(ctx context.Context, partitions []esm.PartitionState,
 	if len(r.o.ESM.Events) > 0 {
 		return nil
 	}
+	if r.o.fromQueue() {
+		return r.o.sent(each)
+	}
 	return readTopic(ctx, r.brokers, r.o.Kafka, r.o.ESM.Topics[0], partitions, each)
 }
 

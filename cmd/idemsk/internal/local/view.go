@@ -20,7 +20,8 @@ type View struct {
 	title  string
 	source source
 	tally  *tally
-	events int           // number of recorded events; 0 if the run reads a topic
+	events int           // number of recorded events; 0 if the run reads a topic or a queue
+	queue  string        // the queue that the run reads; "" if it reads none
 	lease  time.Duration // the function's lease; 0 if it is unknown
 	recent window
 	told   string // the last error of a line
@@ -49,7 +50,7 @@ func (v *View) Lines(room term.Room) []string {
 	below = append(below, errorLines(counts.LastError, room.Columns)...)
 	const heading, others = 1, 1 // lines before and after the partitions
 	fitting := room.Rows - len(lines) - heading - others - len(below)
-	lines = append(lines, sourceLines(v.events, v.source.Partitions(),
+	lines = append(lines, sourceLines(v.events, v.queue, v.source.Partitions(),
 		min(max(fitting, 0), shownPartitions))...)
 	return append(lines, below...)
 }
@@ -162,8 +163,12 @@ func sums(partitions []esm.PartitionState) (lag int64, flight int) {
 	return lag, flight
 }
 
-// sourceLines returns the progress of the recorded events or, if there are none, of the partitions.
-func sourceLines(events int, partitions []esm.PartitionState, most int) []string {
+// sourceLines returns the progress of the recorded events, of the queue or, if there is neither, of the
+// partitions.
+func sourceLines(events int, queue string, partitions []esm.PartitionState, most int) []string {
+	if queue != "" {
+		return queueLines(queue, partitions)
+	}
 	if events == 0 {
 		return partitionLines(partitions, most)
 	}

@@ -29,6 +29,7 @@ func TestProcess(t *testing.T) {
 		"memory":              processOnMemory,
 		"DynamoDB":            processOnDynamoDB,
 		"dies":                processThatDies,
+		"queue":               processOfAQueue,
 		"wrong configuration": processWithWrongConfiguration,
 	} {
 		t.Run(name, test)
@@ -141,7 +142,7 @@ func processOnMemory(t *testing.T) {
 	equal(t, "executed", p.sum("Executed"), 100)
 	equal(t, "replayed", p.sum("Replayed"), 100)
 	equal(t, "processes", p.Starts(), 1)
-	_, err := p.Invoke(t.Context(), []byte(`{"Records":[{"eventSource":"aws:sqs"}]}`))
+	_, err := p.Invoke(t.Context(), []byte(`{"Records":[{"eventSource":"aws:s3"}]}`))
 	var failed *runtimeapi.FunctionError
 	if !errors.As(err, &failed) || !strings.Contains(failed.Message, msk.ErrNotKafka.Error()) {
 		t.Errorf("the answer to what is no Kafka event: %v", err)

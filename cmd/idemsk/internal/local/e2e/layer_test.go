@@ -50,6 +50,26 @@ func TestFunctionBehindTheLayer(t *testing.T) {
 	}
 }
 
+// The same with the messages of a queue.
+func TestQueueBehindTheLayer(t *testing.T) {
+	python, _ := languages(t, "messages.handler")
+	deliver := func(args ...string) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "bookings")
+		return runLocal(t, append(args, "--sqs", "payments.fifo", "--visibility-timeout", "6s",
+			"--function", python, "--env", "BOOKINGS="+file, "--bookings", file, "--produce", "1000", "--seed", "7",
+			"--until-drained", "--function-response-types", "ReportBatchItemFailures", "--duplicate", "0.3"))
+	}
+	const unexplained = "Booked again without a kill"
+	if report := deliver("local"); !strings.Contains(report, unexplained) {
+		t.Error("without the layer no payment was booked more than once")
+	}
+	report := deliver("local", "--layer", "--kill", "0.05")
+	if strings.Contains(report, unexplained) || !strings.Contains(report, "the queue is empty") {
+		t.Error("a payment was booked again without a kill, or something was not delivered")
+	}
+}
+
 // behindLayer returns the commands that run functions behind the layer.
 func behindLayer(t *testing.T, python, node string) (string, string) {
 	t.Helper()

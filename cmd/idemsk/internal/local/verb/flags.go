@@ -29,6 +29,12 @@ func (l *invocation) declareSource(fs *flag.FlagSet) {
 		"deliver recorded MSK events unchanged, instead of a topic's records: the `PATH` of a file, or of a "+
 			"folder with *.json;\n"+
 			"the run ends when they are delivered")
+	fs.StringVar(&l.opt.Queue, "sqs", "",
+		"deliver the messages of this `QUEUE` in the SQS in this process, instead of a topic's records; a "+
+			"name that\nends in .fifo makes a FIFO queue; its address is printed, and --produce sends to it")
+	secondsVar(fs, &l.opt.Visibility, "visibility-timeout", 0,
+		"with --sqs: the `TIME` after which a message that failed comes again (default: --timeout, and AWS "+
+			"accepts no less)")
 	fs.StringVar(&l.Brokers, "brokers", "",
 		"the cluster's `ADDRESSES`, separated by commas (default: a broker in this process)")
 	l.DeclareAuth(fs)

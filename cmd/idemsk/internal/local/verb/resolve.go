@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -21,7 +22,7 @@ import (
 func (l *invocation) resolvePage() {
 	o := &l.opt
 	switch {
-	case l.ui == "off", l.ui == "" && (o.UntilDrained || l.events != ""):
+	case l.ui == "off", l.ui == "" && (o.UntilDrained || l.events != "" || o.Queue != ""):
 	case l.ui == "":
 		o.UI = local.UI{Addr: console.Address, Fallback: true}
 	default:
@@ -79,8 +80,39 @@ func (l *invocation) resolveMapping() error {
 		c.SchemaRegistry = &esm.SchemaRegistry{EventRecordFormat: l.format,
 			Attributes: strings.Split(l.validation, ",")}
 	}
+	if l.opt.Queue != "" {
+		return l.resolveQueue()
+	}
 	if l.events != "" {
 		return l.readEvents()
+	}
+	return nil
+}
+
+// resolveQueue sets the parameters that have another default for a queue, and refuses those of a topic.
+func (l *invocation) resolveQueue() error {
+	excluded := []string{
+		"events", "brokers", "broker-port", "topic", "partitions", "consumer-group-id", "starting-position",
+		"starting-position-timestamp", "maximum-retry-attempts", "maximum-record-age",
+		"bisect-batch-on-function-error", "retry", "filter-criteria", "schema-registry", "on-failure", "ui",
+		"host", "invoke", "compare",
+	}
+	c := &l.opt.ESM
+	const size = 10 // AWS's default for a queue, whose window is 0
+	batch, window := size, time.Duration(0)
+	for _, name := range l.given() {
+		switch {
+		case slices.Contains(excluded, name):
+			return command.Usagef("--%s and --sqs exclude each other: it is not for a queue", name)
+		case name == "batch-size":
+			batch = c.BatchSize
+		case name == "maximum-batching-window":
+			window = c.MaximumBatchingWindow
+		}
+	}
+	c.Topics, c.BatchSize, c.MaximumBatchingWindow = []string{l.opt.Queue}, batch, window
+	if l.opt.Visibility == 0 {
+		l.opt.Visibility = c.Timeout
 	}
 	return nil
 }
@@ -118,6 +150,8 @@ func (l *invocation) checkHost() error {
 				"event source or of the function", name)
 		case l.opt.SchemaRegistry == "" && (name == "event-record-format" || name == "schema-validation"):
 			return command.Usagef("--%s needs --schema-registry", name)
+		case l.opt.Queue == "" && name == "visibility-timeout":
+			return command.Usagef("--visibility-timeout needs --sqs")
 		case l.opt.Host != local.HostProcess && name == "processes":
 			return command.Usagef("--processes needs --host process")
 		}

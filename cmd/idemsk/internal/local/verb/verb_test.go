@@ -64,6 +64,29 @@ func TestLocalDeliversEvents(t *testing.T) {
 	}
 }
 
+// The function gets the messages of a queue, with faults, and the ledger is that of the payments sent to it.
+func TestLocalDeliversMessages(t *testing.T) {
+	t.Parallel()
+	for _, queue := range []string{"payments", "payments.fifo"} {
+		r := clitest.Run(t, "local", "--function", handler, "--sqs", queue, "--produce", "500", "--seed", "3",
+			"--function-response-types", "ReportBatchItemFailures", "--visibility-timeout", "1s",
+			"--duplicate", "0.3", "--kill", "0.2", "--env", "IDEMSK_LEASE=500ms", "--until-drained", "--prove",
+			"--log", filepath.Join(t.TempDir(), "function.log"))
+		if r.Code != 0 {
+			t.Fatalf("%+v", r)
+		}
+		for _, want := range []string{
+			"Produced 500 records to " + queue, "queue " + queue + ": 500 messages deleted, 0 left, 0 in flight",
+			"finished batches delivered again", "killed", "the queue is empty after", "500 records, delivered ",
+			"exactly once each",
+		} {
+			if !strings.Contains(squeezed(r.Out+r.Err), squeezed(want)) {
+				t.Errorf("the output does not contain %q:\n%s\n%s", want, r.Out, r.Err)
+			}
+		}
+	}
+}
+
 // squeezed replaces each run of blanks and line ends by one blank.
 func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
 
