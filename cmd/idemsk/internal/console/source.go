@@ -1,5 +1,5 @@
 // Package console serves the pages of idemsk local and idemsk console: what a run does, or what a store has.
-// The two implement [Source] and [Operator]. docs/console.md describes the API.
+// The two implement [Source] and [Operator].
 package console
 
 import (
