@@ -34,7 +34,7 @@ var reasons = []string{
 const leftToCI = "It takes minutes"
 
 var (
-	mark        = regexp.MustCompile(`^\*[^* ][^*]*\*?$`) // or what is meant to be one
+	italic      = regexp.MustCompile(`^\*[^* ][^*]*\*?$`) // or what is meant to be one
 	ownTerminal = "*In a terminal of its own:*"
 	emptyFolder = "*In an empty folder:*"
 	fence       = regexp.MustCompile("^ *```(.*)$")
@@ -142,7 +142,7 @@ func (d *document) open(line int, language, above string) *block {
 		d.failf(line, "only the first block of commands has the mark %s", emptyFolder)
 	case !b.hasCommands() && (b.reason != "" || b.terminal || above == emptyFolder):
 		d.failf(line, "the block is marked, and has no commands: its language is %s", language)
-	case mark.MatchString(above) && b.reason == "" && !b.terminal && above != emptyFolder:
+	case italic.MatchString(above) && b.reason == "" && !b.terminal && above != emptyFolder:
 		d.failf(line, "the mark %q is none: want %s, %s or *REASON:* with one of the reasons %q", above, ownTerminal,
 			emptyFolder, reasons)
 	}
