@@ -2,7 +2,6 @@
 package release
 
 import (
-	"cmp"
 	"regexp"
 	"runtime/debug"
 )
@@ -10,11 +9,19 @@ import (
 // Version returns the version that the build has set or, if it has set none, that of the module, which go install
 // knows.
 func Version(set string) string {
-	module := ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		module = info.Main.Version
+	info, _ := debug.ReadBuildInfo()
+	return versionOf(set, info)
+}
+
+// versionOf returns the version of a program with an information on its build, nil if there is none.
+func versionOf(set string, info *debug.BuildInfo) string {
+	switch {
+	case set != "":
+		return set
+	case info != nil && info.Main.Version != "":
+		return info.Main.Version
 	}
-	return cmp.Or(set, module, "unknown")
+	return "unknown"
 }
 
 // Guide returns the URL of the guide of a version. A build between two releases has that of the default branch.
