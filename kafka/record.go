@@ -20,7 +20,7 @@ type Record struct {
 	// The producer sets it: with a producer that uses micro- or nanoseconds it is after the year 9999, for
 	// which [time.Time.MarshalJSON] fails.
 	Timestamp time.Time
-	// TimestampType is "CREATE_TIME", "LOG_APPEND_TIME" or another value from Kafka.
+	// TimestampType is what TimestampTypeOf returns, or another value of the event source.
 	TimestampType string
 	// Key and Value are the produced bytes. Nil means null in Kafka, whether the field is null or absent in
 	// the event. An empty key or value is empty but not nil. A record whose Value is nil is a tombstone.
@@ -33,6 +33,18 @@ type Record struct {
 	// Undecodable is the reason if the record can't be decoded, else nil. Topic, Partition and Offset are set
 	// then, and those of the other fields that could be decoded; the invalid ones are empty.
 	Undecodable *DecodeError
+}
+
+// TimestampTypeOf returns the name of a type of timestamps, which in Kafka's protocol is a number. An unknown
+// type, such as a client's -1, is that of a record without a timestamp.
+func TimestampTypeOf(kind int8) string {
+	switch kind {
+	case 0:
+		return "CREATE_TIME"
+	case 1:
+		return "LOG_APPEND_TIME"
+	}
+	return "NO_TIMESTAMP_TYPE"
 }
 
 // Header is one header of a Kafka record. A null value is nil; an empty one is empty but not nil.

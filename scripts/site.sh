@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # site.sh [FOLDER]: builds the site of the documents into FOLDER (dist/site). A link or an anchor that leads nowhere is an
-# error. MkDocs is installed by venv.sh. SITE_VERSION is the version that links to sources have.
+# error. MkDocs is installed by venv.sh. SITE_VERSION is the version that links to sources have, SITE_URL where the site is.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/venv.sh site --no-deps -r scripts/site/requirements.txt

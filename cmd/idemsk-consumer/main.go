@@ -11,36 +11,28 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"github.com/idemsk/idemsk/app/postgres"
 	"github.com/idemsk/idemsk/app/process"
 	"github.com/idemsk/idemsk/app/redis"
 	"github.com/idemsk/idemsk/app/s3"
+	"github.com/idemsk/idemsk/cmd/internal/release"
 	"github.com/idemsk/idemsk/cmd/internal/schemaenv"
 )
 
 // version is the output of git describe, or the version of a release. The builds set it.
 var version string
 
-// programVersion returns version, or the module's version if go install built the program.
-func programVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
-		return info.Main.Version
-	}
-	return version
-}
-
 func main() {
 	o, err := parse(os.Args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Print(usage)
+		fmt.Print(usage + release.Guide(release.Version(version)) + "\n")
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "idemsk-consumer: %v\nidemsk-consumer --help shows the options.\n", err)
 		os.Exit(2) // as programs do for a wrong command line
 	case o.version:
-		fmt.Println("idemsk-consumer", programVersion())
+		fmt.Println("idemsk-consumer", release.Version(version))
 	default:
 		process.StartFunc(o.build, parts()...)
 	}

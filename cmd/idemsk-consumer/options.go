@@ -17,6 +17,7 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
+// usage is followed by the URL of the guide.
 const usage = `idemsk-consumer reads Kafka topics and calls a handler in any language once for each key.
 
   idemsk-consumer --http URL          calls a web service: POST, with a batch of records
@@ -28,7 +29,7 @@ const usage = `idemsk-consumer reads Kafka topics and calls a handler in any lan
   --version      prints the version
 
 Variables configure everything else: at least IDEMSK_KAFKA_BROKERS, IDEMSK_KAFKA_TOPICS and
-IDEMSK_KAFKA_GROUP. https://github.com/idemsk/idemsk has docs/sidecar.md and docs/configuration.md.
+IDEMSK_KAFKA_GROUP. The guide has the pages "A consumer process for any language" and "Configuration":
 `
 
 // The bounds of options.

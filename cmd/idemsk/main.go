@@ -8,36 +8,24 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/cli"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local"
+	"github.com/idemsk/idemsk/cmd/internal/release"
 )
 
 // version is the output of git describe. scripts/build.sh sets it.
 var version string
-
-// toolVersion returns version, or the module's version if go install built the tool.
-func toolVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	switch {
-	case version != "":
-		return version
-	case ok:
-		return info.Main.Version
-	}
-	return "unknown"
-}
 
 func main() {
 	local.RunLayer(os.Args)
 	redis.SetLogger(quiet{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr},
-		toolVersion())
+		release.Version(version))
 	stop()
 	os.Exit(code)
 }

@@ -29,11 +29,6 @@ func block(t *testing.T, document, language string) string {
 	return found[0][1]
 }
 
-func withoutCDK(t *testing.T, language string) string {
-	t.Helper()
-	return block(t, "deploy-without-cdk.md", language)
-}
-
 // included returns the template that the CDK reads from a text.
 func included(t *testing.T, text string) template {
 	t.Helper()
@@ -76,9 +71,13 @@ func wanted(t *testing.T) []string {
 }
 
 // The policy to be copied is the one of the construct: nothing is missing, and nothing is more.
-func TestPolicyInTheDocument(t *testing.T) {
+func TestPolicyWithoutCDK(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/cloudformation/policy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var policy values
-	if err := json.Unmarshal([]byte(withoutCDK(t, "json")), &policy); err != nil {
+	if err := json.Unmarshal(text, &policy); err != nil {
 		t.Fatal(err)
 	}
 	filledIn := strings.NewReplacer(
@@ -117,7 +116,7 @@ func replaced(v any, reference func(values) any) any {
 	return v
 }
 
-// resolved is a value of the document's template, with what the construct has in the place of references.
+// resolved is a value of the written template, with what the construct has in the place of references.
 func resolved(v any) any {
 	return replaced(v, func(v values) any {
 		ref, _ := v["Ref"].(string)
@@ -153,10 +152,13 @@ func constructed(v any) any {
 
 // The template is one that the CDK reads, and each of its properties that the construct has is the same
 // there.
-func TestTemplateInTheDocument(t *testing.T) {
+func TestTemplateWithoutCDK(t *testing.T) {
+	written, err := os.ReadFile("../../deploy/cloudformation/template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	// Packaging puts an object of S3 in the place of the folder.
-	text := strings.Replace(withoutCDK(t, "yaml"), "Code: ./function",
-		"Code: { S3Bucket: bucket, S3Key: key }", 1)
+	text := strings.Replace(string(written), "Code: ./function", "Code: { S3Bucket: bucket, S3Key: key }", 1)
 	tpl, theirs := included(t, text), synthesise(t, plain(t))
 
 	role := tpl.one(t, "AWS::IAM::Role")

@@ -135,7 +135,7 @@ func cost(r *kgo.Record) int32 {
 func record(r *kgo.Record) kafka.Record {
 	out := kafka.Record{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value,
-		TimestampType: timestampType(r.Attrs.TimestampType()),
+		TimestampType: kafka.TimestampTypeOf(r.Attrs.TimestampType()),
 	}
 	if ms := r.Timestamp.UnixMilli(); ms >= 0 {
 		out.Timestamp = r.Timestamp.UTC()
@@ -147,15 +147,4 @@ func record(r *kgo.Record) kafka.Record {
 		}
 	}
 	return out
-}
-
-// timestampType returns the name of a type of timestamps, as Kafka has it.
-func timestampType(t int8) string {
-	switch t {
-	case 0:
-		return "CREATE_TIME"
-	case 1:
-		return "LOG_APPEND_TIME"
-	}
-	return "NO_TIMESTAMP_TYPE"
 }

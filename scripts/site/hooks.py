@@ -14,6 +14,7 @@ from mkdocs.structure.files import File
 REPOSITORY = "https://github.com/idemsk/idemsk"
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 ENTRY = re.compile(r"- \[([^\]]+)\]\(([^)#]+)\)")
+SELF = re.compile(r"\[([^\]]+)\]\(docs/README\.md\)")  # of the start page: the guide is the site
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"\s*```")
 LIST = re.compile(r"( *)(- |\d+\. )")
@@ -63,6 +64,7 @@ def on_page_markdown(markdown, page, config, files):
         if FENCE.match(line):
             fenced = not fenced
         elif not fenced:
+            line = SELF.sub(r"\1", line) if here == "index.md" else line
             line = LINK.sub(lambda m: m[1] + link(m[2], folder, here, files) + m[3], line)
             item = LIST.match(line)
             if item and len(item[1]) in (2, 3):  # GitHub's indentation of a list in a list

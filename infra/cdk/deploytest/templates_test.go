@@ -142,10 +142,9 @@ func (s *stack) checkSource(source *types.EventSourceMappingConfiguration) {
 	same(s, "answers", len(source.FunctionResponseTypes), 1)
 }
 
-// The template of the page, with the example beside it, handles records.
-func TestTemplateOfTheDocument(t *testing.T) {
-	page := repository(t, "docs", "deploy-without-cdk.md")
-	template := string(regexp.MustCompile("(?s)\n```yaml\n(.*?)\n```\n").FindSubmatch(page)[1])
+// The template without CDK, with the example beside it, handles records.
+func TestTemplateWithoutCDK(t *testing.T) {
+	template := string(repository(t, "deploy", "cloudformation", "template.yaml"))
 	s, ledger := newStack(t), awstest.Name("ledger")
 	awstest.CreateTable(t, s.db, ledger, "account")
 	const table = "IDEMSK_TABLE: !Ref Table\n"

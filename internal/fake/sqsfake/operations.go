@@ -402,7 +402,9 @@ func (s *Server) deleteMessage(_ context.Context, body []byte) (any, error) {
 		return nil, &apiError{code: "InvalidParameterValue",
 			message: fmt.Sprintf("Value %s for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.", in.ReceiptHandle)}
 	}
-	q.remove(in.ReceiptHandle)
+	if m := q.remove(in.ReceiptHandle); m != nil {
+		s.removed(m.body)
+	}
 	return struct{}{}, nil
 }
 

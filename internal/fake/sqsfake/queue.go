@@ -88,11 +88,17 @@ func (q *queue) receive(limit int, visibility time.Duration, now time.Time) (tak
 	return taken, next
 }
 
-// remove deletes the message of a receipt. Like SQS it accepts a deleted message's receipt and, in a standard
-// queue, an older one.
-func (q *queue) remove(receipt string) {
+// remove deletes the message of a receipt, and returns it. Like SQS it accepts a deleted message's receipt, for
+// which it returns nil, and, in a standard queue, an older one.
+func (q *queue) remove(receipt string) *message {
 	id, _, _ := strings.Cut(receipt, receiptSeparator)
-	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.id == id })
+	at := slices.IndexFunc(q.messages, func(m *message) bool { return m.id == id })
+	if at < 0 {
+		return nil
+	}
+	m := q.messages[at]
+	q.messages = slices.Delete(q.messages, at, at+1)
+	return m
 }
 
 // hide changes the time for which the message of a receipt is hidden. It returns false if it is not in flight

@@ -28,6 +28,8 @@ type Config struct {
 	Addr string
 	// Now is the clock for visibility timeouts; nil means time.Now.
 	Now func() time.Time
+	// Removed gets the body of each message that a receiver has deleted; nil: nobody.
+	Removed func(body string)
 }
 
 // Server is an SQS in memory. Make it with [New]; use it as an [http.Handler] or let it listen with Start. All
@@ -36,6 +38,7 @@ type Server struct {
 	*localhttp.Server
 
 	now      func() time.Time
+	removed  func(body string)
 	requests atomic.Uint64 // for request ids
 
 	mu     sync.Mutex // guards queues
@@ -44,9 +47,12 @@ type Server struct {
 
 // New returns a server without queues, or an error that names the invalid option.
 func New(config Config) (*Server, error) {
-	s := &Server{now: config.Now, queues: make(map[string]*queue)}
+	s := &Server{now: config.Now, removed: config.Removed, queues: make(map[string]*queue)}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if s.removed == nil {
+		s.removed = func(string) {}
 	}
 	var err error
 	if s.Server, err = localhttp.New(config.Addr, s); err != nil {

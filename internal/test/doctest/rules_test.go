@@ -63,7 +63,7 @@ func TestCIRunsTheCommandsLeftToIt(t *testing.T) {
 		for _, b := range d.blocks {
 			for _, c := range b.commands {
 				target := regexp.MustCompile(`^make [a-z-]+`).FindString(c.text)
-				if b.reason == "CI runs it by itself" &&
+				if b.reason == leftToCI &&
 					(target == "" || !slices.Contains(strings.Split(string(ci), "\n"), target)) {
 					t.Errorf("%s:%d: .ci/run does not run %s", d.name, c.line, c.text)
 				}
@@ -244,8 +244,8 @@ func TestInvalidDocumentsAreErrors(t *testing.T) {
 		"d.md:2: the block has no language":           "x\n```\ny\n```\n",
 		"d.md:3: an indented block":                   "x\n\n    make run\n",
 		"d.md:3: a command in a block of text":        "x\n```text\nmake run\n```\n",
-		`d.md:2: "it is late" is no reason`:           "*Not run by the tests: it is late.*\n```sh\nmake run\n```\n",
-		"d.md:2: the mark":                            "*Not run: it is late.*\n```sh\nmake run\n```\n",
+		`d.md:2: the mark "*It is late:*" is none`:    "*It is late:*\n```sh\nmake run\n```\n",
+		`d.md:2: the mark "*It takes minutes.*"`:      "*It takes minutes.*\n```sh\nmake run\n```\n",
 		"d.md:3: the mark \"*In a terminal\" is none": "*In a terminal\n\n```sh\nmake run\n```\n",
 		"d.md:5: only the first block of commands":    "```sh\na\n```\n*In an empty folder:*\n```sh\nb\n```\n",
 		"d.md:2: the mark \"*In an empty\" is none":   "*In an empty\n```sh\na\n```\n",

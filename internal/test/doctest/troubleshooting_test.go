@@ -38,7 +38,7 @@ func TestTroubleshooting(t *testing.T) {
 			}
 		}
 	}
-	const least = 50
+	const least = 40
 	if rows < least {
 		t.Errorf("%s has %d rows; want %d or more: is its form another?", troubleshooting, rows, least)
 	}

@@ -37,7 +37,10 @@ func TestSite(t *testing.T) {
 		t.Errorf("%d pages, %v; want %d or more", pages, err, least)
 	}
 	for page, text := range map[string]string{
-		"index.html": "The key", "infra/cdk/index.html": "alarmEmail", "search/search_index.json": "dead letter",
+		"index.html":           "The guide has all pages", // no link to the page itself
+		"infra/cdk/index.html": "alarmEmail", "search/search_index.json": "dead letter",
+		"sitemap.xml": "<loc>https://docs.example.com/idemsk/quickstart.html</loc>",
+		"404.html":    `href="/idemsk/quickstart.html"`, // it is served for any path
 	} {
 		if got, err := os.ReadFile(filepath.Join(folder, page)); err != nil ||
 			!strings.Contains(string(got), text) {
@@ -87,7 +90,8 @@ func repository(t *testing.T) string {
 func build(t *testing.T, root, folder string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/site.sh"), folder)
-	cmd.Env = append(os.Environ(), "SITE_VERSION=v0.0.0-test")
+	cmd.Env = append(os.Environ(), "SITE_VERSION=v0.0.0-test",
+		"SITE_URL=https://docs.example.com/idemsk/")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

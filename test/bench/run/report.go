@@ -50,22 +50,31 @@ func between(page, figures string) (string, error) {
 	return before + begin + "\n\n" + figures + "\n" + end + after, nil
 }
 
-// ofPage returns the figures for the page: of the series only the one that has the goals.
+// ofPage returns the figures for the page: the series that has the goals. The goals are for the project.
 func (rep *report) ofPage() string {
-	short := *rep
-	short.Series = slices.DeleteFunc(slices.Clone(rep.Series), func(s series) bool { return s.Name != fiveMS })
-	return short.markdown()
+	var b strings.Builder
+	rep.writeMachine(&b)
+	for i := range rep.Series {
+		if rep.Series[i].Name == fiveMS {
+			rep.writeSeries(&b, &rep.Series[i])
+		}
+	}
+	return b.String()
+}
+
+func (rep *report) writeMachine(b *strings.Builder) {
+	m := rep.Machine
+	fmt.Fprintf(b, "Taken on %s: %d cores of %s, %s, %s, %s, %s, %s.\n\n", m.Date, m.Cores, m.CPU, m.Kernel,
+		m.Go, m.Python, m.Node, rep.Options)
+	if rep.disturbed() {
+		b.WriteString("**The machine was busy with other things during this run: its figures are not reliable.**\n\n")
+	}
 }
 
 // markdown returns the figures of a run in Markdown.
 func (rep *report) markdown() string {
 	var b strings.Builder
-	m := rep.Machine
-	fmt.Fprintf(&b, "Taken on %s: %d cores of %s, %s, %s, %s, %s, %s.\n\n", m.Date, m.Cores, m.CPU, m.Kernel,
-		m.Go, m.Python, m.Node, rep.Options)
-	if rep.disturbed() {
-		b.WriteString("**The machine was busy with other things during this run: its figures are not reliable.**\n\n")
-	}
+	rep.writeMachine(&b)
 	writeBars(&b, rep.bars())
 	for i := range rep.Series {
 		rep.writeSeries(&b, &rep.Series[i])

@@ -60,7 +60,7 @@ func Main(ctx context.Context, args []string, s Streams, version string) int {
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
-		return help(args[1:], s)
+		return help(args[1:], s, version)
 	case "version", "-version", "--version":
 		return write(s, "idemsk "+version+"\n")
 	}
@@ -69,16 +69,16 @@ func Main(ctx context.Context, args []string, s Streams, version string) int {
 		s.Sayf("idemsk: there is no verb %s: see idemsk help\n", term.Escape(args[0]))
 		return exitUsage
 	}
-	return runVerb(ctx, v, args[1:], s)
+	return runVerb(ctx, v, args[1:], s, version)
 }
 
-func runVerb(ctx context.Context, v command.Verb, args []string, s Streams) int {
+func runVerb(ctx context.Context, v command.Verb, args []string, s Streams, version string) int {
 	fs := flag.NewFlagSet(v.Name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	run := v.Flags(fs)
 	rest, err := parse(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
-		return write(s, v.Page())
+		return write(s, page(&v, version))
 	}
 	if err != nil {
 		err = &command.UsageError{Err: err}

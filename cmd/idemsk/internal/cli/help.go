@@ -3,20 +3,27 @@ package cli
 import (
 	"strings"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/cmd/internal/release"
 )
 
-func help(args []string, s Streams) int {
+func help(args []string, s Streams, version string) int {
 	if len(args) == 0 {
-		return write(s, overview())
+		return write(s, overview()+guide(version))
 	}
 	v, ok := findVerb(args[0])
 	if !ok || len(args) > 1 {
 		s.Sayf("idemsk help: there is no verb %s: see idemsk help\n", term.Escape(strings.Join(args, " ")))
 		return exitUsage
 	}
-	return write(s, v.Page())
+	return write(s, page(&v, version))
 }
+
+// page returns the page of help of a verb, which names pages of the guide by their titles.
+func page(v *command.Verb, version string) string { return v.Page() + guide(version) }
+
+func guide(version string) string { return "\nThe guide: " + release.Guide(version) + "\n" }
 
 func overview() string {
 	var t term.Table

@@ -1,6 +1,9 @@
 package cli_test
 
 import (
+	"bytes"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -125,6 +128,33 @@ func TestHelp(t *testing.T) {
 	}
 	if r := clitest.Run(t, "--version"); r.Code != 0 || r.Out != "idemsk v1.2.3\n" {
 		t.Errorf("--version: %+v", r)
+	}
+}
+
+// A user of an archive has no documents: help names pages of the guide by their titles, and says where it is.
+func TestHelpNamesPagesOfTheGuide(t *testing.T) {
+	t.Parallel()
+	index, err := os.ReadFile("../../../../docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const guide = "\nThe guide: https://github.com/idemsk/idemsk/tree/v1.2.3/docs\n"
+	named := 0
+	for _, verb := range strings.Fields(regexp.MustCompile(`verbs="help version ([^"]*)"`).FindStringSubmatch(
+		clitest.Run(t, "completion", "bash").Out)[1]) {
+		text := clitest.Run(t, "help", verb).Out
+		if strings.Contains(text, ".md") || !strings.HasSuffix(text, guide) {
+			t.Errorf("help %s names a file, or does not end with %q:\n%s", verb, guide, text)
+		}
+		for _, m := range regexp.MustCompile(`page\s+"([^"]+)"`).FindAllStringSubmatch(text, -1) {
+			named++
+			if title := strings.Join(strings.Fields(m[1]), " "); !bytes.Contains(index, []byte("- ["+title+"](")) {
+				t.Errorf("help %s: the guide has no page %q", verb, title)
+			}
+		}
+	}
+	if named == 0 || !strings.HasSuffix(clitest.Run(t, "help").Out, guide) {
+		t.Errorf("%d pages are named; want the guide in the overview", named)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package console serves the pages of idemsk local and idemsk console: what a run does, or what a store has.
-// The two implement [Source] and [Operator]. docs/console.md describes the API.
+// The two implement [Source] and [Operator].
 package console
 
 import (
@@ -164,6 +164,10 @@ const (
 	KindDeleted   = "deleted"
 )
 
+// InBatchDuplicate is the outcome of a record that shares that of another record of its batch. No request is
+// made for it, so it is no event of the key.
+const InBatchDuplicate = "duplicate"
+
 // History is what happened to a key, in order.
 type History struct {
 	Key     Key     `json:"key"`
@@ -177,7 +181,7 @@ type History struct {
 type Delivered struct {
 	Place    string   `json:"place"`
 	Key      string   `json:"key"`     // in the store; "" if it is unknown
-	Outcome  string   `json:"outcome"` // the kind of the last event of the key in the invocation; "" if there is none
+	Outcome  string   `json:"outcome"` // InBatchDuplicate, or the kind of the key's last event in the invocation; "": none
 	At       int64    `json:"at"`      // its timestamp, in microseconds since 1970; 0: none
 	KafkaKey string   `json:"kafkaKey"`
 	Value    string   `json:"value"`

@@ -3,6 +3,7 @@ package local
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
@@ -49,9 +50,12 @@ func shownRecordOf(record *esm.Record) console.Delivered {
 // r.mu.
 func (r *recorder) delivered(in *invocation) []console.Delivered {
 	all := []console.Delivered{}
+	duplicates := duplicatesOf(in.log)
 	for i := range in.delivered[:min(len(in.delivered), maxDelivered)] {
 		shown := shownRecordOf(&in.delivered[i])
-		if k := r.places[in.delivered[i].Place()]; k != nil {
+		if key := duplicates[shown.Place]; key != "" {
+			shown.Key, shown.Outcome = key, console.InBatchDuplicate
+		} else if k := r.places[in.delivered[i].Place()]; k != nil {
 			shown.Key = k.key
 			for _, e := range slices.Backward(k.events) {
 				if e.in == in {
@@ -63,6 +67,23 @@ func (r *recorder) delivered(in *invocation) []console.Delivered {
 		all = append(all, shown)
 	}
 	return all
+}
+
+// duplicatesOf returns the keys, by place, of the records that share the outcome of another record of their
+// batch. No request is made for them, so that only the log tells of them.
+func duplicatesOf(log []string) map[string]string {
+	keys := make(map[string]string)
+	for _, text := range log {
+		var line struct {
+			Source, Key string
+			Duplicate   bool
+		}
+		if strings.Contains(text, `"duplicate":true`) && json.Unmarshal([]byte(text), &line) == nil &&
+			line.Duplicate {
+			keys[line.Source] = line.Key
+		}
+	}
+	return keys
 }
 
 // recordOf returns the record of a key that was delivered last, from the invocations that are kept; nil if

@@ -30,6 +30,15 @@ func TestRecordsOfInvocations(t *testing.T) {
 	}
 	p.do(console.Action{Action: console.ActionDisable}, "disabled")
 	p.until("an alarm", func(run *console.Run) bool { return len(run.Alarms) == 1 })
+	p.produce("pay-2", "")
+	p.produce("pay-2", "")
 	p.do(console.Action{Action: console.ActionEnable}, "enabled")
 	p.until("no alarm", func(run *console.Run) bool { return len(run.Alarms) == 0 })
+	p.history("pay-2", console.KindCompleted)
+	p.until("they are committed", func(run *console.Run) bool { return progress(run).Committed == 4 })
+	d := get[console.Detail](p, "api/invocation?number=3")
+	if len(d.Outcomes) != 2 || d.Outcomes[0].Outcome != console.KindCompleted ||
+		d.Outcomes[1].Outcome != console.InBatchDuplicate || d.Outcomes[1].Key != d.Outcomes[0].Key {
+		t.Errorf("two records of one key in a batch: %+v", d.Outcomes)
+	}
 }

@@ -166,6 +166,15 @@ func TestPageRedrivesADeadLetter(t *testing.T) {
 		again := get[[]console.Letter](p, "api/letters")
 		return len(again) == 1 && again[0].Token > letters[0].Token
 	})
+	p.produce("pay-2", "")
+	p.produce("pay-2", "")
+	p.until("all are done", func(run *console.Run) bool { return progress(run).Committed == 4 })
+	p.stop()
+	<-p.ended
+	const want = "\n1 record completed, 1 duplicate, 1 dead letter left (1 redriven or discarded)\n"
+	if p.report == nil || !strings.Contains(p.report.Text(), want) {
+		t.Errorf("the report is %+v, want %q", p.report, want)
+	}
 }
 
 // While the mapping is disabled, nothing is delivered. While the store is slow or fails, records wait.

@@ -28,6 +28,7 @@ type Report struct {
 	Seed  uint64
 	// the number of keys in the store of the run by status; nil if there is no such store
 	Keys     map[store.Status]int
+	Taken    int      // number of records whose dead letters were redriven or discarded
 	Messages int      // number of messages in the dead-letter queue of the run
 	Bodies   []string // those messages
 	// those messages as dead letters, each once; none if one of them is not a dead letter
@@ -67,6 +68,7 @@ func (r *run) lookAtStore(ctx context.Context, out *Report) (err error) {
 	if out.Keys, err = r.store.Counts(ctx); err != nil {
 		r.o.Say("The keys can't be counted: " + term.Escape(err.Error()))
 	}
+	out.Taken = r.store.taken.records() // before they are read, which deletes them
 	if out.Bodies, err = r.store.Messages(ctx); err != nil {
 		return err
 	}
@@ -185,27 +187,40 @@ func (r *Report) beside(without *Report) string {
 	return t.String() + "\n" + r.settled() + "\n\n" + r.summary(without.Verified)
 }
 
-// settled says how the records ended: of those that are done, each has a key of its own that is COMPLETED or
-// FAILED, or is a duplicate of one that has, or was redriven.
+// settled says how the records ended. Each of those that are done is counted once: it completed its key, is a
+// duplicate, is lost, or has a dead letter, which is in the queue or was taken out of it.
 func (r *Report) settled() string {
 	done := term.Plural(r.Done, "record", "records") + " done"
 	if r.Keys == nil && r.Messages == 0 {
 		return done // where dead letters are is not known
 	}
-	letters := "no dead letters"
-	if n := max(len(r.Letters), r.Unexpected); n > 0 {
-		letters = term.Plural(n, "dead letter", "dead letters")
-	}
 	completed, failed := r.Keys[store.StatusCompleted], r.Keys[store.StatusFailed]
+	dead := max(len(r.Letters), r.Unexpected)
+	letters := r.deadLetters(dead)
 	if completed+failed == 0 { // it keeps no keys
 		return done + ", " + letters
 	}
-	others := term.Plural(max(0, r.Done-completed-failed), "duplicate", "duplicates")
-	if r.Outcomes.DeadLettered > r.Messages { // letters were taken out of the queue: some of the records were sent again
-		letters += " left"
-		others = term.Plural(max(0, r.Done-completed-failed), "duplicate or redriven record", "duplicates or redriven records")
+	if dead+r.Taken == 0 && failed > 0 { // the function sends its dead letters elsewhere
+		dead, letters = failed, term.Count(failed)+" failed"
 	}
-	return fmt.Sprintf("%s completed, %s, %s", term.Plural(completed, "record", "records"), others, letters)
+	others := max(0, r.Done-completed-dead-r.Taken-r.Ignored)
+	text := term.Plural(completed, "record", "records") + " completed, " + term.Plural(others, "duplicate", "duplicates")
+	if r.Ignored > 0 {
+		text += ", " + term.Count(r.Ignored) + " lost"
+	}
+	return text + ", " + letters
+}
+
+// deadLetters describes the dead letters of a number of records, and those that are not there any more.
+func (r *Report) deadLetters(left int) string {
+	switch {
+	case r.Taken > 0:
+		return fmt.Sprintf("%s left (%s redriven or discarded)", term.Plural(left, "dead letter", "dead letters"),
+			term.Count(r.Taken))
+	case left == 0:
+		return "no dead letters"
+	}
+	return term.Plural(left, "dead letter", "dead letters")
 }
 
 func (r *Report) summary(without *verify.Result) string {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -40,11 +41,35 @@ type runStore struct {
 	where     string              // describes where the tables are
 	variables []string            // of the function, for PostgreSQL and Redis
 	traces    *dynamotrace.Writes // nil without --traces
+	taken     taken
+}
+
+// taken are the dead letters that were redriven or discarded. They are no longer in the queue.
+type taken struct {
+	mu     sync.Mutex
+	bodies []string
+}
+
+func (t *taken) add(body string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bodies = append(t.bodies, body)
+}
+
+// records returns the number of records whose letters were taken.
+func (t *taken) records() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	letters, err := testenv.ParseLetters(t.bodies)
+	if err != nil { // those of another function may have any form
+		return len(t.bodies)
+	}
+	return len(letters)
 }
 
 func startStore(ctx context.Context, o *Options, recorder *recorder) (s *runStore, err error) {
 	s = &runStore{transport: &http.Transport{}}
-	if s.queues, err = sqsfake.New(sqsfake.Config{Addr: loopback(o.Ports.SQS)}); err != nil {
+	if s.queues, err = sqsfake.New(sqsfake.Config{Addr: loopback(o.Ports.SQS), Removed: s.taken.add}); err != nil {
 		return nil, err
 	}
 	if err := s.start(ctx, o, recorder); err != nil {

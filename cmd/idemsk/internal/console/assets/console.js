@@ -321,7 +321,7 @@ function recordBlocks(r) {
 }
 
 // What became of a record in an invocation, by the last event of its key, and the colour.
-const became = {completed: ['completed', 'completed'], failed: ['failed for good', 'failed'], released: ['attempt failed', 'waiting'], replayed: ['duplicate, stored result', 'completed'], repeated: ['refused: settled before', 'failed'],
+const became = {completed: ['completed', 'completed'], failed: ['failed for good', 'failed'], released: ['attempt failed', 'waiting'], replayed: ['duplicate, stored result', 'completed'], duplicate: ['duplicate in its batch', 'flight'], repeated: ['refused: settled before', 'failed'],
   waited: ['another process has the key', 'waiting'], fenced: ['completion refused', 'failed'], died: ['process ended', 'failed'], claimed: ['running', 'running'], stolen: ['running, taken over', 'running'],
   extended: ['running', 'running'], paused: ['paused', 'waiting'], resumed: ['running', 'running'], delivered: ['delivered', 'flight'], deleted: ['entry deleted', 'waiting']};
 

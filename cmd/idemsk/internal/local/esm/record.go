@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/internal/mskevent"
+	records "github.com/idemsk/idemsk/kafka"
 )
 
 // Record is a record that the mapping delivers.
@@ -21,12 +22,12 @@ type Record struct {
 func NewRecord(r *kgo.Record) Record {
 	m := mskevent.Message{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(),
-		TimestampType: timestampType(r.Attrs.TimestampType()), Key: r.Key, Value: r.Value,
+		TimestampType: records.TimestampTypeOf(r.Attrs.TimestampType()), Key: r.Key, Value: r.Value,
 	}
 	if c := conversionOf(r); c != nil {
 		m.KeySchema, m.ValueSchema = c.keySchema, c.valueSchema
 	}
-	if m.TimestampType == noTimestampType {
+	if r.Attrs.TimestampType() < 0 {
 		m.Timestamp = -1
 	}
 	for _, h := range r.Headers {
@@ -57,17 +58,4 @@ func encodedSize(r *kgo.Record) int {
 		size += perHeader + len(h.Key) + perHeaderByte*len(h.Value)
 	}
 	return size
-}
-
-const noTimestampType = "NO_TIMESTAMP_TYPE"
-
-// timestampType returns Kafka's name of a timestamp type.
-func timestampType(kind int8) string {
-	switch kind {
-	case 0:
-		return "CREATE_TIME"
-	case 1:
-		return "LOG_APPEND_TIME"
-	}
-	return noTimestampType
 }

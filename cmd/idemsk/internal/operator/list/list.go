@@ -109,9 +109,6 @@ func (l *invocation) print(ctx context.Context, s command.Streams, st store.Admi
 	return found, cut, err
 }
 
-// failureWidth is the width of the column of failures, in runes.
-const failureWidth = 60
-
 func listRow(t *term.Table, entry *store.Entry, now time.Time) {
 	if t.Len() == 0 {
 		t.Row("KEY", "STATUS", "ATTEMPTS", "UPDATED", "SOURCE", "FAILURE")
@@ -119,7 +116,7 @@ func listRow(t *term.Table, entry *store.Entry, now time.Time) {
 	}
 	failure := ""
 	if entry.Failure != nil {
-		failure = term.Cut(term.Escape(entry.Failure.Code+": "+entry.Failure.Message), failureWidth)
+		failure = command.Failure(entry.Failure.Code + ": " + entry.Failure.Message)
 	}
 	t.Row(term.Cut(entry.Key, term.KeyWidth), target.Status(entry, now), fmt.Sprint(entry.Attempts),
 		term.Age(entry.UpdatedAt, now), entry.Source, failure)

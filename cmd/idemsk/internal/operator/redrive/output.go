@@ -23,8 +23,8 @@ type output struct {
 	err      error // of writing
 }
 
-// The widths of columns that can be long, in runes.
-const causeWidth = 60
+// contentWidth is the width of a column of values, headers or places, in runes.
+const contentWidth = 60
 
 // tableRows is the number of results that are kept before they are printed.
 const tableRows = 1000
@@ -64,13 +64,13 @@ func (o *output) row(res *Result) {
 		names, values = []string{"VALUE", "HEADERS"}, content(res.Letter)
 	}
 	for i := range values {
-		values[i] = term.Cut(term.Escape(values[i]), causeWidth)
+		values[i] = term.Cut(term.Escape(values[i]), contentWidth)
 	}
 	if o.table.Len() == 0 {
 		o.table.Row(slices.Concat([]string{"OUTCOME", "RECORD", "KEY"}, names, []string{"HAD FAILED BY"})...)
 	}
 	o.table.Row(slices.Concat([]string{string(res.Outcome), res.Source, term.Cut(res.Key, term.KeyWidth)}, values,
-		[]string{term.Cut(term.Escape(res.Cause), causeWidth)})...)
+		[]string{command.Failure(res.Cause)})...)
 }
 
 // rows shows a letter in a row for each of its fields.

@@ -121,10 +121,7 @@ func (r *records) Close() { r.client.Close() }
 func letterOf(r *kgo.Record, about kafka.DeadLetter) kafka.DeadLetter {
 	l := about
 	l.Topic, l.Partition, l.Offset, l.Key, l.Value = r.Topic, r.Partition, r.Offset, r.Key, r.Value
-	l.Timestamp, l.TimestampType = max(0, r.Timestamp.UnixMilli()), "CREATE_TIME"
-	if r.Attrs.TimestampType() == 1 {
-		l.TimestampType = "LOG_APPEND_TIME"
-	}
+	l.Timestamp, l.TimestampType = max(0, r.Timestamp.UnixMilli()), kafka.TimestampTypeOf(r.Attrs.TimestampType())
 	for _, h := range r.Headers {
 		l.Headers = append(l.Headers, kafka.DeadHeader(h))
 	}
