@@ -184,3 +184,37 @@ func TestEffectsAreGrouped(t *testing.T) {
 		equal(t, "requests", st.sizes(), "[1 4 4]")
 	})
 }
+
+// separate is an effect that is committed in a request of its own, as is a transaction on a connection.
+type separate struct{}
+
+func (separate) Seal() (enlisted bool, err error) { return true, nil }
+func (separate) Discard()                         {}
+func (separate) Separate() bool                   { return true }
+
+type separating struct{ *slowStore }
+
+func (separating) NewEffect() store.Effect { return separate{} }
+
+// Effects that are committed in requests of their own do not wait for each other.
+func TestSeparateEffectsAreNotGrouped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := separating{newSlowStore()}
+		st.on = func(_ int, ss []store.Settlement) []error { return make([]error, len(ss)) }
+		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 9,
+			&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+				_, ok := store.EffectFrom(ctx)
+				equal(t, "it has an effect", ok, true)
+				return nil, nil
+			}})
+		begun := time.Now()
+		var all sync.WaitGroup
+		for i := range a.claims {
+			all.Go(func() { a.start(i) })
+		}
+		all.Wait()
+		a.wantAll(t, idem.Executed)
+		equal(t, "requests", st.sizes(), "[1 1 1 1 1 1 1 1 1]")
+		equal(t, "time", time.Since(begun), time.Second)
+	})
+}

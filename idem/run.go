@@ -32,7 +32,8 @@ func (s *Session) Run(claim *Claim) Outcome {
 //
 // RunAsync does not wait for a plain completion, because the effect already happened when the handler
 // returned. It waits for a completion that commits an effect, because the next handler may have to see the
-// effect. On a store that is no Batcher RunAsync is Run.
+// effect. A completion whose effect is a store.SeparateEffect is sent at once. On a store that is no Batcher
+// RunAsync is Run.
 func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
 	if claim.hold.kind == holdNone || !s.commits.enter(s.handlers) {
 		done(s.Run(claim), false)
@@ -55,6 +56,11 @@ func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
 		done(x.out, false)
 		return
 	}
+	if separate(set.Effect) {
+		x.settled(set, s.send(set))
+		done(x.out, false)
+		return
+	}
 	gathered = true
 	if set.Effect != nil {
 		x.settled(set, s.commits.addAndWait(set))
@@ -65,6 +71,12 @@ func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
 		x.settled(set, answer)
 		done(x.out, more)
 	}})
+}
+
+// separate reports whether an effect is committed in a request of its own.
+func separate(effect store.Effect) bool {
+	e, ok := effect.(store.SeparateEffect)
+	return ok && e.Separate()
 }
 
 // errNotStarted means that the caller's context ended before a task was begun.

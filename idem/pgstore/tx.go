@@ -166,6 +166,9 @@ func (e *effect) Seal() (enlisted bool, err error) {
 	return true, nil
 }
 
+// Separate implements store.SeparateEffect: a transaction that has begun is committed on its own connection.
+func (e *effect) Separate() bool { return e.begun }
+
 // Discard implements store.Effect. It rolls the transaction back and returns the connection to the pool.
 func (e *effect) Discard() {
 	if conn := e.take(); conn != nil {

@@ -34,6 +34,14 @@ type Effect interface {
 	Discard()
 }
 
+// SeparateEffect is an Effect that may be committed in a request of its own, such as a transaction that has begun
+// on a connection. The engine does not hold it back for a request in progress then.
+type SeparateEffect interface {
+	Effect
+	// Separate reports whether that is so. The engine calls it after Seal.
+	Separate() bool
+}
+
 // EffectKey is the context key under which an engine provides a func() Effect for handlers, which returns the
 // same effect at each call.
 type EffectKey struct{}
