@@ -76,12 +76,12 @@ func (s *Session) claimRedriven(claims []*Claim) {
 func (x *execution) atMostOnce() bool { return x.cfg().AtMostOnce && !x.claim.Task.Rejected }
 
 // mayHaveEffect reports whether a handler may have had its effect although it returned an error: it says so by
-// OutcomeUnknown, it panicked, the error is a timeout, or it was cancelled. Any other mark of the error is the
-// handler's decision that there was no effect.
+// OutcomeUnknown, its call with other tasks failed, it panicked, the error is a timeout, or it was cancelled.
+// Any other mark of the error is the handler's decision that there was no effect.
 func mayHaveEffect(handlers context.Context, err error) bool {
 	var mark *classified
 	if errors.As(err, &mark) && !thrown(err, mark) {
-		return mark.class == outcomeUnknown
+		return mark.class == outcomeUnknown || mark.class == callFailed
 	}
 	var panicked *PanicError
 	var timeout interface{ Timeout() bool }

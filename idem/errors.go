@@ -88,7 +88,7 @@ func CallFailed(err error) error { return classify(err, callFailed, 0) }
 // OutcomeUnknown marks an error after which the effect may have taken place, such as a request without an
 // answer. With Config.AtMostOnce the task gets a dead letter and is not handled again. Otherwise the mark has
 // no meaning. OutcomeUnknown returns nil if err is nil.
-func OutcomeUnknown(err error) error { return classify(err, outcomeUnknown, 0) }
+func OutcomeUnknown(err error) error { return classify(err, outcomeUnknown, RetryDelay(err)) }
 
 // ResultUnavailable marks the error of a handler whose effect took place but whose result can't be encoded.
 // The key completes without a stored result. ResultUnavailable returns nil if err is nil.
@@ -103,6 +103,9 @@ func RetryDelay(err error) time.Duration { return classOf(err).delay }
 
 // IsUnavailable reports whether err is, or wraps, an error marked by Unavailable.
 func IsUnavailable(err error) bool { return classOf(err).class == unavailable }
+
+// IsOutcomeUnknown reports whether err is, or wraps, an error marked by OutcomeUnknown.
+func IsOutcomeUnknown(err error) bool { return classOf(err).class == outcomeUnknown }
 
 type class uint8
 

@@ -3,6 +3,7 @@ package layercall
 import (
 	"encoding/json"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
@@ -32,7 +33,7 @@ func results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error)
 			out[index[p]].Err = failureOf(item)
 		})
 		if err != nil {
-			return nil, err
+			return nil, idem.OutcomeUnknown(err)
 		}
 	}
 	addResults(out, index, fields[listResults])
