@@ -86,7 +86,7 @@ func (p *process) called(contexts []context.Context, records []*record, attempts
 			continue
 		}
 		if thrown && len(records) > 1 {
-			p.of(r.key).thrown = attempts[i].Token
+			p.of(r.key).thrown, p.of(r.key).threw = attempts[i].Token, true
 		}
 		if e := p.lastCall(r.key, attempts[i].Token); e != nil {
 			calls = append(calls, e)
