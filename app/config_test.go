@@ -317,8 +317,8 @@ func TestRetentionShorterThanTheLeaseIsRefused(t *testing.T) {
 	equal(t, "error", vs.Err().Error(), `IDEMSK_RETENTION is "5m0s": want at least IDEMSK_LEASE, 10m0s`)
 }
 
-// At-most-once is refused with each setting under which it could not keep its promise, and the message says what
-// to set.
+// At-most-once is refused with each setting under which it could not keep its promise, and the message says
+// what to set.
 func TestAtMostOnceIsRefusedWithWhatBreaksIt(t *testing.T) {
 	const letters = "IDEMSK_DEAD_LETTER_QUEUE_URL"
 	for name, tc := range map[string]struct {

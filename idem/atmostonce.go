@@ -12,8 +12,8 @@ import (
 
 // This file has what Config.AtMostOnce adds. An attempt has begun when its key is claimed, because nothing is
 // claimed ahead. It has ended when its key is COMPLETED, FAILED or released. So a key of which an attempt has
-// begun and not ended is STARTED, not released, and its lease is over. Only a claim with TakeOver takes such a
-// key (rule 7), and such a claim leads to a dead letter. ClaimResult.Stolen does not decide: a store that
+// begun and not ended is STARTED, not released, and its lease is over. Only a claim with TakeOver takes such
+// a key (rule 7), and such a claim leads to a dead letter. ClaimResult.Stolen does not decide: a store that
 // recognises a request that was sent twice (rule 5) does not know it any more.
 
 // atMostOnce is what a claim remembers.
@@ -31,8 +31,8 @@ func (e *Engine) refuses(task *Task) error {
 		cmp.Or(task.Source, "an unknown source"))
 }
 
-// unended reports whether a claimed key may be one of which an attempt has begun and not ended. It has counted
-// at least that attempt.
+// unended reports whether a claimed key may be one of which an attempt has begun and not ended. It has
+// counted at least that attempt.
 func (e *Engine) unended(claim *Claim) bool {
 	return e.cfg.AtMostOnce && claim.hold.takesOver && claim.res.Entry.Attempts > 1 && !claim.Task.Rejected
 }
@@ -56,13 +56,15 @@ func (e *Engine) redriveToken(claim *Claim) int64 {
 	return claim.Task.RedriveToken
 }
 
-// claimRedriven claims the keys of redriven tasks again, with their tokens, if they FAILED with a known outcome.
+// claimRedriven claims the keys of redriven tasks again, with their tokens, if they FAILED with a known
+// outcome.
 func (s *Session) claimRedriven(claims []*Claim) {
 	var failed []*Claim
 	for _, claim := range claims {
 		entry := &claim.res.Entry
-		if claim.res.State == store.ClaimFailed && entry.Token == claim.Task.RedriveToken && !claim.atMostOnce.opens &&
-			valueOf(entry.Failure).Code != store.CodeOutcomeUnknown {
+		opens := claim.res.State == store.ClaimFailed && entry.Token == claim.Task.RedriveToken &&
+			valueOf(entry.Failure).Code != store.CodeOutcomeUnknown
+		if opens && !claim.atMostOnce.opens {
 			claim.atMostOnce.opens = true
 			failed = append(failed, claim)
 		}
@@ -75,9 +77,9 @@ func (s *Session) claimRedriven(claims []*Claim) {
 // atMostOnce reports whether the handler must not be called again if it may have had its effect.
 func (x *execution) atMostOnce() bool { return x.cfg().AtMostOnce && !x.claim.Task.Rejected }
 
-// mayHaveEffect reports whether a handler may have had its effect although it returned an error: it says so by
-// OutcomeUnknown, its call with other tasks failed, it panicked, the error is a timeout, or it was cancelled.
-// Any other mark of the error is the handler's decision that there was no effect.
+// mayHaveEffect reports whether a handler may have had its effect although it returned an error: it says so
+// by OutcomeUnknown, its call with other tasks failed, it panicked, the error is a timeout, or it was
+// cancelled. Any other mark of the error is the handler's decision that there was no effect.
 func mayHaveEffect(handlers context.Context, err error) bool {
 	var mark *classified
 	if errors.As(err, &mark) && !thrown(err, mark) {
@@ -111,9 +113,10 @@ func (a *atMostOnce) unendedError() error {
 	if seen == nil {
 		return errors.New("an earlier attempt did not end, and what is known of it was not read")
 	}
-	return fmt.Errorf("attempt %d of owner %s, token %d, from %s, did not end: its process died, or the store did not get its result; "+
-		"the key was claimed first at %s, and the lease ended at %s", seen.Attempts, seen.Owner, seen.Token,
-		cmp.Or(seen.Source, "an unknown source"), stamp(seen.CreatedAt), stamp(seen.LeaseUntil))
+	return fmt.Errorf("attempt %d of owner %s, token %d, from %s, did not end: its process died, or the store "+
+		"did not get its result; the key was claimed first at %s, and the lease ended at %s", seen.Attempts,
+		seen.Owner, seen.Token, cmp.Or(seen.Source, "an unknown source"), stamp(seen.CreatedAt),
+		stamp(seen.LeaseUntil))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -32,7 +32,7 @@ func TestErrorsThatMayHideAnEffect(t *testing.T) {
 		want idem.Kind
 	}{
 		"marked":                      {idem.OutcomeUnknown(errBoom), idem.DeadLettered},
-		"wrapped":                     {fmt.Errorf("charging: %w", idem.OutcomeUnknown(errBoom)), idem.DeadLettered},
+		"wrapped":                     {fmt.Errorf("%w", idem.OutcomeUnknown(errBoom)), idem.DeadLettered},
 		"a request without an answer": {timeout, idem.DeadLettered},
 		"a deadline of its own":       {fmt.Errorf("charging: %w", context.DeadlineExceeded), idem.DeadLettered},
 		"a connection's deadline":     {os.ErrDeadlineExceeded, idem.DeadLettered},
@@ -209,7 +209,8 @@ func TestHandlerThatIsEndedMayHaveHadItsEffect(t *testing.T) {
 	}}
 	t.Run("deadline", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			out := newEngine(t, newSpy(), atMostOnce).Do(until(t, 10*time.Second), taskWithDeadLetters(&deadLetters{}, waits))
+			out := newEngine(t, newSpy(), atMostOnce).Do(until(t, 10*time.Second),
+				taskWithDeadLetters(&deadLetters{}, waits))
 			wantKind(t, out, idem.DeadLettered)
 			wantErr(t, out.Err, idem.ErrOutcomeUnknown)
 		})
@@ -254,7 +255,8 @@ func TestRedriveDoesNotOpenAnUnknownOutcome(t *testing.T) {
 			out := e.Do(t.Context(), again)
 			wantKind(t, out, tc.want)
 			var failed *idem.AlreadyFailedError
-			if tc.want == idem.ReplayedFailed && (!errors.As(out.Err, &failed) || failed.Failure.Code != store.CodeOutcomeUnknown) {
+			if tc.want == idem.ReplayedFailed &&
+				(!errors.As(out.Err, &failed) || failed.Failure.Code != store.CodeOutcomeUnknown) {
 				t.Errorf("%v", out.Err)
 			}
 		})
@@ -305,7 +307,9 @@ func TestAtMostOnceNeedsDeadLetters(t *testing.T) {
 	out := newEngine(t, newSpy(), atMostOnce).Do(t.Context(), taskOf(neverCalled(t)))
 	wantKind(t, out, idem.NotStarted)
 	wantErr(t, out.Err, idem.ErrNoDeadLetters)
-	for _, cfg := range []idem.Config{{AtMostOnce: true, ClaimByPartition: true}, {AtMostOnce: true, FailOpen: true}} {
+	for _, cfg := range []idem.Config{
+		{AtMostOnce: true, ClaimByPartition: true}, {AtMostOnce: true, FailOpen: true},
+	} {
 		_, err := idem.New(newSpy(), cfg)
 		wantErr(t, err, idem.ErrInvalidConfig)
 		if err == nil || !strings.Contains(err.Error(), "AtMostOnce with") {

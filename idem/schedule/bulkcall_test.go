@@ -283,8 +283,8 @@ func TestEffectsOfAFailedCallAreDiscarded(t *testing.T) {
 	})
 }
 
-// With AtMostOnce no item of a call that failed as a whole is handled again, also if the call had one item and
-// its error says that its outcome is unknown.
+// With AtMostOnce no item of a call that failed as a whole is handled again, also if the call had one item
+// and its error says that its outcome is unknown.
 func TestItemsOfAFailedCallAreHandledAtMostOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		keys []string

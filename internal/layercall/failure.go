@@ -57,9 +57,9 @@ func failureOf(item map[string]json.RawMessage) error {
 }
 
 // FunctionError returns the error of a call by the payload with which the function's runtime reports it. The
-// name of the error's class may mark it as permanent, unavailable, or of unknown outcome, so that a function needs no library.
-// Runtimes report the name with its package (Java), or without (Python, .NET); Node.js reports the property
-// name.
+// name of the error's class may mark it as permanent, unavailable, or of unknown outcome, so that a function
+// needs no library. Runtimes report the name with its package (Java), or without (Python, .NET); Node.js
+// reports the property name.
 func FunctionError(payload []byte) error {
 	var e struct{ ErrorType, ErrorMessage string }
 	if err := json.Unmarshal(payload, &e); err != nil || e.ErrorType == "" && e.ErrorMessage == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
-// In at-most-once mode the records whose handlers a death has ended become dead letters, and no others: neither
-// those behind them, nor those that a store with batches could have claimed ahead.
+// In at-most-once mode the records whose handlers a death has ended become dead letters, and no others:
+// neither those behind them, nor those that a store with batches could have claimed ahead.
 func TestRecordsOfADeadProcessAreHandledAtMostOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -38,8 +38,9 @@ func TestRecordsOfADeadProcessAreHandledAtMostOnce(t *testing.T) {
 		equal(t, "deliveries", s.deliverAll(records...), 2)
 		equalSlices(t, "dead letters", s.letters.sources(), want...)
 		for i := range s.letters.sent {
-			equal(t, "code", s.letters.sent[i].Error.Code, store.CodeOutcomeUnknown)
-			wantContains(t, s.letters.sent[i].Error.Message, "attempt 1 of owner ", s.letters.sent[i].Source(), "did not end")
+			letter := s.letters.sent[i]
+			equal(t, "code", letter.Error.Code, store.CodeOutcomeUnknown)
+			wantContains(t, letter.Error.Message, "attempt 1 of owner ", letter.Source(), "did not end")
 		}
 		for key, calls := range s.ledger.calls {
 			equal(t, "calls of "+key, calls, 1)
@@ -47,8 +48,8 @@ func TestRecordsOfADeadProcessAreHandledAtMostOnce(t *testing.T) {
 	})
 }
 
-// The redriven letter of an unknown outcome comes back as a dead letter with the token of its key, until the key
-// is resolved. One of another failure is handled.
+// The redriven letter of an unknown outcome comes back as a dead letter with the token of its key, until the
+// key is resolved. One of another failure is handled.
 func TestRedriveOfAnUnknownOutcomeComesBack(t *testing.T) {
 	s := newFixture(t)
 	s.engine.AtMostOnce = true

@@ -55,11 +55,12 @@ var defectsOfAtMostOnce = []defect{
 		changes: []replacement{{bulkFile, "if !c.driver.scheduler.engine.Config().AtMostOnce {",
 			"if c.driver.scheduler.engine.Config().MaxAttempts > 0 {"}},
 	}, {
-		name:    "keys are claimed ahead in at-most-once mode",
-		undoes:  "docs/design.md, at-most-once",
-		shows:   "a record that did not begin has a dead letter of an unknown outcome",
-		test:    "lambda/msk TestRecordsOfADeadProcessAreHandledAtMostOnce",
-		not:     "it costs dead letters only",
-		changes: []replacement{{"idem/engine.go", "e.cfg.MaxAttempts == 1 || e.cfg.AtMostOnce {", "e.cfg.MaxAttempts == 1 {"}},
+		name:   "keys are claimed ahead in at-most-once mode",
+		undoes: "docs/design.md, at-most-once",
+		shows:  "a record that did not begin has a dead letter of an unknown outcome",
+		test:   "lambda/msk TestRecordsOfADeadProcessAreHandledAtMostOnce",
+		not:    "it costs dead letters only",
+		changes: []replacement{{"idem/engine.go", "e.cfg.MaxAttempts == 1 || e.cfg.AtMostOnce {",
+			"e.cfg.MaxAttempts == 1 {"}},
 	},
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// mayHaveEffect reports whether a call may have had its effect: it has not returned, or not with an error that
-// says that there was none.
+// mayHaveEffect reports whether a call may have had its effect: it has not returned, or not with an error
+// that says that there was none.
 func (e *execution) mayHaveEffect() bool {
 	return !e.ended || e.succeeded || e.err == nil || e.cancelled || e.thrown || e.died ||
 		errors.Is(e.err, context.DeadlineExceeded) || errors.Is(e.err, context.Canceled)

@@ -28,6 +28,8 @@ func TestChecksOfVariables(t *testing.T) {
 		`Idempotency.DeadlineMargin is "2m"` + duration + `1ms to 1m0s`:                                         {"Idempotency.DeadlineMargin": 2 * time.Minute},
 		`Idempotency.DeadlineMargin is "1m": want less than Function.Timeout, 1m`:                               {"Idempotency.DeadlineMargin": time.Minute},
 		`Idempotency.StoreDown is "half": want one of closed, open`:                                             {"Idempotency.StoreDown": "half"},
+		`Idempotency.Effects is "once": want one of at-least-once, at-most-once`:                                {"Idempotency.Effects": "once"},
+		`Idempotency.Effects is "at-most-once": want Idempotency.Claim=key`:                                     {"Idempotency.Effects": "at-most-once", "Idempotency.Claim": "partition"},
 		`Idempotency.MaxAttempts is "-1": want a whole number from 1 to 1000000`:                                {"Idempotency.MaxAttempts": -1},
 		`Idempotency.RetryDelay is "5m1s"` + duration + `0s to 5m0s`:                                            {"Idempotency.RetryDelay": 301 * time.Second},
 		`Idempotency.OutageFailures is "1001": want off, or a number from 1 to 1000`:                            {"Idempotency.OutageFailures": 1001},

@@ -34,7 +34,8 @@ func newUnresolved(t *testing.T) *unresolved {
 	if u.engine, err = idem.New(u.store, idem.Config{AtMostOnce: true}); err != nil {
 		t.Fatal(err)
 	}
-	if out := u.deliver(0, idem.OutcomeUnknown(errors.New("no answer of the bank"))); out.Kind != idem.DeadLettered {
+	out := u.deliver(0, idem.OutcomeUnknown(errors.New("no answer of the bank")))
+	if out.Kind != idem.DeadLettered {
 		t.Fatalf("%v: %v", out.Kind, out.Err)
 	}
 	return u
@@ -42,7 +43,8 @@ func newUnresolved(t *testing.T) *unresolved {
 
 // deliver delivers the record, with the token of a dead letter if it is redriven.
 func (u *unresolved) deliver(redrive int64, err error) idem.Outcome {
-	return u.engine.Do(u.t.Context(), idem.Task{Key: unresolvedKey, Source: "payments-0@7", RedriveToken: redrive,
+	return u.engine.Do(u.t.Context(), idem.Task{
+		Key: unresolvedKey, Source: "payments-0@7", RedriveToken: redrive,
 		Fingerprint: store.FingerprintOf([]byte("v")),
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			u.calls++
@@ -60,8 +62,8 @@ func (u *unresolved) resolve(args ...string) clitest.Result {
 		"--endpoint-url", u.endpoint}, args...)...)
 }
 
-// A redrive does not handle the record before the key is resolved. Then it has the stored result, or is handled
-// once more.
+// A redrive does not handle the record before the key is resolved. Then it has the stored result, or is
+// handled once more.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	for flags, want := range map[string]struct {
