@@ -120,7 +120,7 @@ func (c *Client) lost(ctx context.Context, err error) error {
 func (c *Client) refused(resp *http.Response, answer []byte) error {
 	failed := layercall.FunctionError(answer)
 	err := fmt.Errorf("%s answered %s: %w", c.url, resp.Status, failed)
-	if idem.IsPermanent(failed) || idem.IsUnavailable(failed) {
+	if idem.IsPermanent(failed) || idem.IsUnavailable(failed) || idem.IsOutcomeUnknown(failed) {
 		return err
 	}
 	switch resp.StatusCode {
