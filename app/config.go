@@ -116,9 +116,13 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	return cfg
 }
 
-// checkEffects refuses what at-most-once can't keep its promise with.
+// The variable of idem.Config.AtMostOnce, and its value.
+const effectsVariable, atMostOnce = "IDEMSK_EFFECTS", "at-most-once"
+
+// checkEffects refuses what at-most-once can't keep its promise with. Base.Parts refuses it without dead
+// letters.
 func checkEffects(v *Vars, cfg *Config) {
-	const name, value = "IDEMSK_EFFECTS", "at-most-once"
+	const name, value = effectsVariable, atMostOnce
 	if !cfg.Engine.AtMostOnce {
 		return
 	}
@@ -130,10 +134,6 @@ func checkEffects(v *Vars, cfg *Config) {
 	}
 	if cfg.Store == StoreNone {
 		v.Fail(name, value, "a store, because an attempt without a claim leaves no trace (IDEMSK_STORE is none)")
-	}
-	if cfg.DeadLetterQueueURL == "" && cfg.DeadLetterTopic == "" {
-		v.Fail(name, value, "dead letters for the records whose outcome is unknown: "+
-			"set IDEMSK_DEAD_LETTER_QUEUE_URL or IDEMSK_DEAD_LETTER_TOPIC")
 	}
 }
 
@@ -220,7 +220,7 @@ func readEngine(v *Vars, concurrency int) idem.Config {
 		HashKeys: v.Bool("IDEMSK_HASH_KEYS", false),
 	}
 	cfg.ClaimByPartition = v.OneOf("IDEMSK_CLAIM", "key", "partition") == "partition"
-	cfg.AtMostOnce = v.OneOf("IDEMSK_EFFECTS", "at-least-once", "at-most-once") == "at-most-once"
+	cfg.AtMostOnce = v.OneOf(effectsVariable, "at-least-once", atMostOnce) == atMostOnce
 	if cfg.Retention < cfg.Lease && v.valid("IDEMSK_RETENTION", "IDEMSK_LEASE") {
 		v.Fail("IDEMSK_RETENTION", cfg.Retention.String(), "at least IDEMSK_LEASE, "+cfg.Lease.String())
 	}

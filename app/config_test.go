@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -320,18 +321,16 @@ func TestRetentionShorterThanTheLeaseIsRefused(t *testing.T) {
 // At-most-once is refused with each setting under which it could not keep its promise, and the message says
 // what to set.
 func TestAtMostOnceIsRefusedWithWhatBreaksIt(t *testing.T) {
-	const letters = "IDEMSK_DEAD_LETTER_QUEUE_URL"
 	for name, tc := range map[string]struct {
 		env  map[string]string
 		want string
 	}{
-		"":                     {nil, ""},
-		"claims by partition":  {map[string]string{"IDEMSK_CLAIM": "partition"}, "want IDEMSK_CLAIM=key"},
-		"fail open":            {map[string]string{"IDEMSK_STORE_DOWN": "open"}, "want IDEMSK_STORE_DOWN=closed"},
-		"unprotected":          {map[string]string{"IDEMSK_STORE": "none"}, "want a store"},
-		"without dead letters": {map[string]string{letters: ""}, "set IDEMSK_DEAD_LETTER_QUEUE_URL or"},
+		"":                    {nil, ""},
+		"claims by partition": {map[string]string{"IDEMSK_CLAIM": "partition"}, "want IDEMSK_CLAIM=key"},
+		"fail open":           {map[string]string{"IDEMSK_STORE_DOWN": "open"}, "want IDEMSK_STORE_DOWN=closed"},
+		"unprotected":         {map[string]string{"IDEMSK_STORE": "none"}, "want a store"},
 	} {
-		env := map[string]string{"IDEMSK_EFFECTS": "at-most-once", letters: "https://sqs/1/dead"}
+		env := map[string]string{"IDEMSK_EFFECTS": "at-most-once"}
 		maps.Copy(env, tc.env)
 		vs := vars(env)
 		cfg := readConfig(vs)
@@ -345,6 +344,14 @@ func TestAtMostOnceIsRefusedWithWhatBreaksIt(t *testing.T) {
 		if tc.want != "" && !strings.HasPrefix(got, `IDEMSK_EFFECTS is "at-most-once": want `) {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+func TestAtMostOnceIsRefusedWithoutDeadLetters(t *testing.T) {
+	v := vars(map[string]string{"IDEMSK_EFFECTS": "at-most-once", "IDEMSK_STORE": "memory"})
+	_, err := NewBase(v, readConfig(v), io.Discard).Parts(t.Context(), Handler(returning("", nil)))
+	if err == nil || !strings.Contains(err.Error(), "set IDEMSK_DEAD_LETTER_QUEUE_URL or") {
+		t.Errorf("%v", err)
 	}
 }
 
