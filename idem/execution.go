@@ -143,7 +143,7 @@ func (x *execution) conclude(result []byte, effect store.Effect, err error) (set
 	}
 	discard(effect)
 	if x.atMostOnce() && mayHaveEffect(x.session.handlers, err) {
-		x.duringOutage(err) // it is a sign of one, but this attempt is not given back
+		_, _ = x.duringOutage(err) // it is a sign of one, but this attempt is not given back
 		x.outcomeUnknown(x.claim.begunError(err))
 		return set, false
 	}

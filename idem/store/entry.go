@@ -78,7 +78,7 @@ const (
 	CodeExhausted   = "exhausted"   // no attempts were left: the last one failed, or processes died
 	CodeUnavailable = "unavailable" // the handler returned an error marked by idem.Unavailable
 	CodeCallFailed  = "call-failed" // a call of several tasks failed as a whole: no evidence against this one
-	// CodeOutcomeUnknown: an attempt may have had its effect (idem.ErrOutcomeUnknown)
+	// CodeOutcomeUnknown: an attempt may have had its effect (idem.ErrOutcomeUnknown).
 	CodeOutcomeUnknown = "outcome-unknown"
 )
 
