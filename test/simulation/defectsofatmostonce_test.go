@@ -24,6 +24,7 @@ var defectsOfAtMostOnce = []defect{
 		undoes: "docs/design.md, at-most-once",
 		shows:  "a handler that a deadline ended is called again",
 		test:   "idem TestHandlerThatIsEndedMayHaveHadItsEffect|TestErrorsThatMayHideAnEffect",
+		not:    "a cancelled handler of a run returns the error of its context",
 		changes: []replacement{{atMostOnceFile, "return handlers.Err() != nil || errors.As(err, &panicked)",
 			"return handlers.Err() == nil && errors.As(err, &panicked)"}},
 	}, {
@@ -38,6 +39,7 @@ var defectsOfAtMostOnce = []defect{
 		undoes: "docs/design.md, at-most-once",
 		shows:  "a handler that lost its lease is called again",
 		test:   "idem TestHandlerThatIsEndedMayHaveHadItsEffect",
+		config: "IDEMSK_EFFECTS=at-most-once,slow records=yes",
 		changes: []replacement{{executionFile, "\t\tif x.atMostOnce() {\n\t\t\tx.keep(err)",
 			"\t\tif x.atMostOnce() && claim == nil {\n\t\t\tx.keep(err)"}},
 	}, {
@@ -45,6 +47,7 @@ var defectsOfAtMostOnce = []defect{
 		undoes: "docs/design.md, at-most-once",
 		shows:  "a handler is called again after a full queue",
 		test:   "idem TestAttemptThatDidNotEnd",
+		config: "IDEMSK_EFFECTS=at-most-once",
 		changes: []replacement{{executionFile, "if errors.Is(cause, ErrOutcomeUnknown) {",
 			"if errors.Is(cause, ErrOutcomeUnknown) && x.claim == nil {"}},
 	}, {
