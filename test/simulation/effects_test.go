@@ -33,7 +33,9 @@ func (p *process) checkUnrepeated(h *history, e *execution, wrong func(string, .
 	}
 }
 
-// checkUnknown checks that a dead letter of an unknown outcome has a reason. The caller holds w.mu.
+// checkUnknown checks that a dead letter of an unknown outcome has a reason. An owner that releases its key
+// between the two steps of a take-over is one, so the letter of a second attempt has it. The caller holds
+// w.mu.
 func (w *world) checkUnknown(l *letter, h *history) {
 	if !h.takenOver && !h.threw && !h.mayHaveHadEffect() {
 		w.violatedLockedf(l.Source(), "has an unknown outcome, and each attempt has ended: %s", l.Error.Message)

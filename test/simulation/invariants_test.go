@@ -52,7 +52,7 @@ type history struct {
 	completions map[int64]bool // the tokens with which it became COMPLETED
 	failures    map[int64]bool // the tokens with which it became FAILED
 	threw       bool           // a call of several records that had it failed as a whole
-	takenOver   bool           // it was claimed from an owner whose lease was over, also if it was released then
+	takenOver   bool           // it was claimed after an attempt that did not complete
 	redriven    map[int64]bool // those that a redriven record has carried
 	// those of which such a record was written to the topic, or settled by the function
 	delivered map[int64]bool
@@ -137,8 +137,7 @@ func (w *world) checkChange(p *process, key string, before, now *entry, wrong fu
 		wrong("has the token %d after the token %d", now.token, h.token)
 	case now.owner != before.owner:
 		h.claimed = time.Now()
-		// A release that comes when the next owner has found the lease to be over changes nothing for that owner.
-		h.takenOver = h.takenOver || before.status == started && (before.retry == 0 || before.retry >= before.lease)
+		h.takenOver = h.takenOver || before.status == started
 		w.checkClaim(p, before, now, wrong)
 	default:
 		w.checkSettlement(p, key, before, now, wrong)
