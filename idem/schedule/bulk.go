@@ -22,7 +22,8 @@ import (
 // and only a failure of such a call counts as an attempt. So the effect of an item can happen twice if a call
 // fails after it, unless it is enlisted in a transaction of the store (store.EffectFrom). idem.Unavailable
 // releases all items. With idem.Config.AtMostOnce the items of a call that failed as a whole are not handled
-// again: their outcome is unknown. No transaction of the call is given then.
+// again: their outcome is unknown. idem.Unavailable then says that no item had its effect. The call has no
+// transaction.
 //
 // If the handler takes the effect of the call (store.EffectFrom with the context of the call, as
 // pgstore.TxFrom does), this effect commits with the completions of all items, or nothing does. If some items

@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/idemsk/idemsk/idem"
@@ -30,6 +31,10 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 		result, failure := p.handler(rs[i].Context(), *rs[i].Record)
 		if results[i] = (schedule.Result{Value: result, Err: failure}); failure != nil &&
 			p.is("handler", "bulk that throws") && !idem.IsPermanent(failure) {
+			if i > 0 && p.is(effects, "at-most-once") {
+				// idem.Unavailable would say that no record of the call had its effect
+				return nil, errors.New(failure.Error())
+			}
 			return nil, failure
 		}
 	}
