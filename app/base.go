@@ -171,6 +171,9 @@ func (b *Base) destination(ctx context.Context) (kafka.DeadLetters, error) {
 		return b.topic.Open(ctx, b)
 	case b.Config.DeadLetterQueueURL != "":
 		return b.queue(ctx)
+	case b.Config.Engine.AtMostOnce:
+		return nil, &VarError{Name: effectsVariable, Value: atMostOnce, Want: "dead letters for the records " +
+			"whose outcome is unknown: set IDEMSK_DEAD_LETTER_QUEUE_URL or IDEMSK_DEAD_LETTER_TOPIC"}
 	}
 	b.Logger.LogAttrs(ctx, slog.LevelWarn,
 		"no dead letters are configured (IDEMSK_DEAD_LETTER_QUEUE_URL or IDEMSK_DEAD_LETTER_TOPIC): "+

@@ -35,7 +35,7 @@ type Config struct {
 	Table          string // IDEMSK_TABLE: the table, or the prefix of keys in Redis
 
 	// IDEMSK_LEASE, _RETENTION, _MAX_ATTEMPTS, _RETRY_DELAY, _MAX_RESULT, _DEADLINE_MARGIN, _WAIT,
-	// _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN, _CLAIM, _OUTAGE_FAILURES, _OUTAGE_LIMIT, _BATCHING.
+	// _COMMIT_WINDOW, _HASH_KEYS, _STORE_DOWN, _CLAIM, _EFFECTS, _OUTAGE_FAILURES, _OUTAGE_LIMIT, _BATCHING.
 	Engine       idem.Config
 	MaxClockSkew time.Duration // IDEMSK_MAX_CLOCK_SKEW
 
@@ -125,8 +125,30 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	if cfg.Engine.ClaimByPartition && (cfg.Store == StoreRedis || cfg.Store == StorePostgres) {
 		v.Fail("IDEMSK_CLAIM", "partition", "key with IDEMSK_STORE="+cfg.Store)
 	}
+	checkEffects(v, &cfg)
 	cfg.Engine.Unbatched = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
 	return cfg
+}
+
+// The variable of idem.Config.AtMostOnce, and its value.
+const effectsVariable, atMostOnce = "IDEMSK_EFFECTS", "at-most-once"
+
+// checkEffects refuses what at-most-once can't keep its promise with. Base.Parts refuses it without dead
+// letters.
+func checkEffects(v *Vars, cfg *Config) {
+	const name, value = effectsVariable, atMostOnce
+	if !cfg.Engine.AtMostOnce {
+		return
+	}
+	if cfg.Engine.ClaimByPartition {
+		v.Fail(name, value, "IDEMSK_CLAIM=key, because an attempt under the lease of its partition leaves no trace")
+	}
+	if cfg.Engine.FailOpen {
+		v.Fail(name, value, "IDEMSK_STORE_DOWN=closed, because an attempt without a claim leaves no trace")
+	}
+	if cfg.Store == StoreNone {
+		v.Fail(name, value, "a store, because an attempt without a claim leaves no trace (IDEMSK_STORE is none)")
+	}
 }
 
 // readDeadLetterTopic reads the name of the topic, and the variables of its client.
@@ -236,6 +258,7 @@ func readEngine(v *Vars, concurrency int) idem.Config {
 		HashKeys: v.Bool("IDEMSK_HASH_KEYS", false),
 	}
 	cfg.ClaimByPartition = v.OneOf("IDEMSK_CLAIM", "key", "partition") == "partition"
+	cfg.AtMostOnce = v.OneOf(effectsVariable, "at-least-once", atMostOnce) == atMostOnce
 	if cfg.Retention < cfg.Lease && v.valid("IDEMSK_RETENTION", "IDEMSK_LEASE") {
 		v.Fail("IDEMSK_RETENTION", cfg.Retention.String(), "at least IDEMSK_LEASE, "+cfg.Lease.String())
 	}

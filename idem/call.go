@@ -39,7 +39,9 @@ type callStore interface {
 // Call returns a call for claimed tasks.
 func (s *Session) Call(claims []*Claim) *Call {
 	c := &Call{Context: s.handlers, session: s, claims: claims}
-	if !slices.ContainsFunc(claims, func(claim *Claim) bool { return claim.hold.kind == holdNone }) {
+	// With AtMostOnce a call is not made again after its transaction was rolled back, so it has none.
+	if !s.engine.cfg.AtMostOnce &&
+		!slices.ContainsFunc(claims, func(claim *Claim) bool { return claim.hold.kind == holdNone }) {
 		c.store = s.engine.calls
 	}
 	return c

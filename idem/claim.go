@@ -64,12 +64,20 @@ func (s *Session) Claim(claims []*Claim) {
 		s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State,
 			Stolen: claim.res.Stolen})
 	}
+	if s.engine.cfg.AtMostOnce {
+		s.noteUnended(claims)
+		s.claimRedriven(claims)
+	}
 }
 
 func unavailableStore(err error) error { return fmt.Errorf("%w: %w", ErrStoreUnavailable, err) }
 
 // request returns the request of a claim; false if its key is invalid.
 func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool) {
+	if err := e.refuses(&claim.Task); err != nil {
+		claim.res = store.ClaimResult{Err: err}
+		return store.ClaimRequest{}, false
+	}
 	if claim.key == "" {
 		key, err := store.Key(claim.Task.Key, e.cfg.HashKeys)
 		if err != nil {
@@ -82,11 +90,12 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 	h := &claim.hold
 	if h.owner == "" || claim.res.State != store.ClaimUnknown || now.Sub(h.claimedAt) >= e.cfg.Lease {
 		// Otherwise it is the earlier request, sent again: if that was applied, its lease began then.
-		h.owner, h.claimedAt = e.owners.next(), now
+		h.owner, h.claimedAt, h.takesOver = e.owners.next(), now, false
 	}
+	h.takesOver = h.takesOver || claim.TakeOver
 	return store.ClaimRequest{
 		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: h.owner, Source: claim.Task.Source,
-		Lease: e.cfg.Lease, Retention: e.cfg.Retention, RedriveToken: claim.Task.RedriveToken,
+		Lease: e.cfg.Lease, Retention: e.cfg.Retention, RedriveToken: e.redriveToken(claim),
 		TakeOver: claim.TakeOver,
 		Range:    claim.span, Token: claim.membership.leastToken(),
 	}, true
@@ -140,7 +149,8 @@ func claimErrorKind(err error) Kind {
 		return Retry
 	case errors.Is(err, ErrInFlight): // of the lease of a range
 		return InFlight
-	case errors.Is(err, context.Canceled), errors.Is(err, errNotStarted), errors.Is(err, ErrHandlerDown):
+	case errors.Is(err, context.Canceled), errors.Is(err, errNotStarted), errors.Is(err, ErrHandlerDown),
+		errors.Is(err, ErrNoDeadLetters):
 		return NotStarted
 	case err != nil:
 		return StoreDown
@@ -154,7 +164,7 @@ func claimErrorKind(err error) Kind {
 func (s *Session) Release(claims []*Claim) {
 	var ss []store.Settlement
 	for _, claim := range claims {
-		if claim.hold.kind == holdKey {
+		if claim.hold.kind == holdKey && !s.engine.unended(claim) {
 			set := claim.settlement(store.OpRelease, s.engine.cfg.Retention)
 			set.Refund = true
 			ss = append(ss, set)

@@ -27,7 +27,8 @@
 //
 // The handler may run more than once. If a process dies after the effect and before the completion, the next
 // owner runs the handler again. Effects are exactly once only if they commit together with the completion, or
-// if their target refuses a smaller fencing token ([Attempt.Token]).
+// if their target refuses a smaller fencing token ([Attempt.Token]). With [Config.AtMostOnce] the next owner
+// sends a dead letter instead.
 //
 // # The rules
 //

@@ -74,6 +74,13 @@ type Config struct {
 	// completes, and an attempt that ends with its process is not counted the first time. It has no effect
 	// for callers that pass no ranges (schedule.Range, schedule.Item.Range).
 	ClaimByPartition bool
+	// AtMostOnce never calls the handler again for a key of which an attempt has begun and may have had its
+	// effect: its process died, the completion could not be stored, or the handler panicked, returned a
+	// timeout or an error marked by OutcomeUnknown. Such a task gets a dead letter with ErrOutcomeUnknown, and
+	// a redrive of this letter does not open its key. Any other error says that there was no effect, and is
+	// retried. Tasks must have DeadLetters. Nothing is prefetched or committed in groups. It excludes
+	// ClaimByPartition and FailOpen.
+	AtMostOnce bool
 	// Unbatched turns batches off: each claim and each settlement is a call of its own, also on a store that
 	// is a Batcher, and nothing is prefetched or committed in groups.
 	Unbatched bool
@@ -138,6 +145,10 @@ func (c Config) validate() error {
 	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)
 	bad(c.OutageFailures >= -1, "OutageFailures is %d: want 1 or more, or -1 for never", c.OutageFailures)
 	bad(c.OutageLimit >= 0, "OutageLimit is %v: want 0 or more", c.OutageLimit)
+	bad(!c.AtMostOnce || !c.ClaimByPartition,
+		"AtMostOnce with ClaimByPartition: an attempt under the lease of a range leaves no trace: claim by key")
+	bad(!c.AtMostOnce || !c.FailOpen,
+		"AtMostOnce with FailOpen: an attempt without a claim leaves no trace: unset FailOpen")
 	if len(errs) > 0 {
 		return fmt.Errorf("%w: %w", ErrInvalidConfig, errors.Join(errs...))
 	}
@@ -184,11 +195,11 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 }
 
 // BatchSize returns how many claims to prefetch, and how many completions to send together: what one request
-// of the store takes, or 1 if the store is no Batcher. It is also 1 if MaxAttempts is 1, because a process
-// that dies counts an attempt for every claim that it has prefetched and every completion that it has not
-// sent.
+// of the store takes, or 1 if the store is no Batcher. It is also 1 with AtMostOnce, and if MaxAttempts is 1,
+// because a process that dies counts an attempt for every claim that it has prefetched and every completion
+// that it has not sent.
 func (e *Engine) BatchSize() int {
-	if e.cfg.MaxAttempts == 1 {
+	if e.cfg.MaxAttempts == 1 || e.cfg.AtMostOnce {
 		return 1
 	}
 	return e.batch
@@ -218,17 +229,19 @@ func (e *Engine) Config() Config { return e.cfg }
 func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	s := e.Session(ctx)
 	defer s.Close()
-	claims := []*Claim{{Task: task, TakeOver: true}}
+	claims := []*Claim{{Task: task}}
+	claim := claims[0]
 	for {
+		claim.TakeOver = !e.cfg.AtMostOnce || claim.State() == store.ClaimLeaseOver
 		s.Claim(claims)
-		if !s.Wait(claims[0]) {
+		if claim.State() != store.ClaimLeaseOver && !s.Wait(claim) {
 			break
 		}
 	}
-	out := s.Run(claims[0])
+	out := s.Run(claim)
 	if e.cfg.Observer != nil {
 		end := out
-		e.cfg.Observer.Observe(s.ctx, end.End(&claims[0].Task))
+		e.cfg.Observer.Observe(s.ctx, end.End(&claim.Task))
 	}
 	return out
 }

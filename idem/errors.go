@@ -28,6 +28,9 @@ var (
 	ErrInvalidConfig = errors.New("idem: invalid configuration")
 	// ErrNoDeadLetters means that a task can't become FAILED because it has no dead-letter sink.
 	ErrNoDeadLetters = errors.New("idem: no dead letters are configured, so the message is kept for another delivery")
+	// ErrOutcomeUnknown means that an attempt began, and that it may have had its effect. With
+	// Config.AtMostOnce the task is not handled again.
+	ErrOutcomeUnknown = errors.New("idem: the outcome is unknown")
 	// ErrDeadLetterNotSent means that a task has failed for good, but that its dead-letter sink returned an
 	// error.
 	ErrDeadLetterNotSent = errors.New("idem: the dead letter could not be sent, so the message is kept for another delivery")
@@ -82,6 +85,11 @@ func Unavailable(err error) error { return classify(err, unavailable, RetryDelay
 // handle the task alone. CallFailed returns nil if err is nil.
 func CallFailed(err error) error { return classify(err, callFailed, 0) }
 
+// OutcomeUnknown marks an error after which the effect may have taken place, such as a request without an
+// answer. With Config.AtMostOnce the task gets a dead letter and is not handled again. Otherwise the mark has
+// no meaning. OutcomeUnknown returns nil if err is nil.
+func OutcomeUnknown(err error) error { return classify(err, outcomeUnknown, RetryDelay(err)) }
+
 // ResultUnavailable marks the error of a handler whose effect took place but whose result can't be encoded.
 // The key completes without a stored result. ResultUnavailable returns nil if err is nil.
 func ResultUnavailable(err error) error { return classify(err, resultless, 0) }
@@ -96,6 +104,9 @@ func RetryDelay(err error) time.Duration { return classOf(err).delay }
 // IsUnavailable reports whether err is, or wraps, an error marked by Unavailable.
 func IsUnavailable(err error) bool { return classOf(err).class == unavailable }
 
+// IsOutcomeUnknown reports whether err is, or wraps, an error marked by OutcomeUnknown.
+func IsOutcomeUnknown(err error) bool { return classOf(err).class == outcomeUnknown }
+
 type class uint8
 
 const (
@@ -104,6 +115,7 @@ const (
 	unavailable
 	callFailed
 	resultless
+	outcomeUnknown
 )
 
 // classified is an error with its class; the outermost one in a chain counts.
@@ -144,6 +156,8 @@ func failureOf(err error) *store.Failure {
 	f := &store.Failure{Code: store.CodeError, Message: truncateUTF8(err.Error(), store.MaxFailureMessage)}
 	var p *PanicError
 	switch {
+	case errors.Is(err, ErrOutcomeUnknown):
+		f.Code = store.CodeOutcomeUnknown
 	case errors.As(err, &p):
 		f.Code = store.CodePanic
 	case errors.Is(err, ErrAttemptsExhausted):

@@ -48,6 +48,11 @@ func (x *execution) attemptClaimed() (set store.Settlement, left bool) {
 			claim.reset()
 		}
 	}()
+	if x.session.engine.unended(claim) {
+		claim.startHeartbeat(x.session)
+		x.outcomeUnknown(claim.atMostOnce.unendedError())
+		return set, false
+	}
 	if limit := x.session.engine.attemptLimit(&claim.Task); claim.res.Entry.Attempts > limit {
 		claim.startHeartbeat(x.session)
 		x.deadLetter(exhausted(claim, limit))
@@ -68,7 +73,12 @@ func (x *execution) attemptClaimed() (set store.Settlement, left bool) {
 		// send no dead letter, and count the attempt.
 		x.session.engine.outage.undecided(claim.key)
 		discard(effect)
-		x.retry(fmt.Errorf("%w; the handler returned: %w", lost, err), x.session.engine.retryDelay(claim))
+		err = fmt.Errorf("%w; the handler returned: %w", lost, err)
+		if x.atMostOnce() {
+			x.keep(err)
+		} else {
+			x.retry(err, x.session.engine.retryDelay(claim))
+		}
 		return set, false
 	}
 	return x.conclude(result, effect, err)
@@ -132,6 +142,11 @@ func (x *execution) conclude(result []byte, effect store.Effect, err error) (set
 		return x.complete(nil, store.ResultUnencodable, effect), true
 	}
 	discard(effect)
+	if x.atMostOnce() && mayHaveEffect(x.session.handlers, err) {
+		_, _ = x.duringOutage(err) // it is a sign of one, but this attempt is not given back
+		x.outcomeUnknown(x.claim.begunError(err))
+		return set, false
+	}
 	if interrupted(x.session.handlers, err) {
 		outage.undecided(x.claim.key)
 		x.out.Kind = Retry
@@ -179,7 +194,7 @@ func interrupted(handlers context.Context, err error) bool {
 		return false
 	}
 	c := classOf(err).class
-	return c == retriable || c == permanent && errors.Is(err, context.Canceled)
+	return c == retriable || c == outcomeUnknown || c == permanent && errors.Is(err, context.Canceled)
 }
 
 // failed settles a claimed key by a handler's error.
@@ -210,8 +225,13 @@ func (x *execution) deadLetter(cause error) {
 	failure := failureOf(cause)
 	letter := DeadLetter{Attempt: x.claim.attempt(), StoredKey: x.claim.key, Failure: *failure, Err: cause}
 	if err := x.session.sendDeadLetter(&x.claim.Task, letter); err != nil {
+		err = fmt.Errorf("%w; it is for: %w", err, cause)
+		if errors.Is(cause, ErrOutcomeUnknown) {
+			x.keep(err)
+			return
+		}
 		// The delay is that of a first failure: the sink has failed, not the task once more.
-		x.retry(fmt.Errorf("%w; it is for: %w", err, cause), x.cfg().retryDelay(1))
+		x.retry(err, x.cfg().retryDelay(1))
 		return
 	}
 	x.session.engine.outage.forget(x.claim.key)

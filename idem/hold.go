@@ -17,6 +17,8 @@ type hold struct {
 	// monotonic one before the claim was sent: the lease ends no earlier than a lease after it.
 	owner     string
 	claimedAt time.Time
+	// a request of this owner could take the key from an owner whose lease had ended
+	takesOver bool
 
 	beat   *heartbeat          // of holdKey: from before the handler begins until the key is settled
 	insert *store.ClaimRequest // of holdPartition: the claim that the settlement makes

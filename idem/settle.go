@@ -85,7 +85,11 @@ func (x *execution) notSettled(set *store.Settlement, err error) {
 		return
 	case errors.As(err, &rejected):
 		x.out.Kind, x.out.Result, x.out.Err = KindUnknown, nil, nil
-		x.failed(rejected.Err)
+		if x.atMostOnce() { // its handler succeeded, and may have done more than what the store refused
+			x.outcomeUnknown(x.claim.begunError(rejected.Err))
+		} else {
+			x.failed(rejected.Err)
+		}
 		return
 	}
 	what := "the task is done, but its completion could not be stored; it"
@@ -93,9 +97,12 @@ func (x *execution) notSettled(set *store.Settlement, err error) {
 		what = "the store did not confirm the commit of the task's effect and completion; " +
 			"if they were not committed, the task"
 	}
+	then := "runs again"
+	if x.atMostOnce() {
+		then = "becomes a dead letter"
+	}
 	x.out.Kind = CompletionFailed
-	x.out.Err = fmt.Errorf("%s runs again when the lease of %v is over: key %q, token %d, from %s: %s: %w",
-		what,
+	x.out.Err = fmt.Errorf("%s %s when the lease of %v is over: key %q, token %d, from %s: %s: %w", what, then,
 		x.cfg().Lease, set.Key, set.Token, cmp.Or(x.claim.Task.Source, "an unknown source"), set.Op, err)
 }
 

@@ -71,7 +71,7 @@ type Claim struct {
 	// TakeOver allows the claim to take the key from an owner whose lease has ended. A caller that runs tasks
 	// concurrently sends claims without it first. If State is store.ClaimLeaseOver, it claims again with
 	// TakeOver while no other handler runs, so that only the message that killed its process has an attempt
-	// counted (rule 7).
+	// counted (rule 7). With Config.AtMostOnce no other claim may set it.
 	TakeOver bool
 	// Position is the place of the message in its Range.
 	Position int64
@@ -94,7 +94,8 @@ type Claim struct {
 	hold       hold
 	membership membership
 	span       *store.Range // if the claim is the lease of a range
-	committed  *committed   // by the call that handled the task; nil if none has
+	atMostOnce atMostOnce
+	committed  *committed // by the call that handled the task; nil if none has
 }
 
 // State returns the result of the last claim.

@@ -92,9 +92,9 @@ func newDeadLetter(r *Record, b idem.DeadLetter, function, cluster string) DeadL
 	if r.Undecodable != nil {
 		l.Undecoded = r.Undecodable.Raw
 	}
-	var unknown *unknownTokenError
-	if errors.As(b.Err, &unknown) {
-		l.IdempotencyKey, l.Token = unknown.failed.Key, unknown.failed.Token
+	var notOpened *notOpenedError
+	if errors.As(b.Err, &notOpened) {
+		l.IdempotencyKey, l.Token = notOpened.failed.Key, notOpened.failed.Token
 	}
 	l.Error.At = time.Now().UTC().Round(0) // in nanoseconds: letters without a token differ only in the time
 	for _, h := range r.Headers {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // RedriveHeader is the header with the dead letter's token in a redriven record (rule 10 of package
@@ -29,21 +30,16 @@ func redriveToken(r *Record) (int64, error) {
 	return token, nil
 }
 
-// unknownTokenError means that a record carries a redrive token that is later than the token of its FAILED
-// key. Either a producer wrote the header, or the store lost its last writes in a failover or a restore. In
-// the second case the redriven dead letter may have been the only one. The record therefore gets another dead
-// letter, with the key's current token.
-type unknownTokenError struct {
-	failed  *idem.AlreadyFailedError
-	carried int64
+// notOpenedError means that a redriven record does not open its FAILED key. The redriven dead letter may have
+// been the only one. The record therefore gets another one, with the key's current token.
+type notOpenedError struct {
+	failed *idem.AlreadyFailedError
+	why    string
 }
 
-func (e *unknownTokenError) Error() string {
-	return fmt.Sprintf("the header %q has the token %d, which the key never had: redrive this dead letter, which has the key's token (%v)",
-		RedriveHeader, e.carried, e.failed)
-}
+func (e *notOpenedError) Error() string { return fmt.Sprintf("%s (%v)", e.why, e.failed) }
 
-func (e *unknownTokenError) Unwrap() error { return e.failed }
+func (e *notOpenedError) Unwrap() error { return e.failed }
 
 // anotherValue explains idem.Mismatched.
 const anotherValue = "a record with another value used this idempotency key before. If the producer changes a part of the value on a retry, " +
@@ -60,7 +56,12 @@ func unfit(out *idem.Outcome, redrive int64) error {
 	case out.Kind == idem.InvalidKey:
 		return out.Err
 	case errors.As(out.Err, &failed) && failed.Token < redrive:
-		return &unknownTokenError{failed: failed, carried: redrive}
+		// Either a producer wrote the header, or the store lost its last writes in a failover or a restore.
+		return &notOpenedError{failed, fmt.Sprintf("the header %q has the token %d, which the key never had: "+
+			"redrive this dead letter, which has the key's token", RedriveHeader, redrive)}
+	case failed != nil && failed.Token == redrive && failed.Failure.Code == store.CodeOutcomeUnknown:
+		return &notOpenedError{failed, "its effect may have taken place, and IDEMSK_EFFECTS is at-most-once: " +
+			"find out, run idemsk resolve, and then redrive this dead letter"}
 	}
 	return nil
 }

@@ -21,7 +21,9 @@ import (
 // no evidence against one of its items: the handler is called again for each of them alone, in their order,
 // and only a failure of such a call counts as an attempt. So the effect of an item can happen twice if a call
 // fails after it, unless it is enlisted in a transaction of the store (store.EffectFrom). idem.Unavailable
-// releases all items.
+// releases all items. With idem.Config.AtMostOnce the items of a call that failed as a whole are not handled
+// again: their outcome is unknown. idem.Unavailable then says that no item had its effect. The call has no
+// transaction.
 //
 // If the handler takes the effect of the call (store.EffectFrom with the context of the call, as
 // pgstore.TxFrom does), this effect commits with the completions of all items, or nothing does. If some items
@@ -147,7 +149,10 @@ func (c *bulkCall) invokeTogether(parts []*bulkPart) (left []*bulkPart, err erro
 	switch {
 	case err != nil && len(parts) > 1 && !idem.IsUnavailable(err):
 		c.driver.scheduler.calls.failed()
-		return parts, err
+		if !c.driver.scheduler.engine.Config().AtMostOnce {
+			return parts, err
+		}
+		results = slices.Repeat([]Result{{Err: idem.CallFailed(err)}}, len(parts))
 	case err == nil:
 		c.driver.scheduler.calls.succeeded(len(parts))
 	}

@@ -282,3 +282,60 @@ func TestEffectsOfAFailedCallAreDiscarded(t *testing.T) {
 		}
 	})
 }
+
+// With AtMostOnce no item of a call that failed as a whole is handled again, also if the call had one item
+// and its error says that its outcome is unknown.
+func TestItemsOfAFailedCallAreHandledAtMostOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		keys []string
+		err  error
+		want idem.Kind
+	}{
+		"several items":              {[]string{"a", "b", "c"}, errBoom, idem.DeadLettered},
+		"a permanent error":          {[]string{"a", "b"}, idem.Permanent(errBoom), idem.DeadLettered},
+		"one item":                   {[]string{"a"}, errBoom, idem.Retry},
+		"one item without an answer": {[]string{"a"}, idem.OutcomeUnknown(errBoom), idem.DeadLettered},
+		"the call did not happen":    {[]string{"a", "b"}, idem.Unavailable(errBoom), idem.DependencyDown},
+		"one of several parts":       {[]string{"a"}, idem.CallFailed(errBoom), idem.DeadLettered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, idem.Config{AtMostOnce: true})
+				items := f.items(tc.keys...)
+				var unknown int
+				for _, it := range items {
+					it.Task.DeadLetters = idem.DeadLetterFunc(func(_ context.Context, letter idem.DeadLetter) error {
+						if letter.Failure.Code == store.CodeOutcomeUnknown {
+							unknown++
+						}
+						return nil
+					})
+				}
+				calls := 0
+				f.runBulk(t.Context(), items, func(context.Context, []*schedule.Item) ([]schedule.Result, error) {
+					calls++
+					return nil, tc.err
+				})
+				f.wantKinds(items, slices.Repeat([]idem.Kind{tc.want}, len(items))...)
+				equal(t, "calls", calls, 1)
+				if tc.want == idem.DeadLettered {
+					equal(t, "letters of an unknown outcome", unknown, len(items))
+				}
+			})
+		})
+	}
+}
+
+// With AtMostOnce a call has no transaction, because it would be made again after a rollback.
+func TestCallHasNoTransactionAtMostOnce(t *testing.T) {
+	f := newFixture(t, idem.Config{AtMostOnce: true})
+	items := f.items("a")
+	items[0].Task.DeadLetters = idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { return nil })
+	f.runBulk(t.Context(), items, func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+		if effect, _ := store.EffectFrom(ctx); effect != nil {
+			t.Error("the call has a transaction")
+		}
+		return make([]schedule.Result, len(items)), nil
+	})
+	f.wantKinds(items, idem.Executed)
+}

@@ -78,6 +78,8 @@ const (
 	CodeExhausted   = "exhausted"   // no attempts were left: the last one failed, or processes died
 	CodeUnavailable = "unavailable" // the handler returned an error marked by idem.Unavailable
 	CodeCallFailed  = "call-failed" // a call of several tasks failed as a whole: no evidence against this one
+	// CodeOutcomeUnknown: an attempt may have had its effect (idem.ErrOutcomeUnknown).
+	CodeOutcomeUnknown = "outcome-unknown"
 )
 
 // MaxFailureMessage is the maximum size in bytes of a stored failure message.

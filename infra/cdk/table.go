@@ -53,6 +53,7 @@ var allSettings = []setting{
 	{"order", "Idempotency.Order", nil},
 	{"missingKey", "Idempotency.MissingKey", nil},
 	{"storeDown", "Idempotency.StoreDown", nil},
+	{"effects", "Idempotency.Effects", nil},
 	{"hashKeys", "Idempotency.HashKeys", nil},
 	{"concurrency", "Idempotency.Concurrency", nil},
 	{"batching", "Idempotency.Batching", parseBatching},

@@ -3,6 +3,7 @@ package layercall
 import (
 	"encoding/json"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
@@ -49,7 +50,7 @@ func resultsBy[K comparable](ids identifiers[K], rs []kafka.RecordAttempt, answe
 			out[index[id]].Err = failureOf(item)
 		})
 		if err != nil {
-			return nil, err
+			return nil, idem.OutcomeUnknown(err)
 		}
 	}
 	addResults(ids, out, index, fields[listResults])

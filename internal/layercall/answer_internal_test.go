@@ -108,6 +108,7 @@ func TestAnswersInDocs(t *testing.T) {
 		"those that it names become dead letters":              "permanent complete",
 		"those that it names are released, and the attempt":    "unavailable complete",
 		"the call has failed |":                                "failed: retry",
+		"the call has failed, and its effects may have":        "failed: unknown",
 		"the call has failed; a record that is alone":          "failed: permanent",
 		"all are released":                                     "failed: unavailable",
 	}

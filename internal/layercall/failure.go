@@ -19,7 +19,7 @@ const MaxRetryAfter = 24 * time.Hour
 // error names it.
 func failureOf(item map[string]json.RawMessage) error {
 	text := "the function named the record in " + listFailures
-	var permanent, unavailable bool
+	var permanent, unavailable, unknown bool
 	var afterMs int64
 	var ignored []string
 	for _, field := range []struct {
@@ -28,6 +28,7 @@ func failureOf(item map[string]json.RawMessage) error {
 	}{
 		{"permanent", &permanent},     // no further attempt: a dead letter
 		{"unavailable", &unavailable}, // another attempt, and this one is not counted
+		{"outcomeUnknown", &unknown},  // the effect may have taken place
 		{"error", &text},              // for the log and the dead letter
 		{"retryAfterMs", &afterMs},    // the delay before the next attempt
 	} {
@@ -45,6 +46,8 @@ func failureOf(item map[string]json.RawMessage) error {
 	}
 	after := time.Duration(max(0, min(afterMs, MaxRetryAfter.Milliseconds()))) * time.Millisecond
 	switch {
+	case unknown:
+		return idem.OutcomeUnknown(idem.RetryAfter(err, after))
 	case permanent:
 		return idem.Permanent(err)
 	case unavailable:
@@ -54,9 +57,9 @@ func failureOf(item map[string]json.RawMessage) error {
 }
 
 // FunctionError returns the error of a call by the payload with which the function's runtime reports it. The
-// name of the error's class may mark it as permanent or unavailable, so that a function needs no library.
-// Runtimes report the name with its package (Java), or without (Python, .NET); Node.js reports the property
-// name.
+// name of the error's class may mark it as permanent, unavailable, or of unknown outcome, so that a function
+// needs no library. Runtimes report the name with its package (Java), or without (Python, .NET); Node.js
+// reports the property name.
 func FunctionError(payload []byte) error {
 	var e struct{ ErrorType, ErrorMessage string }
 	if err := json.Unmarshal(payload, &e); err != nil || e.ErrorType == "" && e.ErrorMessage == "" {
@@ -69,6 +72,11 @@ func FunctionError(payload []byte) error {
 		return idem.Permanent(err)
 	case "UnavailableError", "UnavailableException":
 		return idem.Unavailable(idem.RetryAfter(err, delayIn(e.ErrorMessage)))
+	case "OutcomeUnknownError", "OutcomeUnknownException":
+		return idem.OutcomeUnknown(err)
+	}
+	if strings.Contains(e.ErrorType, "Timeout") { // TimeoutError, ReadTimeout, SocketTimeoutException
+		return idem.OutcomeUnknown(err)
 	}
 	return err
 }

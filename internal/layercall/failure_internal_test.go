@@ -19,6 +19,8 @@ func meaning(err error) string {
 		what = "permanent"
 	case idem.IsUnavailable(err):
 		what = "unavailable"
+	case idem.IsOutcomeUnknown(err):
+		what = "unknown"
 	}
 	if after := idem.RetryDelay(err); after > 0 {
 		return fmt.Sprintf("%s after %v", what, after)
@@ -51,7 +53,11 @@ func TestFailuresOfItems(t *testing.T) {
 			"closed (ignored, because a failure can't be both: permanent, unavailable)"},
 		`{"unavailable":true,"permanent":true,"retryAfterMs":5000}`: {"retry after 5s",
 			"can't be both"},
-		`{"Unavailable":true}`: {"retry"},
+		`{"Unavailable":true}`:                        {"retry"},
+		`{"outcomeUnknown":true,"error":"no answer"}`: {"unknown", "no answer"},
+		`{"outcomeUnknown":true,"unavailable":true}`:  {"unknown"},
+		`{"outcomeUnknown":true,"retryAfterMs":5000}`: {"unknown after 5s"},
+		`{"outcomeUnknown":"yes"}`:                    {"retry", "of another type: outcomeUnknown"},
 		`{"errorType":"PermanentError","error":"no, retry after 30s","x":[{}]}`: {"retry",
 			"no, retry after 30s"},
 	} {
@@ -65,7 +71,8 @@ func TestFailuresOfItems(t *testing.T) {
 	}
 }
 
-// The name of an error's class decides, as each runtime reports it. Only the exact name counts.
+// The name of an error's class decides, as each runtime reports it. Only the exact name counts, except of
+// timeouts.
 func TestTypesOfErrors(t *testing.T) {
 	for want, types := range map[string][]string{
 		"permanent": {
@@ -75,6 +82,8 @@ func TestTypesOfErrors(t *testing.T) {
 		},
 		"unavailable": {"UnavailableError", "UnavailableException", "com.example.App$UnavailableException",
 			"UnavailableError"},
+		"unknown": {"OutcomeUnknownError", "com.example.App$OutcomeUnknownException", "TimeoutError", "ReadTimeout",
+			"java.net.SocketTimeoutException", "TimeoutException"},
 		"retry": {
 			"", "Error", "ValueError", "permanentError", "PERMANENTERROR", "Permanent", "Unavailable",
 			"NonPermanentError", "ServiceUnavailableException",

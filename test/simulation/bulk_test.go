@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/idemsk/idemsk/idem"
@@ -30,6 +31,10 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 		result, failure := p.handler(rs[i].Context(), *rs[i].Record)
 		if results[i] = (schedule.Result{Value: result, Err: failure}); failure != nil &&
 			p.is("handler", "bulk that throws") && !idem.IsPermanent(failure) {
+			if i > 0 && p.is(effects, "at-most-once") {
+				// idem.Unavailable would say that no record of the call had its effect
+				return nil, errors.New(failure.Error())
+			}
 			return nil, failure
 		}
 	}
@@ -86,7 +91,7 @@ func (p *process) called(contexts []context.Context, records []*record, attempts
 			continue
 		}
 		if thrown && len(records) > 1 {
-			p.of(r.key).thrown = attempts[i].Token
+			p.of(r.key).thrown, p.of(r.key).threw = attempts[i].Token, true
 		}
 		if e := p.lastCall(r.key, attempts[i].Token); e != nil {
 			calls = append(calls, e)

@@ -27,7 +27,7 @@ type replacement struct{ file, old, by string }
 // defects are the known ones.
 var defects = slices.Concat(
 	defectsOfRules, defectsOfWrites, defectsOfRanges, // of keys, their items and the leases of partitions
-	defectsOfAttempts, defectsOfLeases, defectsOfOutages, // of the engine
+	defectsOfAttempts, defectsOfLeases, defectsOfOutages, defectsOfAtMostOnce, // of the engine
 	defectsOfBatches, defectsOfStreams, defectsOfRecords, // of the scheduler and the hosts
 )
 

@@ -361,8 +361,8 @@ var defectsOfOutages = []defect{
 		not:    "its process ends, and with it what it knows of an outage",
 		changes: []replacement{{
 			executionFile,
-			"\tdiscard(effect)\n\tif interrupted(x.session.handlers, err) {",
-			"\tdiscard(effect)\n\t_, _ = x.duringOutage(err)\n\tif interrupted(x.session.handlers, err) {",
+			"\tif interrupted(x.session.handlers, err) {",
+			"\t_, _ = x.duringOutage(err)\n\tif interrupted(x.session.handlers, err) {",
 		}},
 	}, {
 		name:    "a rejected record waits for the end of an outage",

@@ -47,6 +47,11 @@ var (
 	inStore     = needs{"handler": {"record", "bulk", "bulk that throws"}}
 	fewAttempts = needs{"IDEMSK_MAX_ATTEMPTS": {"3"}}
 	isRedriven  = needs{"redrive": {"topic", "function"}}
+	// A redrive of an unknown outcome does nothing before an operator resolves it (lambda/msk tests that). The
+	// other deployment may not claim by partition.
+	canBeAtMostOnce = needs{"letters": {"queue", "slow queue"}, "redrive": {"none"},
+		"deployment": {"none", "same", "other"}}
+	mayRepeat = needs{effects: {"at-least-once"}}
 )
 
 // dimensions are what a configuration is made of. A dimension stands behind those that it needs.
@@ -86,7 +91,8 @@ var dimensions = []dimension{
 	{name: "offsets", values: of("kept", "back", "forward", "deleted")},
 	{name: "topic", values: of("kept", "recreated")},
 
-	{name: "IDEMSK_CLAIM", values: of("key", "partition")},
+	{name: effects, values: with(of("at-least-once"), "at-most-once", canBeAtMostOnce), shared: true},
+	{name: "IDEMSK_CLAIM", values: with(of("key"), "partition", mayRepeat)},
 	{name: "IDEMSK_LEASE", values: of("2s", "1s", "5s"), shared: true},
 	{name: "IDEMSK_KEY", values: of("header:idempotency-key", "key", "json:$.id", "hash", "offset"),
 		shared: true},
@@ -109,7 +115,7 @@ var dimensions = []dimension{
 	{name: "IDEMSK_OUTAGE_FAILURES", values: of("off", "2", "5")},
 	// There is a limit, because payments that never succeed look like an outage.
 	{name: "IDEMSK_OUTAGE_LIMIT", values: of("1m", "5m"), when: needs{"IDEMSK_OUTAGE_FAILURES": {"2", "5"}}},
-	{name: "IDEMSK_STORE_DOWN", values: of("closed", "open")},
+	{name: "IDEMSK_STORE_DOWN", values: with(of("closed"), "open", mayRepeat)},
 
 	// Of a process.
 	{name: "IDEMSK_KAFKA_LEAVE", values: of("false", "true"), when: needs{"member": {"static"}}},

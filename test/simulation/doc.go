@@ -50,6 +50,8 @@
 //   - what promises_test.go lists, unless it excepts the configuration: two handlers of a key do not run at
 //     once, each attempt is counted, a handler runs with a claim, a key completes once, the records of a lane
 //     are handled in order. What fails open handles records while the store is down;
+//   - with IDEMSK_EFFECTS=at-most-once no handler is called again after a call that may have had its effect;
+//     a key with such a call completes or has a dead letter that says so, and no other dead letter does;
 //   - a handler is told when the lease of its key is over by the clock of its process, and a record begins
 //     without a claim of its key only if no handler had begun it.
 //

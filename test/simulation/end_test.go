@@ -17,6 +17,7 @@ func (w *world) checkEnd() {
 		w.checkRecord(r)
 	}
 	for key, h := range w.keys {
+		w.checkUnended(key, h)
 		switch {
 		case w.is("registry", "silent") && w.isPlace(key):
 			// it was claimed under its place while its key was not known

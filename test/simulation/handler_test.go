@@ -47,6 +47,7 @@ type execution struct {
 	counted    bool          // its attempt was counted when its key was released
 	down       bool          // what the handler needs was down
 	inOutage   bool          // it failed, and as many keys had as are an outage
+	died       bool          // its process had ended when it ended
 	begun      time.Time
 }
 
@@ -243,6 +244,7 @@ func (p *process) begin(ctx context.Context, r *record, a idem.Attempt) *executi
 	h := p.of(r.key)
 	wrong := func(format string, args ...any) { p.violatedLockedf(r.key, format, args...) }
 	p.checkAlone(h, e, wrong)
+	p.checkUnrepeated(h, e, wrong)
 	if e.first && p.firsts(h) >= 2 && !p.promises(counted) && p.promises(alone) {
 		wrong("is handled by %s with token %d as attempt 1, which was begun twice before", p.name, a.Token)
 	}
@@ -358,6 +360,7 @@ func (p *process) ends(e *execution, succeeded bool) {
 	defer p.mu.Unlock()
 	e.ended, e.succeeded, e.at = true, succeeded, time.Now()
 	e.cancelled, e.cause = e.ctx.Err() != nil, context.Cause(e.ctx)
+	e.died = p.ended()
 	p.note(e)
 }
 

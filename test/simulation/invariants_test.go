@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/store"
 )
 
 // entry is what the store keeps of a key, as far as the invariants need it.
@@ -50,6 +51,8 @@ type history struct {
 	refused     bool           // a call without a claim failed for good
 	completions map[int64]bool // the tokens with which it became COMPLETED
 	failures    map[int64]bool // the tokens with which it became FAILED
+	threw       bool           // a call of several records that had it failed as a whole
+	takenOver   bool           // it was claimed after an attempt that did not complete
 	redriven    map[int64]bool // those that a redriven record has carried
 	// those of which such a record was written to the topic, or settled by the function
 	delivered map[int64]bool
@@ -134,6 +137,7 @@ func (w *world) checkChange(p *process, key string, before, now *entry, wrong fu
 		wrong("has the token %d after the token %d", now.token, h.token)
 	case now.owner != before.owner:
 		h.claimed = time.Now()
+		h.takenOver = h.takenOver || before.status == started
 		w.checkClaim(p, before, now, wrong)
 	default:
 		w.checkSettlement(p, key, before, now, wrong)
@@ -360,6 +364,8 @@ func (w *world) checkLetter(l *letter) {
 	switch {
 	case len(h.prints) > 1 || w.misused(r): // it has no usable key
 	case r.payment.Kind.fails(), r.unknown:
+	case l.Error.Code == store.CodeOutcomeUnknown && w.is(effects, "at-most-once"):
+		w.checkUnknown(l, h)
 	case r.redrive > 0 && !w.promises(once): // the entry that it would open is gone
 	case attempts > w.maxAttempts, attempts == w.maxAttempts && w.maxAttempts < 8:
 		// processes died, or attempts are few

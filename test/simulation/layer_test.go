@@ -48,7 +48,7 @@ func (p *process) runtime(ctx context.Context, event []byte) ([]byte, error) {
 			failures = append(failures, item{
 				"itemIdentifier": place, "error": err.Error(), "permanent": idem.IsPermanent(err),
 				"unavailable":  idem.IsUnavailable(err),
-				"retryAfterMs": e.delay.Milliseconds(),
+				"retryAfterMs": e.delay.Milliseconds(), "outcomeUnknown": e.cancelled,
 			})
 		}
 	}

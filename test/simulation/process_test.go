@@ -206,7 +206,9 @@ func (p *process) checkReleased(began time.Time) {
 	for key, h := range p.keys {
 		e := &h.entry
 		claimed := e.status == started && e.retry == 0 && p.owners[e.owner] == p && h.claimed.After(began)
-		if claimed && p.lastCall(key, e.token) == nil && !p.isPlace(key) {
+		// of an unknown outcome whose dead letter could not be sent
+		kept := (h.takenOver || h.thrown == e.token) && p.is(effects, "at-most-once")
+		if claimed && !kept && p.lastCall(key, e.token) == nil && !p.isPlace(key) {
 			p.violatedLockedf(key, "is claimed by %s with token %d still after its invocation, and was not handled", p.name, e.token)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 type promise string
 
 const (
-	alone     promise = "two handlers of a key do not run at once"
-	counted   promise = "each attempt is counted before its handler begins"
-	protected promise = "a handler runs with a claim"
-	once      promise = "a key completes once"
-	settled   promise = "each record is settled"
-	ordered   promise = "the records of a lane are handled in order"
+	alone      promise = "two handlers of a key do not run at once"
+	counted    promise = "each attempt is counted before its handler begins"
+	protected  promise = "a handler runs with a claim"
+	once       promise = "a key completes once"
+	settled    promise = "each record is settled"
+	unrepeated promise = "a handler that may have had its effect is not called again"
+	ordered    promise = "the records of a lane are handled in order"
 )
 
 // exception is a configuration in which something is not promised.
@@ -53,6 +54,13 @@ var exceptions = []exception{
 		"effects take place as often as the key completes"},
 	{once, func(s *settings) bool { return s.is("delete entries", "yes") },
 		"an operator deletes the entry of a key", "effects take place as often as the key completes"},
+	{unrepeated, func(s *settings) bool { return s.is(effects, "at-least-once") },
+		"`IDEMSK_EFFECTS=at-least-once`, the default", "a key completes once"},
+	{unrepeated, func(s *settings) bool { return s.retention < faulty },
+		"`IDEMSK_RETENTION` is shorter than the time in which a record is delivered again",
+		"once within the retention"},
+	{unrepeated, func(s *settings) bool { return s.is("delete entries", "yes") },
+		"an operator deletes the entry of a key", "once as long as the key has an entry"},
 	{settled, func(s *settings) bool { return s.is("retries", "8") || s.is("record age", "1m") },
 		"the event source has a maximum of retries or of the records' age",
 		"what it gives up is in its own destination"},

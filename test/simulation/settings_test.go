@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Variables that the simulation compares: how keys are claimed, and where a group begins without offsets.
-const claim, startAt = "IDEMSK_CLAIM", "IDEMSK_KAFKA_RESET"
+// Variables that the simulation compares: how keys are claimed, whether effects may repeat, and where a group
+// begins without offsets.
+const claim, effects, startAt = "IDEMSK_CLAIM", "IDEMSK_EFFECTS", "IDEMSK_KAFKA_RESET"
 
 // settings are what a run has in all of its time: its configuration, and the values of it that the simulation
 // needs itself.

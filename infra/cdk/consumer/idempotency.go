@@ -26,6 +26,7 @@ type Idempotency struct {
 	// each handler with a transaction holds a connection.
 	Concurrency int `env:"IDEMSK_CONCURRENCY" needs:"library"`
 
+	Effects      string        `env:"IDEMSK_EFFECTS"` // default: at-least-once; at-most-once: see docs/effects.md
 	Claim        Claim         `default:"key" env:"IDEMSK_CLAIM"`
 	Batching     string        `default:"on" env:"IDEMSK_BATCHING"`
 	CommitWindow int           `env:"IDEMSK_COMMIT_WINDOW"`  // default: 256, or Concurrency if that is more

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
@@ -198,7 +199,8 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		a.settle(c, answer{err: fmt.Errorf("the function's answer exceeds %d bytes", runtimeapi.MaxResponse)})
+		a.settle(c, answer{err: idem.OutcomeUnknown(
+			fmt.Errorf("the function's answer exceeds %d bytes", runtimeapi.MaxResponse))})
 		refuse(w, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
 			fmt.Sprintf("Exceeded maximum allowed payload size (%d bytes).", runtimeapi.MaxResponse))
 	case err != nil:

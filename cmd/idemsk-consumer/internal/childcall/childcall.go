@@ -146,7 +146,7 @@ func failure(err error) error {
 			"errorType": failed.Type, "errorMessage": failed.Message})
 		return layercall.FunctionError(document)
 	}
-	return err // it crashed, gave no answer in time, or was given up
+	return idem.OutcomeUnknown(err) // it crashed, gave no answer in time, or was given up
 }
 
 // Starts returns the number of processes that were started.

@@ -94,7 +94,8 @@ func (c *Client) Call(ctx context.Context, event []byte) ([]byte, error) {
 	case err != nil:
 		return nil, c.lost(ctx, err)
 	case len(answer) > runtimeapi.MaxResponse:
-		return nil, fmt.Errorf("the answer of %s exceeds %d bytes", c.url, runtimeapi.MaxResponse)
+		return nil, idem.OutcomeUnknown(fmt.Errorf("the answer of %s exceeds %d bytes", c.url,
+			runtimeapi.MaxResponse))
 	case resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices:
 		return answer, nil
 	}
@@ -109,16 +110,17 @@ func (c *Client) lost(ctx context.Context, err error) error {
 	case errors.As(err, &op) && op.Op == "dial":
 		return idem.Unavailable(fmt.Errorf("the service is not reached, is it running? %w", err))
 	case ctx.Err() == nil && errors.As(err, &late) && late.Timeout():
-		return fmt.Errorf("%s gave no answer within %s, and may still handle the records", c.url, c.timeout)
+		return idem.OutcomeUnknown(fmt.Errorf("%s gave no answer within %s, and may still handle the records",
+			c.url, c.timeout))
 	}
-	return fmt.Errorf("the answer of %s is lost: %w", c.url, err)
+	return idem.OutcomeUnknown(fmt.Errorf("the answer of %s is lost: %w", c.url, err))
 }
 
 // refused returns the error of an answer that says that the call failed.
 func (c *Client) refused(resp *http.Response, answer []byte) error {
 	failed := layercall.FunctionError(answer)
 	err := fmt.Errorf("%s answered %s: %w", c.url, resp.Status, failed)
-	if idem.IsPermanent(failed) || idem.IsUnavailable(failed) {
+	if idem.IsPermanent(failed) || idem.IsUnavailable(failed) || idem.IsOutcomeUnknown(failed) {
 		return err
 	}
 	switch resp.StatusCode {
@@ -126,6 +128,8 @@ func (c *Client) refused(resp *http.Response, answer []byte) error {
 		return idem.Unavailable(idem.RetryAfter(err, retryAfter(resp.Header.Get("Retry-After"))))
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return idem.Permanent(err)
+	case http.StatusBadGateway, http.StatusGatewayTimeout: // of a proxy before the service
+		return idem.OutcomeUnknown(err)
 	}
 	return err
 }

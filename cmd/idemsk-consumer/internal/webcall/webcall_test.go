@@ -54,6 +54,8 @@ func classOf(err error) string {
 		return "permanent"
 	case idem.IsUnavailable(err):
 		return strings.TrimSpace("unavailable " + strings.TrimPrefix(idem.RetryDelay(err).String(), "0s"))
+	case idem.IsOutcomeUnknown(err):
+		return "unknown"
 	}
 	return "failed"
 }
@@ -71,8 +73,8 @@ func TestStatusOfAnAnswer(t *testing.T) {
 	}{
 		{200, none, `{"batchItemFailures":[]}`, "ok"}, {201, none, "created", "ok"}, {204, none, none, "ok"},
 		{302, none, none, "failed"}, {404, none, "no such page", "failed"}, {401, none, none, "failed"},
-		{409, none, none, "failed"}, {500, none, "oops", "failed"}, {502, none, none, "failed"},
-		{504, "7", none, "failed"},
+		{409, none, none, "failed"}, {500, none, "oops", "failed"}, {502, none, none, "unknown"},
+		{504, "7", none, "unknown"},
 		{400, none, "bad", "permanent"}, {413, none, none, "permanent"}, {422, none, "{}", "permanent"},
 		{503, none, none, "unavailable"}, {503, "7", none, "unavailable 7s"}, {429, "1", none, "unavailable 1s"},
 		{503, "soon", none, "unavailable"}, {503, "-1", none, "unavailable"},
@@ -80,6 +82,7 @@ func TestStatusOfAnAnswer(t *testing.T) {
 		{503, "Sun, 06 Nov 1994 08:49:37 GMT", none, "unavailable"},
 		{500, none, `{"errorType":"PermanentError","errorMessage":"closed"}`, "permanent"},
 		{400, none, `{"errorType":"UnavailableError","errorMessage":"retry after 30s"}`, "unavailable 30s"},
+		{500, none, `{"errorType":"ReadTimeout","errorMessage":"no answer of the bank"}`, "unknown"},
 		{422, none, `{"errorType":"ValueError","errorMessage":"x"}`, "permanent"},
 	} {
 		c := client(t, patience, func(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +177,7 @@ func TestLostAnswers(t *testing.T) {
 					t.Error(err)
 				}
 				_, err := c.Call(ctx, []byte("{}"))
-				if classOf(err) != "failed" || !strings.Contains(err.Error(), tc.says) {
+				if classOf(err) != "unknown" || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("%v; want a failure that says %q", err, tc.says)
 				}
 			})

@@ -37,7 +37,7 @@ type Streams = command.Streams
 // verbs returns all verbs.
 func verbs() []command.Verb {
 	return []command.Verb{
-		local.Verb(), console.Verb(), get.Verb(), get.DeleteVerb(), list.Verb(), reconcile.Verb(), redrive.Verb(), topic.Verb(),
+		local.Verb(), console.Verb(), get.Verb(), get.DeleteVerb(), get.ResolveVerb(), list.Verb(), reconcile.Verb(), redrive.Verb(), topic.Verb(),
 		produce.Verb(), migrate.Verb(), prune.Verb(), relay.Verb(), outbox.Verb(),
 		completionVerb(),
 	}

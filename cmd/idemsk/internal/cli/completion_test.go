@@ -16,7 +16,7 @@ func TestCompletion(t *testing.T) {
 		t.Fatalf("%+v", script)
 	}
 	for line, want := range map[string]string{
-		"re":                  "reconcile redrive relay",
+		"re":                  "resolve reconcile redrive relay",
 		"redrive --queue":     "--queue-url",
 		"help mig":            "migrate",
 		"list --status x --l": "--leases --limit",

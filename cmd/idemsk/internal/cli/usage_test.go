@@ -113,7 +113,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	clitest.Golden(t, "help", clitest.Run(t, "help").Out)
-	for _, verb := range []string{"local", "console", "get", "delete", "list", "reconcile", "redrive", "topic",
+	for _, verb := range []string{"local", "console", "get", "delete", "resolve", "list", "reconcile", "redrive", "topic",
 		"produce", "migrate", "prune", "relay", "outbox", "completion"} {
 		page := clitest.Run(t, "help", verb)
 		if page.Code != 0 {

@@ -26,7 +26,7 @@ func newOperator(t *testing.T) (*operator, *memstore.Store) {
 	o := &operator{
 		command: &invocation{changes: true}, streams: command.Streams{Err: io.Discard},
 		entries: readings{ctx: t.Context()},
-		store:   &target.Store{Admin: st, Place: "memory", Explain: func(err error) error { return err }},
+		store:   &target.Store{Entries: st, Place: "memory", Explain: func(err error) error { return err }},
 	}
 	t.Cleanup(o.close)
 	return o, st

@@ -1,4 +1,4 @@
-// Package get has the verbs for the entry of one key: get shows it, delete deletes it.
+// Package get has the verbs for the entry of one key: get shows it, delete deletes it, resolve settles it.
 package get
 
 import (

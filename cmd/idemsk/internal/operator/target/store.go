@@ -43,9 +43,15 @@ func declareTable(fs *flag.FlagSet, table *string, otherwise, usage string) {
 	fs.StringVar(table, "table", cmp.Or(os.Getenv("IDEMSK_TABLE"), otherwise), usage+" (else IDEMSK_TABLE)")
 }
 
+// Entries is what all stores are.
+type Entries interface {
+	store.Store
+	store.Admin
+}
+
 // Store is the store that a verb reads.
 type Store struct {
-	store.Admin
+	Entries
 	Place   string                           // for people: "the table idemsk"
 	Cost    func(ctx context.Context) string // describes the cost of reading the whole store
 	Explain func(err error) error            // adds a remedy to an error
@@ -86,7 +92,7 @@ func (f *StoreFlags) openDynamoDB(ctx context.Context) (*Store, error) {
 		return nil, &command.UsageError{Err: err}
 	}
 	return &Store{
-		Admin: admin, Place: "the table " + f.Table, Explain: flags.ExplainAWS, Close: func() {},
+		Entries: admin, Place: "the table " + f.Table, Explain: flags.ExplainAWS, Close: func() {},
 		Cost: func(ctx context.Context) string { return scanCost(ctx, client, f.Table) },
 	}, nil
 }
@@ -119,9 +125,9 @@ func (f *StoreFlags) openRedis(url string) (*Store, error) {
 	return newStore(admin, "Redis, under "+f.Table, "scanning all keys of the server", end), nil
 }
 
-func newStore(admin store.Admin, place, cost string, end func()) *Store {
+func newStore(admin Entries, place, cost string, end func()) *Store {
 	return &Store{
-		Admin: admin, Place: place, Close: end,
+		Entries: admin, Place: place, Close: end,
 		Cost:    func(context.Context) string { return "reading " + term.Escape(place) + ": " + cost },
 		Explain: func(err error) error { return err }, // the stores' errors name the remedy
 	}

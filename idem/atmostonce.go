@@ -1,0 +1,122 @@
+package idem
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/idemsk/idemsk/idem/store"
+)
+
+// This file has what Config.AtMostOnce adds. An attempt has begun when its key is claimed, because nothing is
+// claimed ahead. It has ended when its key is COMPLETED, FAILED or released. So a key of which an attempt has
+// begun and not ended is STARTED, not released, and its lease is over. Only a claim with TakeOver takes such
+// a key (rule 7), and such a claim leads to a dead letter. ClaimResult.Stolen does not decide: a store that
+// recognises a request that was sent twice (rule 5) does not know it any more.
+
+// atMostOnce is what a claim remembers.
+type atMostOnce struct {
+	unended *store.Entry // of the attempt that the claim takes over
+	opens   bool         // the key FAILED with a known outcome, so a redrive may open it
+}
+
+// refuses returns an error for a task that could not end as a dead letter.
+func (e *Engine) refuses(task *Task) error {
+	if !e.cfg.AtMostOnce || task.DeadLetters != nil {
+		return nil
+	}
+	return fmt.Errorf("%w: AtMostOnce needs them: set Task.DeadLetters of the task from %s", ErrNoDeadLetters,
+		cmp.Or(task.Source, "an unknown source"))
+}
+
+// unended reports whether a claimed key may be one of which an attempt has begun and not ended. It has
+// counted at least that attempt.
+func (e *Engine) unended(claim *Claim) bool {
+	return e.cfg.AtMostOnce && claim.hold.takesOver && claim.res.Entry.Attempts > 1 && !claim.Task.Rejected
+}
+
+// noteUnended keeps the entries of attempts that have not ended, for their dead letters.
+func (s *Session) noteUnended(claims []*Claim) {
+	for _, claim := range claims {
+		if claim.res.State == store.ClaimLeaseOver {
+			seen := claim.res.Entry
+			claim.atMostOnce.unended = &seen
+		}
+	}
+}
+
+// redriveToken returns the token by which a claim opens a FAILED key. A key whose outcome is unknown is not
+// opened, so the first claim does not carry it.
+func (e *Engine) redriveToken(claim *Claim) int64 {
+	if e.cfg.AtMostOnce && !claim.atMostOnce.opens {
+		return 0
+	}
+	return claim.Task.RedriveToken
+}
+
+// claimRedriven claims the keys of redriven tasks again, with their tokens, if they FAILED with a known
+// outcome.
+func (s *Session) claimRedriven(claims []*Claim) {
+	var failed []*Claim
+	for _, claim := range claims {
+		entry := &claim.res.Entry
+		opens := claim.res.State == store.ClaimFailed && entry.Token == claim.Task.RedriveToken &&
+			valueOf(entry.Failure).Code != store.CodeOutcomeUnknown
+		if opens && !claim.atMostOnce.opens {
+			claim.atMostOnce.opens = true
+			failed = append(failed, claim)
+		}
+	}
+	if len(failed) > 0 {
+		s.Claim(failed)
+	}
+}
+
+// atMostOnce reports whether the handler must not be called again if it may have had its effect.
+func (x *execution) atMostOnce() bool { return x.cfg().AtMostOnce && !x.claim.Task.Rejected }
+
+// mayHaveEffect reports whether a handler may have had its effect although it returned an error: it says so
+// by OutcomeUnknown, its call with other tasks failed, it panicked, the error is a timeout, or it was
+// cancelled. Any other mark of the error is the handler's decision that there was no effect.
+func mayHaveEffect(handlers context.Context, err error) bool {
+	var mark *classified
+	if errors.As(err, &mark) && !thrown(err, mark) {
+		return mark.class == outcomeUnknown || mark.class == callFailed
+	}
+	var panicked *PanicError
+	var timeout interface{ Timeout() bool }
+	return handlers.Err() != nil || errors.As(err, &panicked) || errors.Is(err, context.Canceled) ||
+		errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// outcomeUnknown sends the dead letter of an attempt that may have had its effect, and fails the key.
+func (x *execution) outcomeUnknown(cause error) {
+	x.deadLetter(fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause))
+}
+
+// keep leaves the key claimed, so that the next owner finds an attempt that has not ended.
+func (x *execution) keep(err error) {
+	x.out.Kind, x.out.Err, x.out.RetryIn = Retry, err, x.cfg().Lease
+}
+
+// begunError describes the attempt of a claim whose handler has returned.
+func (claim *Claim) begunError(err error) error {
+	return fmt.Errorf("attempt %d of owner %s, token %d, began at %s and ended with: %w",
+		claim.res.Entry.Attempts, claim.hold.owner, claim.res.Entry.Token, stamp(claim.hold.claimedAt), err)
+}
+
+// unendedError describes the attempt that a claim takes over.
+func (a *atMostOnce) unendedError() error {
+	seen := a.unended
+	if seen == nil {
+		return errors.New("an earlier attempt did not end, and what is known of it was not read")
+	}
+	return fmt.Errorf("attempt %d of owner %s, token %d, from %s, did not end: its process died, or the store "+
+		"did not get its result; the key was claimed first at %s, and the lease ended at %s", seen.Attempts,
+		seen.Owner, seen.Token, cmp.Or(seen.Source, "an unknown source"), stamp(seen.CreatedAt),
+		stamp(seen.LeaseUntil))
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
