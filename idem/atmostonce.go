@@ -38,7 +38,7 @@ func (e *Engine) unended(claim *Claim) bool {
 }
 
 // noteUnended keeps the entries of attempts that have not ended, for their dead letters.
-func (s *Session) noteUnended(claims []*Claim) {
+func noteUnended(claims []*Claim) {
 	for _, claim := range claims {
 		if claim.res.State == store.ClaimLeaseOver {
 			seen := claim.res.Entry
@@ -56,10 +56,9 @@ func (e *Engine) redriveToken(claim *Claim) int64 {
 	return claim.Task.RedriveToken
 }
 
-// claimRedriven claims the keys of redriven tasks again, with their tokens, if they FAILED with a known
-// outcome.
-func (s *Session) claimRedriven(claims []*Claim) {
-	var failed []*Claim
+// opening returns the claims of redriven tasks that are to be sent again, with their tokens, because their keys
+// FAILED with a known outcome.
+func opening(claims []*Claim) (failed []*Claim) {
 	for _, claim := range claims {
 		entry := &claim.res.Entry
 		opens := claim.res.State == store.ClaimFailed && entry.Token == claim.Task.RedriveToken &&
@@ -69,9 +68,7 @@ func (s *Session) claimRedriven(claims []*Claim) {
 			failed = append(failed, claim)
 		}
 	}
-	if len(failed) > 0 {
-		s.Claim(failed)
-	}
+	return failed
 }
 
 // atMostOnce reports whether the handler must not be called again if it may have had its effect.

@@ -65,8 +65,10 @@ func (s *Session) Claim(claims []*Claim) {
 			Stolen: claim.res.Stolen})
 	}
 	if s.engine.cfg.AtMostOnce {
-		s.noteUnended(claims)
-		s.claimRedriven(claims)
+		noteUnended(claims)
+		if failed := opening(claims); len(failed) > 0 {
+			s.Claim(failed)
+		}
 	}
 }
 
