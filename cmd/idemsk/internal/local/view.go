@@ -285,11 +285,11 @@ func outcomes(c *Counts) []string {
 		}
 	}
 	add(o.Executed, "executed")
+	add(o.DeadLettered, "dead-lettered") // early: a line that is too long is cut
 	add(o.Replayed, "replayed")
 	if o.Duplicates > 0 {
 		parts = append(parts, term.Plural(o.Duplicates, "duplicate", "duplicates"))
 	}
-	add(o.DeadLettered, "dead-lettered")
 	add(o.Unprotected+o.FailedOpen, "executed without protection")
 	add(toRetry(o), "to be retried")
 	add(o.InFlight, "in flight elsewhere")
