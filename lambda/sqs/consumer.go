@@ -94,12 +94,9 @@ func (c *Consumer) record(ctx context.Context, b *kafka.Batch, batchErr *msk.Bat
 // is harmless, but each such delivery counts towards the maxReceiveCount of the queue.
 func (c *Consumer) warnOfVisibility(ctx context.Context, b *kafka.Batch) {
 	n, example := 0, ""
-	for _, lane := range b.Partitions {
-		for i := range lane {
-			m := &lane[i]
-			if m.Outcome.Kind == idem.InFlight && !m.Duplicate && m.Outcome.Source == m.Task.Source {
-				n, example = n+1, name(m)
-			}
+	for m := range b.Messages() {
+		if m.Outcome.Kind == idem.InFlight && !m.Duplicate && m.Outcome.Source == m.Task.Source {
+			n, example = n+1, name(m)
 		}
 	}
 	if n > 0 {
