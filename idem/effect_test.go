@@ -202,11 +202,11 @@ func TestSeparateEffectsAreNotGrouped(t *testing.T) {
 		st := separating{newSlowStore()}
 		st.on = func(_ int, ss []store.Settlement) []error { return make([]error, len(ss)) }
 		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 9,
-			&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
+			idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { // called by many goroutines
 				_, ok := store.EffectFrom(ctx)
 				equal(t, "it has an effect", ok, true)
 				return nil, nil
-			}})
+			}))
 		begun := time.Now()
 		var all sync.WaitGroup
 		for i := range a.claims {
