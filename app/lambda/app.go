@@ -79,13 +79,15 @@ func New(ctx context.Context, build Build, vars *app.Vars, stdout, stderr io.Wri
 		return nil, err
 	}
 	config := msk.Config{Records: parts.Records, Failures: cfg.Failures, Report: msk.EMF(stdout, cfg.Function)}
-	records, err := msk.New(parts.Engine, parts.Handler, config)
-	messages, errMessages := sqs.New(parts.Engine, parts.Handler, config)
-	if err = errors.Join(err, errMessages); err != nil {
+	f := &Function{close: base.Close}
+	if f.records, err = msk.New(parts.Engine, parts.Handler, config); err == nil { // else sqs would say it again
+		f.messages, err = sqs.New(parts.Engine, parts.Handler, config)
+	}
+	if err != nil {
 		base.Close()
 		return nil, err
 	}
-	return &Function{records: records, messages: messages, close: base.Close}, nil
+	return f, nil
 }
 
 // requestID returns the ID of the invocation, under the name that Lambda's own lines have.

@@ -2,10 +2,10 @@ package layercall
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/sqs"
 )
@@ -81,13 +81,5 @@ func withAttempt(message json.RawMessage, a *kafka.RecordAttempt) (json.RawMessa
 }
 
 func (messages) results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error) {
-	return resultsBy(identifiers[string]{of: sqs.MessageID, read: messageIdentifier}, rs, answer)
-}
-
-// messageIdentifier reads the itemIdentifier of a message.
-func messageIdentifier(raw json.RawMessage) (id string, err error) {
-	if err := json.Unmarshal(raw, &id); err != nil || id == "" {
-		return "", errors.New(`it is missing or no text (want {"itemIdentifier":"<messageId>"})`)
-	}
-	return id, nil
+	return resultsBy(identifiers[string]{of: sqs.MessageID, read: mskevent.MessageID}, rs, answer)
 }

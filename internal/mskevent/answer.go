@@ -101,6 +101,14 @@ func isEmpty(payload []byte) bool {
 	return false
 }
 
+// MessageID reads the itemIdentifier of an item that names a message of a queue.
+func MessageID(raw json.RawMessage) (id string, err error) {
+	if err := json.Unmarshal(raw, &id); err != nil || id == "" {
+		return "", errors.New(`it is missing or no text (want {"itemIdentifier":"<messageId>"})`)
+	}
+	return id, nil
+}
+
 // Identifier reads the itemIdentifier of an item.
 func Identifier(raw json.RawMessage) (Place, error) {
 	place, err := identifier(raw)

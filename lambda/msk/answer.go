@@ -35,37 +35,49 @@ type ItemIdentifier struct {
 	Offset    int64  `json:"offset"`
 }
 
-// answer returns the records to be delivered again: in every partition, the first record that is not settled
-// and all after it.
-//
-// With outcomes, the response also has the outcome of each record.
+// answer returns the records to be delivered again. With outcomes, the response also has the outcome of each
+// record.
 func answer(b *kafka.Batch, outcomes bool) (Response, *BatchError) {
 	resp := Response{BatchItemFailures: []BatchItemFailure{}}
+	place := func(m *kafka.Message) ItemIdentifier {
+		return ItemIdentifier{Partition: m.Record.PartitionID(), Offset: m.Record.Offset}
+	}
+	if outcomes {
+		for m := range b.Messages() {
+			resp.Outcomes = append(resp.Outcomes, RecordOutcome{place(m), m.Outcome.Kind.String()})
+		}
+	}
+	batchErr := Unsettled(b, source, func(m *kafka.Message) {
+		resp.BatchItemFailures = append(resp.BatchItemFailures, BatchItemFailure{place(m)})
+	})
+	return resp, batchErr
+}
+
+func source(m *kafka.Message) string { return m.Record.Source() }
+
+// Unsettled calls report for the records to be delivered again: in every partition, the first record that is
+// not settled and all after it. It returns nil if there are none. name returns the name of a record in errors.
+func Unsettled(b *kafka.Batch, name func(*kafka.Message) string, report func(*kafka.Message)) *BatchError {
 	batchErr := &BatchError{}
 	for _, messages := range b.Partitions {
 		batchErr.Records += len(messages)
 		blocked := false
 		for i := range messages {
 			m := &messages[i]
-			place := ItemIdentifier{Partition: m.Record.PartitionID(), Offset: m.Record.Offset}
-			if outcomes {
-				resp.Outcomes = append(resp.Outcomes, RecordOutcome{place, m.Outcome.Kind.String()})
-			}
 			if !blocked && !m.Settled() {
 				blocked = true
-				batchErr.Causes = append(batchErr.Causes,
-					&RecordError{Source: m.Record.Source(), Err: m.Err()})
+				batchErr.Causes = append(batchErr.Causes, &RecordError{Source: name(m), Err: m.Err()})
 			}
 			if blocked {
-				resp.BatchItemFailures = append(resp.BatchItemFailures, BatchItemFailure{place})
+				report(m)
+				batchErr.Reported++
 			}
 		}
 	}
-	batchErr.Reported = len(resp.BatchItemFailures)
 	if batchErr.Reported == 0 {
-		return resp, nil
+		return nil
 	}
-	return resp, batchErr
+	return batchErr
 }
 
 // BatchError means that records of a batch are not settled. It makes the invocation fail.
@@ -96,19 +108,19 @@ func (e *BatchError) Error() string {
 // Unwrap returns the causes.
 func (e *BatchError) Unwrap() []error { return e.Causes }
 
-// overrunError returns an error that names the records whose handlers have not returned. Their keys stay
+// OverrunError returns an error that names the records whose handlers have not returned. Their keys stay
 // claimed until the lease ends. The process must not handle another invocation, because these handlers would
 // continue when a frozen sandbox is thawed. Package app ends it.
-func overrunError(overruns []*kafka.Message) error {
-	var sources []string
+func OverrunError(overruns []*kafka.Message, name func(*kafka.Message) string) error {
+	var names []string
 	for _, m := range overruns[:min(len(overruns), maxCauses)] {
-		sources = append(sources, m.Record.Source())
+		names = append(names, name(m))
 	}
-	if more := len(overruns) - len(sources); more > 0 {
-		sources = append(sources, fmt.Sprintf("and %d more", more))
+	if more := len(overruns) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Errorf("msk: %w: %s; its key stays claimed until the lease ends, and the process must end",
-		schedule.ErrOverrun, strings.Join(sources, ", "))
+	return fmt.Errorf("%w: %s; its key stays claimed until the lease ends, and the process must end",
+		schedule.ErrOverrun, strings.Join(names, ", "))
 }
 
 // RecordError is an error of one record.

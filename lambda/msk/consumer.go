@@ -53,7 +53,7 @@ func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) 
 	c.record(ctx, b, batchErr)
 	switch {
 	case len(b.Overruns) > 0:
-		return Response{}, overrunError(b.Overruns)
+		return Response{}, OverrunError(b.Overruns, source)
 	case batchErr != nil && c.failures == FailBatch:
 		return Response{}, batchErr
 	}

@@ -69,7 +69,7 @@ func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) 
 	c.record(ctx, b, batchErr)
 	switch {
 	case len(b.Overruns) > 0:
-		return Response{}, overrunError(b.Overruns)
+		return Response{}, msk.OverrunError(b.Overruns, name)
 	case batchErr != nil && c.cfg.Failures == msk.FailBatch:
 		return Response{}, batchErr
 	}

@@ -269,15 +269,15 @@ var defectsOfRecords = []defect{
 		changes: []replacement{{
 			"lambda/msk/answer.go",
 			"\t\t\tif blocked {\n",
-			"\t\t\tif blocked && len(resp.BatchItemFailures) > 0 {\n",
+			"\t\t\tif blocked && batchErr.Reported > 0 {\n",
 		}},
 	}, {
 		name:   "an answer says of each record that it was executed",
 		undoes: "53a88eb",
 		shows:  "a redrive to the function deletes a letter whose record was not handled",
 		test:   "lambda/msk TestEventAsksForOutcomes",
-		changes: []replacement{{"lambda/msk/answer.go", "RecordOutcome{place, m.Outcome.Kind.String()}",
-			"RecordOutcome{place, \"Executed\"}"}},
+		changes: []replacement{{"lambda/msk/answer.go", "RecordOutcome{place(m), m.Outcome.Kind.String()}",
+			"RecordOutcome{place(m), \"Executed\"}"}},
 	}, {
 		name:    "a dead letter has no token",
 		undoes:  "rule 10",

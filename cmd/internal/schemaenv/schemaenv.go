@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
@@ -147,5 +146,5 @@ func openRegistry(ctx context.Context, b *app.Base) (schema.Registry, error) {
 		password, _ := user.Password()
 		options = append(options, sr.BasicAuth(user.Username(), password))
 	}
-	return confluent.New(slices.Clone(urls), options...)
+	return confluent.New(urls, options...)
 }

@@ -5,13 +5,9 @@ import (
 	_ "embed" // delete.txt
 	"errors"
 	"flag"
-	"fmt"
-	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/flags"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/target"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -24,49 +20,30 @@ func DeleteVerb() command.Verb {
 		Name: "delete", Short: "deletes the stored entry of a key", Help: deleteHelp,
 		Flags: func(fs *flag.FlagSet) command.Action {
 			var d deletion
-			d.StoreFlags.Declare(fs)
-			d.Keys.Declare(fs, "KEY")
-			fs.BoolVar(&d.yes, "yes", false, "don't ask for confirmation")
+			d.declare(fs)
 			return d.run
 		},
 	}
 }
 
 // deletion is a run of the verb with its flags.
-type deletion struct {
-	target.StoreFlags
-	flags.Keys
-	yes bool
-}
+type deletion struct{ change }
 
 func (d *deletion) run(ctx context.Context, s command.Streams, args []string) error {
-	if !d.yes && !term.IsTerminal(s.In) {
-		return command.Usagef("standard input is not a terminal: give --yes")
-	}
-	entry, st, err := lookUp(ctx, &d.StoreFlags, &d.Keys, args)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	if _, err := fmt.Fprint(s.Out, recordTable(&entry, time.Now())); err != nil {
-		return err
-	}
-	if !d.yes {
-		ok, err := command.Confirm(ctx, s, "Delete this entry? The next record with the key is handled again.")
-		if !ok || err != nil {
-			s.Sayf("idemsk delete: nothing was done\n")
-			return err
-		}
-	}
-	err = st.Delete(ctx, entry.Key, entry.Token)
+	return d.change.run(ctx, s, args, action{
+		verb: "delete", question: "Delete this entry? The next record with the key is handled again.",
+		allowed: func(*store.Entry) error { return nil }, do: d.remove, done: "the entry is deleted",
+	})
+}
+
+func (*deletion) remove(ctx context.Context, st *target.Store, shown *store.Entry) error {
+	err := st.Delete(ctx, shown.Key, shown.Token)
 	var changed *store.FencedError
 	switch {
 	case errors.As(err, &changed):
-		return fmt.Errorf("nothing was deleted: the entry is now %s with token %d, and the one shown had %d: look at it again",
-			changed.Current.Status, changed.Current.Token, entry.Token)
+		return changedError("nothing was deleted", shown, &changed.Current)
 	case err != nil:
 		return st.Explain(err)
 	}
-	s.Sayf("idemsk delete: the entry is deleted\n")
 	return nil
 }

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/flags"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/target"
-	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -24,12 +22,10 @@ func ResolveVerb() command.Verb {
 		Name: "resolve", Short: "settles a key whose outcome is unknown", Help: resolveHelp,
 		Flags: func(fs *flag.FlagSet) command.Action {
 			var r resolution
-			r.StoreFlags.Declare(fs)
-			r.Keys.Declare(fs, "KEY")
+			r.declare(fs)
 			fs.BoolVar(&r.completed, "completed", false, "the effect took place")
 			fs.StringVar(&r.result, "result", "", "the result to store with --completed, a `TEXT`")
 			fs.BoolVar(&r.again, "again", false, "the effect did not take place: the record may be handled again")
-			fs.BoolVar(&r.yes, "yes", false, "don't ask for confirmation")
 			return r.run
 		},
 	}
@@ -37,10 +33,9 @@ func ResolveVerb() command.Verb {
 
 // resolution is a run of the verb with its flags.
 type resolution struct {
-	target.StoreFlags
-	flags.Keys
-	completed, again, yes bool
-	result                string
+	change
+	completed, again bool
+	result           string
 }
 
 // resolveLease is the lease of the claim by which an entry is changed.
@@ -54,32 +49,10 @@ func (r *resolution) run(ctx context.Context, s command.Streams, args []string) 
 		return command.Usagef("--result is stored with --completed only")
 	case len(r.result) > store.MaxResult:
 		return command.Usagef("the result has %d bytes: the limit is %d", len(r.result), store.MaxResult)
-	case !r.yes && !term.IsTerminal(s.In):
-		return command.Usagef("standard input is not a terminal: give --yes")
 	}
-	entry, st, err := lookUp(ctx, &r.StoreFlags, &r.Keys, args)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	if _, err := fmt.Fprint(s.Out, recordTable(&entry, time.Now())); err != nil {
-		return err
-	}
-	if err := resolvable(&entry); err != nil {
-		return err
-	}
-	if !r.yes {
-		ok, err := command.Confirm(ctx, s, r.question())
-		if !ok || err != nil {
-			s.Sayf("idemsk resolve: nothing was done\n")
-			return err
-		}
-	}
-	if err := r.settle(ctx, st, &entry); err != nil {
-		return err
-	}
-	s.Sayf("idemsk resolve: %s\n", r.done())
-	return nil
+	return r.change.run(ctx, s, args, action{
+		verb: "resolve", question: r.question(), allowed: resolvable, do: r.settle, done: r.done(),
+	})
 }
 
 func (r *resolution) question() string {
@@ -123,8 +96,7 @@ func (r *resolution) settle(ctx context.Context, st *target.Store, entry *store.
 	case got.Err != nil:
 		return st.Explain(got.Err)
 	case got.State != store.Claimed:
-		return fmt.Errorf("nothing was done: the entry is now %s with token %d, and the one shown had %d: look at it again",
-			got.Entry.Status, got.Entry.Token, entry.Token)
+		return changedError("nothing was done", entry, &got.Entry)
 	}
 	set := store.Settlement{Op: store.OpRelease, Refund: true, Key: entry.Key, Token: got.Entry.Token,
 		Owner: claim.Owner, Retention: retention}

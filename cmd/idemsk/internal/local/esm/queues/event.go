@@ -2,7 +2,6 @@ package queues
 
 import (
 	"encoding/json"
-	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -49,12 +48,7 @@ func failures(answer []byte, batch []types.Message) (map[string]bool, error) {
 		has[*batch[i].MessageId] = true
 	}
 	named := make(map[string]bool)
-	_, err := mskevent.ItemsBy(func(raw json.RawMessage) (id string, err error) {
-		if json.Unmarshal(raw, &id) != nil || id == "" {
-			return "", errors.New(`want {"itemIdentifier":"<messageId>"}`)
-		}
-		return id, nil
-	}, answer, func(id string) bool { return has[id] },
+	_, err := mskevent.ItemsBy(mskevent.MessageID, answer, func(id string) bool { return has[id] },
 		func(id string, _ map[string]json.RawMessage) { named[id] = true })
 	if err != nil {
 		return nil, err
