@@ -171,7 +171,7 @@ func TestPageRedrivesADeadLetter(t *testing.T) {
 	p.until("all are done", func(run *console.Run) bool { return progress(run).Committed == 4 })
 	p.stop()
 	<-p.ended
-	const want = "\n1 record completed, 1 duplicate, 1 dead letter left (1 redriven or discarded)\n"
+	const want = "\n1 record completed, 1 with the key of another, 1 dead letter left (1 redriven or discarded)\n"
 	if p.report == nil || !strings.Contains(p.report.Text(), want) {
 		t.Errorf("the report is %+v, want %q", p.report, want)
 	}

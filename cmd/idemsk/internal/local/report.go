@@ -204,7 +204,10 @@ func (r *Report) settled() string {
 		dead, letters = failed, term.Count(failed)+" failed"
 	}
 	others := max(0, r.Done-completed-dead-r.Taken-r.Ignored)
-	text := term.Plural(completed, "record", "records") + " completed, " + term.Plural(others, "duplicate", "duplicates")
+	text := term.Plural(completed, "record", "records") + " completed"
+	if others > 0 {
+		text += ", " + term.Count(others) + " with the key of another"
+	}
 	if r.Ignored > 0 {
 		text += ", " + term.Count(r.Ignored) + " lost"
 	}

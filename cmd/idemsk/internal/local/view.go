@@ -104,7 +104,11 @@ func errorLines(text string, columns int) []string {
 		return nil
 	}
 	lines := strings.Split(term.Wrap("last error: "+text, columns), "\n")
-	return append([]string{""}, lines[:min(len(lines), maxErrorLines)]...)
+	lines = lines[:min(len(lines), maxErrorLines)]
+	for i, line := range lines {
+		lines[i] = term.Cut(line, columns) // a word may be longer
+	}
+	return append([]string{""}, lines...)
 }
 
 // lineWidth is the width of a line of progress, in runes. More than that, a line has only losses and what the run
@@ -115,12 +119,15 @@ const lineWidth = 100
 func (v *View) Line() string {
 	c := v.tally.snapshot()
 	lag, flight := sums(v.source.Partitions())
-	line := fmt.Sprintf("%s done, lag %s, ", term.Plural(c.Done, "record", "records"), term.Count(lag))
+	line := fmt.Sprintf("%s done, lag %s", term.Plural(c.Done, "record", "records"), term.Count(lag))
+	if n := c.Outcomes.DeadLettered; n > 0 {
+		line += ", " + term.Count(n) + " dead-lettered"
+		c.Outcomes.DeadLettered = 0 // once in the line
+	}
 	if c.Started > 0 {
-		line += term.Plural(c.Started, "process", "processes") + " started"
+		line += ", " + term.Plural(c.Started, "process", "processes") + " started"
 	} else {
-		line += fmt.Sprintf("%s in flight, %s (%s)", term.Count(flight),
-			term.Plural(c.Invocations, "invocation", "invocations"), failed(&c, "by kills"))
+		line += fmt.Sprintf(", %s (%s)", term.Plural(c.Invocations, "invocation", "invocations"), failed(&c, "by kills"))
 	}
 	now := time.Now()
 	for _, text := range append(lost(&c), waiting(&c, flight, v.lease, now), c.down(now)) {
@@ -128,18 +135,29 @@ func (v *View) Line() string {
 			line += ", " + text
 		}
 	}
-	if c.Reports > 0 {
-		for _, text := range outcomes(&c) {
-			if longer := line + ", " + text; utf8.RuneCountInString(longer) <= lineWidth {
-				line = longer
-			}
-		}
-	}
+	line += whatFits(&c, flight, lineWidth-utf8.RuneCountInString(line))
 	if c.LastError != "" && c.LastError != v.told {
 		v.told = c.LastError
-		line += "\n" + term.Cut("  last error: "+term.Escape(c.LastError), lineWidth)
+		line += strings.Join(errorLines(c.LastError, lineWidth-len("  ")), "\n  ")
 	}
 	return line
+}
+
+// whatFits describes the records in flight and the outcomes, as far as they fit the columns that are left.
+func whatFits(c *Counts, flight, columns int) (text string) {
+	var parts []string
+	if c.Started == 0 {
+		parts = append(parts, term.Count(flight)+" in flight")
+	}
+	if c.Reports > 0 {
+		parts = append(parts, outcomes(c)...)
+	}
+	for _, part := range parts {
+		if longer := text + ", " + part; utf8.RuneCountInString(longer) <= columns {
+			text = longer
+		}
+	}
+	return text
 }
 
 // lost describes the lost records, with the reasons.
@@ -284,11 +302,11 @@ func outcomes(c *Counts) []string {
 			parts = append(parts, term.Count(n)+" "+what)
 		}
 	}
+	add(o.DeadLettered, "dead-lettered")
 	add(o.Executed, "executed")
-	add(o.DeadLettered, "dead-lettered") // early: a line that is too long is cut
 	add(o.Replayed, "replayed")
 	if o.Duplicates > 0 {
-		parts = append(parts, term.Plural(o.Duplicates, "duplicate", "duplicates"))
+		parts = append(parts, term.Plural(o.Duplicates, "in-batch duplicate", "in-batch duplicates"))
 	}
 	add(o.Unprotected+o.FailedOpen, "executed without protection")
 	add(toRetry(o), "to be retried")

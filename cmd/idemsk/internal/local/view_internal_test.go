@@ -137,7 +137,7 @@ type partitionsOf struct {
 
 func (p partitionsOf) Partitions() []esm.PartitionState { return p.all }
 
-// A line of progress fits 100 columns, and an error follows it once, on a line of its own.
+// A line of progress fits 100 columns and has the dead letters; an error follows it once, on lines of its own.
 func TestLineOfProgress(t *testing.T) {
 	t.Parallel()
 	tally := &tally{begun: time.Now()}
@@ -146,9 +146,14 @@ func TestLineOfProgress(t *testing.T) {
 			Replayed: 100_000, Duplicates: 100_000, Retried: 10_000, Stolen: 1000, DeadLettered: 100}}
 	v := &View{tally: tally, source: noPartitions{}}
 	lines := strings.Split(v.Line(), "\n")
-	if len(lines) != 2 || len(lines[0]) > lineWidth || len(lines[1]) > lineWidth+len("…") ||
-		!strings.Contains(lines[1], "last error: payments-0@7") {
+	if len(lines) != 1+maxErrorLines || !strings.Contains(lines[0], ", 100 dead-lettered, ") ||
+		!strings.HasPrefix(lines[1], "  last error: payments-0@7") {
 		t.Errorf("%q", lines)
+	}
+	for _, line := range lines {
+		if len(line) > lineWidth {
+			t.Errorf("%d columns: %q", len(line), line)
+		}
 	}
 	if again := v.Line(); again != lines[0] {
 		t.Errorf("the next line is %q; want %q", again, lines[0])
