@@ -9,7 +9,7 @@ case ${1:?which tool} in
   cyclonedx-gomod) module=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0 ;;
   gorelease) module=golang.org/x/exp/cmd/gorelease@v0.0.0-20261113113407-e3970619a1a4 ;;
   helm) module=helm.sh/helm/v4/cmd/helm@v4.3.1 ;;
-  nfpm) module=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.48.0 ;;
+  nfpm) module=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2 ;;
   govulncheck) module=golang.org/x/vuln/cmd/govulncheck@v1.8.0 ;;
   *) echo "tool: no version of $1 is pinned" >&2; exit 2 ;;
 esac
