@@ -106,10 +106,9 @@ type claimAnswer struct {
 	row      claimRow
 }
 
-// readClaims reads the rows of statements.take, and closes them.
-func readClaims(rows pgx.Rows, w *silence.Watch) (map[string]claimAnswer, error) {
+// readClaims reads the rows of statements.take into a map, and closes them.
+func readClaims(rows pgx.Rows, w *silence.Watch, into map[string]claimAnswer) error {
 	defer rows.Close()
-	answers := make(map[string]claimAnswer)
 	var answer claimAnswer
 	state, fresh := make([]any, columnCount+2), make([]any, columnCount+2)
 	state[columnCount+1] = &answer.row
@@ -127,9 +126,9 @@ func readClaims(rows pgx.Rows, w *silence.Watch) (map[string]claimAnswer, error)
 			answer.sighting, err = readSighting(rows, nil)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		answers[answer.entry.Key] = answer
+		into[answer.entry.Key] = answer
 	}
-	return answers, rows.Err()
+	return rows.Err()
 }

@@ -177,14 +177,15 @@ func byKey(n int, key func(i int) string) []int {
 // transactions wrote meanwhile.
 func (s *Store) claimChunk(ctx context.Context, reqs []store.ClaimRequest, chunk []int,
 	results []store.ClaimResult) (again []int) {
-	var answers map[string]claimAnswer
+	answers := make(map[string]claimAnswer, len(chunk))
 	args := takeArgs(reqs, chunk, s.skew)
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
+		clear(answers)
 		rows, err := conn.Query(w.Context(), s.sql.take, args...)
-		if err == nil {
-			answers, err = readClaims(rows, w)
+		if err != nil {
+			return err
 		}
-		return err
+		return readClaims(rows, w, answers)
 	})
 	for _, i := range chunk {
 		req := &reqs[i]

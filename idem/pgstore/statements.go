@@ -93,17 +93,18 @@ const lease = `now + $5::bigint * interval '1 millisecond'`
 // inserted, and then locked, in the order of their keys.
 func takeMany() string {
 	const take = `, req AS MATERIALIZED (
-		SELECT *, now + lease_ms * interval '1 millisecond' AS new_lease
+		SELECT *, now + lease_ms * interval '1 millisecond' AS new_lease, {freshExpiry} AS new_expiry
 		FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::boolean[])
 			AS r (key, new_owner, fingerprint, new_source, lease_ms, retention_ms, redrive, take_over), clock
 		WHERE {few} ORDER BY key
 	), fresh AS (
 		INSERT INTO {table} ({columns}, prune_after)
 		SELECT key, 'STARTED', (extract(epoch FROM now) * 1000)::bigint, new_owner, new_lease, NULL, 1, fingerprint,
-			NULL, 0, NULL, NULL, NULL, new_source, now, now, {freshExpiry}, {freshExpiry}
-		FROM req ORDER BY key ON CONFLICT (idempotency_key) DO NOTHING RETURNING {columns}
+			NULL, 0, NULL, NULL, NULL, new_source, now, now, new_expiry, new_expiry
+		FROM req ORDER BY key ON CONFLICT (idempotency_key) DO NOTHING RETURNING idempotency_key, version
 	), found AS MATERIALIZED (
 		SELECT req.*, t AS entry FROM req JOIN {table} t ON t.idempotency_key = req.key
+		WHERE key NOT IN (SELECT idempotency_key FROM fresh)
 	), seen AS (
 		SELECT t.*, found.*
 		FROM found JOIN {table} t ON t.idempotency_key = found.key
@@ -120,7 +121,7 @@ func takeMany() string {
 	), taken AS (
 		UPDATE {table} t SET status = 'STARTED', version = seen.version + 1, owner = new_owner,
 			lease_until = new_lease, retry_at = NULL, source = new_source, updated_at = seen.now,
-			expiry_timestamp = {freshExpiry}, prune_after = {freshExpiry},
+			expiry_timestamp = new_expiry, prune_after = new_expiry,
 			attempts            = CASE seen.status WHEN 'STARTED' THEN seen.attempts + 1 ELSE 1 END,
 			request_fingerprint = CASE seen.status WHEN 'STARTED' THEN coalesce(fingerprint, seen.request_fingerprint) ELSE fingerprint END,
 			created_at          = CASE seen.status WHEN 'STARTED' THEN seen.created_at ELSE seen.now END,
@@ -132,11 +133,12 @@ func takeMany() string {
 		FROM seen WHERE t.idempotency_key = seen.idempotency_key
 		RETURNING {t.columns},
 			CASE WHEN seen.status = 'STARTED' AND seen.retry_at IS NULL THEN 3 ELSE 2 END AS how
-	) SELECT {columns}, now, 1 FROM fresh, clock UNION ALL SELECT {columns}, now, how FROM taken, clock
-	UNION ALL SELECT {(entry).columns}, now, 0 FROM found
-	WHERE key NOT IN (SELECT idempotency_key FROM fresh) AND key NOT IN (SELECT idempotency_key FROM taken)`
+	) SELECT {columns}, now, how FROM taken, clock
+	UNION ALL SELECT {(entry).columns}, now, 0 FROM found WHERE key NOT IN (SELECT idempotency_key FROM taken)
+	UNION ALL SELECT idempotency_key, NULL, version, {unread}, NULL, 1 FROM fresh`
 	return strings.NewReplacer("{skew}", "$9::bigint * interval '1 millisecond'",
-		"{freshExpiry}", ceilSecond("new_lease", "retention_ms")).Replace(take)
+		"{freshExpiry}", ceilSecond("now + lease_ms * interval '1 millisecond'", "retention_ms"),
+		"{unread}", strings.Repeat("NULL, ", columnCount-4)+"NULL").Replace(take)
 }
 
 // ceilSecond implements rule 9: the sum of a time and a retention in ms, rounded up to whole seconds.

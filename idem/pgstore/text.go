@@ -10,6 +10,18 @@ var (
 	unescaper = strings.NewReplacer(`\\`, `\`, `\0`, "\x00")
 )
 
-func escape(s string) string { return escaper.Replace(strings.ToValidUTF8(s, "\uFFFD")) }
+// A Replacer also copies a text that has nothing to replace, as nearly all texts are.
 
-func unescape(s string) string { return unescaper.Replace(s) }
+func escape(s string) string {
+	if s = strings.ToValidUTF8(s, "\uFFFD"); !strings.ContainsAny(s, "\\\x00") {
+		return s
+	}
+	return escaper.Replace(s)
+}
+
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	return unescaper.Replace(s)
+}
