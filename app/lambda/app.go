@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/internal/memory"
 	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -33,7 +34,7 @@ func Start(handler msk.Handler, options ...Option) { StartFunc(app.Handler(handl
 
 // StartFunc is Start for a handler that needs the configuration, a logger, or AWS: build gets them in a Base.
 func StartFunc(build Build, options ...Option) {
-	tuneMemory(os.LookupEnv)
+	memory.Tune(memory.OfFunction())
 	fn, err := New(context.Background(), app.DefaultLogger(build), app.Environment(), os.Stdout, os.Stderr,
 		options...)
 	if err != nil {

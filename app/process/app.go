@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/plugin/kslog"
 
 	"github.com/idemsk/idemsk/app"
+	"github.com/idemsk/idemsk/app/internal/memory"
 	"github.com/idemsk/idemsk/app/topic"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
@@ -32,11 +33,13 @@ type (
 	Option = app.Option
 )
 
-// Start runs a handler as this process. It returns only by ending the process.
+// Start runs a handler as this process. It returns only by ending the process. In a container with a memory
+// limit it lets the garbage collector use up to 80% of that, unless GOGC or GOMEMLIMIT is set.
 func Start(handler kafka.Handler, options ...Option) { StartFunc(app.Handler(handler), options...) }
 
 // StartFunc is Start for a handler that needs the configuration, a logger, or AWS: build gets them in a Base.
 func StartFunc(build Build, options ...Option) {
+	memory.Tune(memory.OfContainer(os.DirFS("/")))
 	signals := make(chan os.Signal, 2) //nolint:mnd // the first drains, the second ends
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	ctx, drain := context.WithCancel(context.Background())
