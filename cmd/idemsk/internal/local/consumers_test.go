@@ -45,7 +45,7 @@ func processes(t *testing.T, n int) (local.Options, *transcript) {
 func TestConsumerProcessesBookOnce(t *testing.T) {
 	t.Parallel()
 	o, s := processes(t, 3)
-	o.Produce, o.Copies, o.Prove, o.Traces = 3000, 0.3, true, cmp.Or(os.Getenv(keytrace.DirVariable),
+	o.Produce, o.Copies, o.Prove, o.Traces = 5000, 0.3, true, cmp.Or(os.Getenv(keytrace.DirVariable),
 		t.TempDir())
 	o.Faults = local.Faults{Kill: 0.2, Concurrent: 0.2}
 	o.Show = func(v *local.View) func() {
@@ -56,7 +56,7 @@ func TestConsumerProcessesBookOnce(t *testing.T) {
 		}
 	}
 	report := mustRun(t, o)
-	if !report.Verified.OK() || report.Done != 3000 || report.Lag() != 0 || len(report.Kills) == 0 ||
+	if !report.Verified.OK() || report.Done != 5000 || report.Lag() != 0 || len(report.Kills) == 0 ||
 		report.Concurrent == 0 ||
 		report.Started <= 3 || report.Failed != 0 {
 		t.Errorf("%+v\n%s", report, report.Text())
