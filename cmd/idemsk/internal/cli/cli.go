@@ -52,6 +52,15 @@ func findVerb(name string) (command.Verb, bool) {
 	return command.Verb{}, false
 }
 
+// meantVerb returns a question for the verb that is most like a name, "" if none is.
+func meantVerb(name string) string {
+	var names []string
+	for _, v := range verbs() {
+		names = append(names, v.Name)
+	}
+	return meant("", name, names)
+}
+
 // Main runs the tool with args, which exclude the program's name, and returns the exit code.
 func Main(ctx context.Context, args []string, s Streams, version string) int {
 	if len(args) == 0 {
@@ -66,7 +75,7 @@ func Main(ctx context.Context, args []string, s Streams, version string) int {
 	}
 	v, ok := findVerb(args[0])
 	if !ok {
-		s.Sayf("idemsk: there is no verb %s: see idemsk help\n", term.Escape(args[0]))
+		s.Sayf("idemsk: there is no verb %s%s: see idemsk help\n", term.Escape(args[0]), meantVerb(args[0]))
 		return exitUsage
 	}
 	return runVerb(ctx, v, args[1:], s, version)
@@ -81,7 +90,7 @@ func runVerb(ctx context.Context, v command.Verb, args []string, s Streams, vers
 		return write(s, page(&v, version))
 	}
 	if err != nil {
-		err = &command.UsageError{Err: err}
+		err = &command.UsageError{Err: explained(fs, err)}
 	} else {
 		err = run(ctx, s, rest)
 	}
@@ -100,7 +109,7 @@ func exit(ctx context.Context, verb string, err error, s Streams) int {
 		line := strings.ReplaceAll(err.Error(), "\n", "; ")
 		s.Sayf("idemsk %s: %s (see idemsk help %s)\n", verb, term.Escape(line), verb)
 		return exitUsage
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		s.Sayf("idemsk %s: interrupted\n", verb)
 		return exitFailed
 	}

@@ -16,15 +16,19 @@ func TestUsageErrors(t *testing.T) {
 	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
 	t.Setenv("IDEMSK_KAFKA_PASSWORD", "")
 	for args, says := range map[string]string{
-		"frobnicate":                 "there is no verb frobnicate",
+		"frobnicate":                 "there is no verb frobnicate: see",
+		"redrvie":                    "there is no verb redrvie: is redrive meant?",
 		"help frobnicate":            "there is no verb frobnicate",
 		"get":                        "want one KEY, got 0",
 		"get a b":                    "want one KEY, got 2",
 		"get k -- --json":            "want one KEY, got 2",
-		"get --tabel x k":            "-tabel",
-		"get k --json=maybe":         "maybe",
+		"get --tabel x k":            "there is no flag --tabel: is --table meant?",
+		"get --frobnicate k":         "there is no flag --frobnicate (see",
+		"get k --json=maybe":         `--json is "maybe": want --json`,
+		"local --duplicate 50%":      `--duplicate is "50%": want --duplicate CHANCE: the CHANCE that a completed batch`,
+		"local --slow 5":             `--slow is "5": want --slow TIME`,
 		"get k --region":             "-region",
-		"get k":                      "no AWS region is set",
+		"get k":                      "no AWS region is set: give --region, or set AWS_REGION; for idemsk local, give the --endpoint-url",
 		"get k --endpoint-url x":     `--endpoint-url is "x"`,
 		"get k --region r --table a": "Table",
 		"list x":                     `"x"`,

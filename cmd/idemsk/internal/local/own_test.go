@@ -232,9 +232,9 @@ func TestPorts(t *testing.T) {
 	}
 	for _, want := range []string{
 		fmt.Sprintf("Broker in this process at 127.0.0.1:%d, topic payments", o.Ports.Broker),
-		fmt.Sprintf("DynamoDB in this process at http://127.0.0.1:%d, tables idemsk and idemsk-ledger: idemsk list --endpoint-url http://127.0.0.1:%[1]d\n", o.Ports.DynamoDB),
+		fmt.Sprintf("DynamoDB in this process at http://127.0.0.1:%d, tables idemsk and accounts: idemsk list --endpoint-url http://127.0.0.1:%[1]d\n", o.Ports.DynamoDB),
 		fmt.Sprintf("SQS in this process at http://127.0.0.1:%d, dead letters: idemsk redrive --queue-url http://127.0.0.1:%[1]d/000000000000/idemsk-dead-letters --dry-run\n", o.Ports.SQS),
-		"the failures with \"simulated failure\" are generated",
+		"Produced 10 records to payments by seed",
 	} {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("the output does not contain %s:\n%s", want, s)

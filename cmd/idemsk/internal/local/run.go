@@ -317,9 +317,11 @@ func (r *run) produce(ctx context.Context) error {
 		}
 		r.o.Say(fmt.Sprintf("Produced %s to %s by seed %d.", term.Plural(r.o.Produce, "record", "records"),
 			term.Escape(r.o.ESM.Topics[0]), r.o.Seed))
-		r.o.Say(fmt.Sprintf("About %d in 1,000 of these payments can never be booked, and %d in 1,000 fail twice before they succeed: the failures "+
-			"with \"simulated failure\" are generated, for a function that supports the field simulate.",
-			payments.PoisonPerMille, payments.FlakyPerMille))
+		if r.o.Example {
+			r.o.Say(fmt.Sprintf("About %d in 1,000 of these payments can never be booked, and %d in 1,000 fail twice before they succeed: the failures "+
+				"with \"simulated failure\" are generated.",
+				payments.PoisonPerMille, payments.FlakyPerMille))
+		}
 	}
 	close(r.produced)
 	return nil

@@ -93,7 +93,7 @@ func (s *runStore) start(ctx context.Context, o *Options, recorder *recorder) er
 			return err
 		}
 	}
-	env, err := s.open(kind, o.Store)
+	env, err := s.open(kind, o)
 	if err == nil {
 		if err = s.create(ctx, env, kind, o); err == nil {
 			s.Environment = env
@@ -108,7 +108,7 @@ func (s *runStore) start(ctx context.Context, o *Options, recorder *recorder) er
 }
 
 // open returns the test environment. It does not connect.
-func (s *runStore) open(kind, url string) (*testenv.Environment, error) {
+func (s *runStore) open(kind string, o *Options) (*testenv.Environment, error) {
 	names := testenv.Names{Keys: dynamostore.DefaultTable, Ledger: "idemsk-ledger", Audit: "idemsk-audit"}
 	if kind != StoreFake { // there may be other tables
 		suffix := "-" + strings.ToLower(rand.Text()[:8])
@@ -120,16 +120,33 @@ func (s *runStore) open(kind, url string) (*testenv.Environment, error) {
 		s.where = "Keys under " + names.Keys + ": idemsk list --table " + names.Keys +
 			", with the URL of --store in IDEMSK_STORE_URL"
 		s.variables = []string{
-			"IDEMSK_STORE=" + kind, "IDEMSK_STORE_URL=" + url,
+			"IDEMSK_STORE=" + kind, "IDEMSK_STORE_URL=" + o.Store,
 			"IDEMSK_CONCURRENCY=8", // each has a connection, in each process
 		}
-		return testenv.Open(url, names, s.sqs)
+		return testenv.Open(o.Store, names, s.sqs)
 	case storeDynamoDB:
 		s.where = fmt.Sprintf("DynamoDB at %s, tables %s and %s: idemsk list --endpoint-url %[1]s --table %[2]s", s.url, names.Keys, names.Ledger)
 	default:
-		s.where = fmt.Sprintf("DynamoDB in this process at %s, tables %s and %s: idemsk list --endpoint-url %[1]s", s.url, names.Keys, names.Ledger)
+		s.where = fmt.Sprintf("DynamoDB in this process at %s, %s: idemsk list --endpoint-url %[1]s", s.url, tablesOf(names, o))
 	}
 	return testenv.InDynamoDB(s.dynamoDB(), names, s.sqs)
+}
+
+// tablesOf describes the tables that a function has in the DynamoDB in this process.
+func tablesOf(names testenv.Names, o *Options) string {
+	tables := []string{names.Keys}
+	if o.Example {
+		tables = append(tables, names.Ledger)
+	}
+	for _, table := range o.Tables {
+		name, _, _ := strings.Cut(table, "=") // validate has checked it
+		tables = append(tables, name)
+	}
+	if len(tables) == 1 {
+		return "table " + tables[0]
+	}
+	last := len(tables) - 1
+	return "tables " + strings.Join(tables[:last], ", ") + " and " + tables[last]
 }
 
 // create creates the tables and the queue.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/esm"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/metrics"
@@ -142,16 +143,16 @@ func TestLineOfProgress(t *testing.T) {
 	t.Parallel()
 	tally := &tally{begun: time.Now()}
 	tally.counts = Counts{Done: 1_234_567, Invocations: 98_765, Failed: 1_234, Injected: 123, Reports: 1,
-		LastError: strings.Repeat("payments-0@7: a long error, ", 20), Outcomes: metrics.Outcomes{Executed: 1_234_567,
+		LastError: "payments-0@7: " + strings.Repeat("a long error, ", 40) + "the cause", Outcomes: metrics.Outcomes{Executed: 1_234_567,
 			Replayed: 100_000, Duplicates: 100_000, Retried: 10_000, Stolen: 1000, DeadLettered: 100}}
 	v := &View{tally: tally, source: noPartitions{}}
 	lines := strings.Split(v.Line(), "\n")
 	if len(lines) != 1+maxErrorLines || !strings.Contains(lines[0], ", 100 dead-lettered, ") ||
-		!strings.HasPrefix(lines[1], "  last error: payments-0@7") {
+		!strings.HasPrefix(lines[1], "  last error: payments-0@7") || !strings.HasSuffix(lines[maxErrorLines], "the cause") {
 		t.Errorf("%q", lines)
 	}
 	for _, line := range lines {
-		if len(line) > lineWidth {
+		if utf8.RuneCountInString(line) > lineWidth {
 			t.Errorf("%d columns: %q", len(line), line)
 		}
 	}

@@ -2,6 +2,7 @@
 package verb
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // help.txt
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -77,22 +79,21 @@ func (l *invocation) run(ctx context.Context, s command.Streams, args []string) 
 	defer stop()
 	l.opt.Cut = cut
 	screen := &screen{s: s}
-	l.opt.Say, l.opt.Show = screen.say, screen.show
-	if l.serving != "" {
-		screen.say(term.Escape(l.serving))
-	}
-	if l.opt.Invoke == "" {
-		screen.say("The function's output is written to " + term.Escape(log.file.Name()) + ".")
+	l.opt.Show = screen.show
+	before := sync.OnceFunc(func() { l.introduce(screen, log) })
+	l.opt.Say = func(line string) { // the options are valid
+		before()
+		screen.say(line)
 	}
 	report, err := local.Run(ctx, l.opt)
 	switch {
 	case errors.Is(err, local.ErrOptions), errors.Is(err, esm.ErrConfig):
 		return &command.UsageError{Err: err}
-	case err != nil:
+	case report == nil:
 		return err
 	}
-	if _, err := fmt.Fprint(s.Out, term.FoldFor(s.Out, report.Text())); err != nil {
-		return err
+	if _, failed := fmt.Fprint(s.Out, term.FoldFor(s.Out, report.Text())); err != nil || failed != nil {
+		return cmp.Or(err, failed)
 	}
 	if err := keepLetters(s, report, ctx.Err() != nil); err != nil {
 		return err

@@ -180,6 +180,21 @@ func TestLocalShowsTheOutputOfAFunctionOnce(t *testing.T) {
 	}
 }
 
+// A variable that is exported and not passed on is named. A command line that is not valid begins nothing.
+func TestLocalNamesVariablesThatAreNotPassed(t *testing.T) {
+	t.Setenv("IDEMSK_LEASE", "1s")
+	t.Setenv("IDEMSK_MAX_ATTEMPTS", "3")
+	run := []string{"local", "--function", handler, "--produce", "1", "--until-drained", "--env", "IDEMSK_MAX_ATTEMPTS"}
+	const want = "IDEMSK_LEASE is set here, but the function does not get it: pass it with --env IDEMSK_LEASE\n"
+	if r := clitest.Run(t, run...); r.Code != 0 || !strings.Contains(r.Err, want) ||
+		strings.Count(r.Err, "is set here") != 1 {
+		t.Errorf("%+v; want %q", r, want)
+	}
+	if r := clitest.Run(t, append(run, "--batch-size", "0")...); r.Code != 2 || strings.Count(r.Err, "\n") != 1 {
+		t.Errorf("%+v; want one line", r)
+	}
+}
+
 // A run in which each record becomes a dead letter says so, with the cause, and fails if it is to. What the
 // records ask for is no failure.
 func TestLocalFailsOnDeadLetters(t *testing.T) {

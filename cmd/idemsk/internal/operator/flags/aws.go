@@ -66,7 +66,8 @@ func (a *AWS) Load(ctx context.Context) (aws.Config, error) {
 		cfg.Region = testenv.Region
 	}
 	if cfg.Region == "" {
-		return aws.Config{}, command.Usagef("no AWS region is set: give --region, or set AWS_REGION")
+		return aws.Config{}, command.Usagef("no AWS region is set: give --region, or set AWS_REGION; for idemsk local, " +
+			"give the --endpoint-url that its first lines name")
 	}
 	return cfg, nil
 }
