@@ -61,7 +61,7 @@ func (s *Store) NotFound(key string) string {
 	return fmt.Sprintf("there is no entry for the key %q in %s. Keys are stored as "+
 		"<namespace>#<topic>#<key> (give the consumer's --namespace and the --topic; no topic with IDEMSK_KEY_SCOPE=namespace), "+
 		"those of records without a usable key as <namespace>@<topic>-<partition>@<offset>@<timestamp>; "+
-		"to look for one: idemsk list --key-has PART", key, s.Place)
+		"to look for one: idemsk list --key-has PART, which can't find the hash of a key (IDEMSK_HASH_KEYS)", key, s.Place)
 }
 
 // Result returns a stored result as text if it is UTF-8, as hexadecimal otherwise, and its size in bytes.
