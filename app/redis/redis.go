@@ -5,7 +5,8 @@
 //		lambda.Start(handler, redis.Store())
 //	}
 //
-// The variable IDEMSK_STORE=redis then selects it.
+// The variable IDEMSK_STORE=redis then selects it. With rediss://user@host:port?iam=ARN in IDEMSK_STORE_URL it
+// logs in to ElastiCache or MemoryDB with the AWS credentials of the function or process.
 package redis
 
 import (
