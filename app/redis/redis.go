@@ -5,24 +5,42 @@
 //		lambda.Start(handler, redis.Store())
 //	}
 //
-// The variable IDEMSK_STORE=redis then selects it.
+// The variable IDEMSK_STORE=redis then selects it. With rediss://user@host:port?iam=ARN in IDEMSK_STORE_URL it
+// logs in to ElastiCache or MemoryDB with the AWS credentials of the function or process.
 package redis
 
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/app/internal/storeserver"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/redisauth"
 )
 
 // Store returns the option that adds the store.
 func Store() app.Option {
-	return app.WithStore(app.Store{Name: app.StoreRedis, Read: scheme().Read, Open: open})
+	return app.WithStore(app.Store{Name: app.StoreRedis, Read: read, Open: open})
+}
+
+// read reads the variables. A login by IAM has no secret.
+func read(v *app.Vars, c *app.Config) {
+	scheme().Read(v, c)
+	iam, _, err := redisauth.Cut(c.StoreURL)
+	switch {
+	case err != nil:
+		v.FailSecret("IDEMSK_STORE_URL", err.Error())
+	case iam != nil && c.StoreSecretARN != "":
+		v.Fail("IDEMSK_STORE_SECRET_ARN", c.StoreSecretARN,
+			"none with iam in IDEMSK_STORE_URL, which uses no secret")
+	}
 }
 
 func scheme() *storeserver.Scheme {
@@ -55,16 +73,22 @@ func Client(ctx context.Context, b *app.Base,
 	if err != nil {
 		return nil, err
 	}
-	s := where.Secret
-	client, err := redisstore.NewClient(where.URL, append(options, func(o *redis.UniversalOptions) {
-		if s != nil {
-			atStart := storeserver.Login{User: o.Username, Password: o.Password}
-			o.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
-				l, err := s.Login(ctx, atStart)
-				return l.User, l.Password, err
-			}
+	iam, server, err := redisauth.Cut(where.URL)
+	if err != nil {
+		return nil, fmt.Errorf("the URL of the store: want %w", err)
+	}
+	if iam != nil {
+		awsCfg, err := b.AWS(ctx)
+		if err != nil {
+			return nil, err
 		}
-	})...)
+		options = append(options, loginByIAM(iam, awsCfg.Credentials))
+	}
+	s := where.Secret
+	if s != nil {
+		options = append(options, loginBySecret(s))
+	}
+	client, err := redisstore.NewClient(server, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +97,28 @@ func Client(ctx context.Context, b *app.Base,
 	}
 	b.OnClose(func() { _ = client.Close() }) // unanswered commands are retried by other connections
 	return client, nil
+}
+
+// connectionLife is how long a connection is used that logged in by IAM. AWS closes it after 12 hours.
+const connectionLife = 11 * time.Hour
+
+func loginByIAM(iam *redisauth.IAM, from aws.CredentialsProvider) func(*redis.UniversalOptions) {
+	return func(o *redis.UniversalOptions) {
+		o.CredentialsProviderContext = iam.Login(from)
+		if o.ConnMaxLifetime <= 0 || o.ConnMaxLifetime > connectionLife {
+			o.ConnMaxLifetime = connectionLife
+		}
+	}
+}
+
+func loginBySecret(s *storeserver.Secret) func(*redis.UniversalOptions) {
+	return func(o *redis.UniversalOptions) {
+		atStart := storeserver.Login{User: o.Username, Password: o.Password}
+		o.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
+			l, err := s.Login(ctx, atStart)
+			return l.User, l.Password, err
+		}
+	}
 }
 
 // noticeRefusal is a hook that makes the secret be read again after the server refused the login.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/idemsk/idemsk/app/redis"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/internal/test/apptest"
@@ -20,8 +18,6 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func startRedis(t *testing.T, settings map[string]string) *redisserver.Server {
 	t.Helper()

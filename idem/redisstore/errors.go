@@ -56,7 +56,9 @@ const noAnswer = " (no server answers at this address: check IDEMSK_STORE_URL, w
 const (
 	noPermission    = " (the user lacks a permission: see docs/stores-redis.md for the ACL that the store needs)"
 	unauthenticated = " (the server requires a password: put it into IDEMSK_STORE_URL, redis://user:password@host:port)"
-	older           = " (the server is older than Redis 7: use Redis 7 or later, or Valkey)"
+	wrongLogin      = " (the user or the password of IDEMSK_STORE_URL is wrong; with iam=ARN the AWS role needs the permission Connect on the cache " +
+		"and on the user, who must be one of the cache's, with the authentication mode iam)"
+	older = " (the server is older than Redis 7: use Redis 7 or later, or Valkey)"
 )
 
 // hints are the remedies for errors of the server, by prefix.
@@ -67,7 +69,7 @@ var hints = []struct{ prefix, hint string }{
 	{"MISCONF", " (the server cannot save to disk and refuses writes: see its log and its disk)"},
 	{"NOPERM", noPermission},
 	{"ERR The user executing the script can't", noPermission}, // Redis 7.0, for a command in a script
-	{"WRONGPASS", " (the user or the password of IDEMSK_STORE_URL is wrong)"},
+	{"WRONGPASS", wrongLogin},
 	{"NOAUTH", unauthenticated},
 	{"ERR Protocol error: unauthenticated", unauthenticated}, // the answer to a large batch
 	{"ERR user_script:", " (its fields were not written by idemsk: HGETALL shows them; repair or delete the hash)"},
@@ -90,12 +92,14 @@ func hint(ctx context.Context, err error) string {
 		}
 	}
 	switch {
+	case err != nil && strings.Contains(err.Error(), "no AWS credentials"): // for a login by IAM
+		return ""
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return noAnswer
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // the dial timed out
 		return noAnswer
 	case err != nil && strings.Contains(err.Error(), "invalid username-password"):
-		return " (the user or the password of IDEMSK_STORE_URL is wrong)"
+		return wrongLogin
 	}
 	return ""
 }

@@ -5,10 +5,14 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
@@ -57,6 +61,20 @@ func TestErrorNamesWrongURL(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			wantOneError(t, newStore(t, newClient(t, tc.url), redisstore.Config{}), tc.texts...)
 		})
+	}
+}
+
+// The credentials of a login by IAM come from another service, whose failure says nothing of the server.
+func TestErrorWithoutCredentialsDoesNotBlameTheServer(t *testing.T) {
+	cause := &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
+	client := newClient(t, server.URL(), func(o *redis.UniversalOptions) {
+		o.CredentialsProviderContext = func(context.Context) (string, string, error) {
+			return "", "", fmt.Errorf("no AWS credentials: %w", cause)
+		}
+	})
+	err := claim(t, newStore(t, client, redisstore.Config{}), request("a", 1)).Err
+	if !errors.Is(err, cause) || strings.Contains(err.Error(), "check IDEMSK_STORE_URL") {
+		t.Errorf("%v; want the cause, and no advice about the server", err)
 	}
 }
 

@@ -66,3 +66,18 @@ func TestKeysInRedis(t *testing.T) {
 	}
 	equal(t, "tables", len(tpl.of(globalTable)), 0)
 }
+
+func TestLoginToRedisByIAM(t *testing.T) {
+	const cache = "arn:aws:elasticache:eu-central-1:111122223333:replicationgroup:keys"
+	const server = "rediss://payments@keys.example.com:6379?iam=" + cache
+	tpl := synthesise(t, plain(t, withMaintenance(t, values{"store": "redis", "storeUrl": server})))
+	equal(t, "the server", at(t, tpl.of(function)[tpl.id(t, "ConsumerFunction")], "Environment", "Variables",
+		"IDEMSK_STORE_URL"), any(server))
+	for _, role := range []string{"ConsumerRoleDefaultPolicy", "ConsumerMaintenanceRoleDefaultPolicy"} {
+		may := mayDo(t, tpl, role)
+		for _, resource := range []string{cache, "arn:aws:elasticache:eu-central-1:111122223333:user:payments"} {
+			equal(t, role+" on "+resource, slices.Contains(may, "elasticache:Connect "+resource), true)
+		}
+		equal(t, role+" and secrets", strings.Contains(text(may), "secretsmanager:"), false)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,15 +16,17 @@ import (
 	"github.com/idemsk/idemsk/test/adapters"
 )
 
-// bank charges each idempotency key once. The answer to the first request is an error, though it has charged.
+// bank charges each idempotency key once. Its first answers for a payment are errors, though it has charged.
 type bank struct {
+	refusals int // how many errors
+
 	mu       sync.Mutex
-	charges  map[string]string // by key, the body
-	requests int
+	charges  map[string]string // by key, the payment
+	requests map[string]int    // by payment
 }
 
-func newBank(t *testing.T) (b *bank, url string) {
-	b = &bank{charges: make(map[string]string)}
+func newBank(t *testing.T, refusals int) (b *bank, url string) {
+	b = &bank{refusals: refusals, charges: make(map[string]string), requests: make(map[string]int)}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	return b, server.URL
@@ -34,18 +37,26 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.charges[r.Header.Get("Idempotency-Key")] = string(body)
-	if b.requests++; b.requests == 1 {
+	if b.requests[string(body)]++; b.requests[string(body)] <= b.refusals {
 		w.WriteHeader(http.StatusInternalServerError)
 	}
+	_, _ = io.WriteString(w, "charged")
 }
 
-// want checks that the bank was asked twice and has charged once, under a key.
-func (b *bank) want(t *testing.T, key string) {
+// want checks how often the bank was asked for a payment, and that it has charged it once, under a key.
+func (b *bank) want(t *testing.T, requests int, key, payment string) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.requests != 2 || len(b.charges) != 1 || b.charges[key] != payment {
-		t.Errorf("%d requests, charges %q; want 2, and one under %s", b.requests, b.charges, key)
+	var keys []string
+	for k, charged := range b.charges {
+		if charged == payment {
+			keys = append(keys, k)
+		}
+	}
+	if b.requests[payment] != requests || !slices.Equal(keys, []string{key}) {
+		t.Errorf("%d requests, charges under %q; want %d, and one under %s", b.requests[payment], keys, requests,
+			key)
 	}
 }
 
@@ -57,7 +68,7 @@ func TestChargeIsRepeatedUnderItsKey(t *testing.T) {
 		readFile(t, "../../docs/effects.md"), "```go\nfunc (b Bank)"+code+"```") {
 		t.Error("docs/effects.md does not show the code of bank.go")
 	}
-	b, url := newBank(t)
+	b, url := newBank(t, 1)
 	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{RetryDelay: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -71,5 +82,5 @@ func TestChargeIsRepeatedUnderItsKey(t *testing.T) {
 	for range 3 {
 		p.Run(context.Background(), "cluster", [][]kafka.Record{{record}})
 	}
-	b.want(t, "ledger#payments#pay-42")
+	b.want(t, 2, "ledger#payments#pay-42", payment)
 }

@@ -45,7 +45,7 @@ func TestFunctionsOfTheDocumentPassTheKeyOn(t *testing.T) {
 		}, []string{"java"}},
 	} {
 		t.Run(language, func(t *testing.T) {
-			b, url := newBank(t)
+			b, url := newBank(t, 1)
 			_, code, found := strings.Cut(page, "```"+language+"\n")
 			code, _, _ = strings.Cut(code, "```")
 			if !found {
@@ -60,7 +60,7 @@ func TestFunctionsOfTheDocumentPassTheKeyOn(t *testing.T) {
 			if err != nil || !strings.Contains(string(out), "500") {
 				t.Errorf("%v: %s; want the bank's first answer, 500", err, out)
 			}
-			b.want(t, "pay-42")
+			b.want(t, 2, "pay-42", payment)
 		})
 	}
 }

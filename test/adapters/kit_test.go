@@ -43,6 +43,9 @@ func TestMain(m *testing.M) {
 
 // dying handles a message and dies in its handler.
 func dying(adapter string) error {
+	if adapter == "payments" {
+		return dyingPayments()
+	}
 	engine, err := newEngine(os.Getenv(storeVariable))
 	if err != nil {
 		return err

@@ -88,7 +88,9 @@ type Store struct {
 	// DeletionProtection protects the tables of DynamoDB from deletion. Default: true.
 	DeletionProtection *bool `default:"true"`
 	// URL is the server's URL without user and password: postgres://HOST:PORT/DATABASE, or
-	// rediss://HOST:PORT, optionally with ?cluster=true. It is optional if the secret contains the server.
+	// rediss://HOST:PORT, optionally with ?cluster=true. It is optional if the secret contains the server. For
+	// a login by IAM it is rediss://USER@HOST:PORT?iam=ARN (docs/stores-redis.md), which the roles are allowed,
+	// unless the URL is known at the deployment only.
 	URL string `needs:"server" env:"IDEMSK_STORE_URL" readers:"function maintenance"`
 	// SecretARN is the Secrets Manager secret with user and password, with a url, or in the format of RDS.
 	// The function reads it at its start, and again when the server refuses the password.

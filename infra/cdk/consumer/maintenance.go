@@ -152,6 +152,7 @@ func (c *Consumer) grantMaintenance() {
 		allow(role, "Table", []string{"dynamodb:Scan"}, *c.Table.TableArn())
 	}
 	allowSecret(role, "StoreSecret", p.Store.SecretARN, p.Store.SecretKeyARN)
+	p.Store.allowLogin(role)
 	if arn := p.Maintenance.Export.BucketARN; arn != "" {
 		bucket, prefix, _ := strings.Cut(arn, "/")
 		allow(role, "Exports", []string{"s3:GetObject"}, bucket+"/"+prefix+"*")

@@ -39,6 +39,7 @@ func (c *Consumer) grantStore() {
 		}, *c.Table.TableArn())
 	}
 	allowSecret(c.Role, "StoreSecret", p.Store.SecretARN, p.Store.SecretKeyARN)
+	p.Store.allowLogin(c.Role)
 }
 
 // grantKey lets the function use the customer keys of the table and of the queues.

@@ -78,6 +78,7 @@ func TestChecksOfTheStore(t *testing.T) {
 	const (
 		dynamo = ": want none with Store.Type dynamodb: its table is made here, and named by Store.Table"
 		server = ": want none with Store.Type redis: it is of DynamoDB"
+		cache  = "arn:aws:memorydb:eu-central-1:111122223333:cluster/keys"
 	)
 	postgres := set{"Store.Type": "postgres", "Store.URL": "postgres://h/d"}
 	refused{
@@ -92,6 +93,9 @@ func TestChecksOfTheStore(t *testing.T) {
 		`Store.URL is "h:5432": want postgres://HOST:PORT/DATABASE`:                                       postgres.with(set{"Store.URL": "h:5432"}),
 		`Store.URL is "…": want postgres://HOST:PORT/DATABASE`:                                            postgres.with(set{"Store.URL": "postgres://u:hush%zz@h"}),
 		`Store.URL is "postgres://u:xxxxx@h/d": want a URL without user and password, which would be in the template: put them into the secret of Store.SecretARN`: postgres.with(set{"Store.URL": "postgres://u:hush@h/d"}),
+		`Store.URL is "redis://u@h?iam=payments": want rediss:// with iam, which needs TLS`:                                                                        redis.with(set{"Store.URL": "redis://u@h?iam=payments"}),
+		`Store.URL is "rediss://u:xxxxx@h?iam=` + cache + `": want a user without a password with iam: rediss://USER@HOST:PORT?iam=ARN`:                            redis.with(set{"Store.URL": "rediss://u:hush@h?iam=" + cache}),
+		`Store.SecretARN is "` + secret + `": want none with iam in Store.URL, which uses no secret`:                                                               redis.with(set{"Store.URL": "rediss://u@h?iam=" + cache, "Store.SecretARN": secret}),
 		`Store.SecretARN is "payments": want arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME`:                                                                    redis.with(set{"Store.SecretARN": "payments"}),
 		`Store.SecretKeyARN is "` + key + `": want Store.SecretARN with it`:                                                                                        redis.with(set{"Store.SecretKeyARN": key}),
 		`Store.ContributorInsights is "true"` + server:                                                                                                             redis.with(set{"Store.ContributorInsights": true}),

@@ -5,9 +5,11 @@ import (
 	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/redisauth"
 )
 
 // store checks the name of the table, and a store on an existing server.
@@ -22,13 +24,18 @@ func (c *checker) store() {
 	} else if s.Type != StorePostgres {
 		return
 	}
+	iam, wrong := s.iam()
 	switch u, err := url.Parse(s.URL); {
 	case s.URL == "" && s.SecretARN == "":
 		c.fail("Store.URL", "", "%s, or Store.SecretARN for a secret that names the server", want)
 	case s.URL == "" || isToken(s.URL):
 	case err != nil:
 		c.fail("Store.URL", "…", "%s", want) // which may contain a password
-	case u.User != nil:
+	case wrong != nil:
+		c.fail("Store.URL", u.Redacted(), "%s", wrong)
+	case iam != nil && s.SecretARN != "":
+		c.fail("Store.SecretARN", s.SecretARN, "none with iam in Store.URL, which uses no secret")
+	case u.User != nil && iam == nil:
 		c.fail("Store.URL", u.Redacted(), "a URL without user and password, which would be in the template: "+
 			"put them into the secret of Store.SecretARN")
 	case u.Host == "" || !slices.Contains(schemes, u.Scheme):
@@ -37,6 +44,21 @@ func (c *checker) store() {
 	if c.Outbox != nil {
 		c.fail("Outbox", "set", "none with Store.Type %s: this one is DynamoDB's; docs/outbox.md tells of the others",
 			s.Type)
+	}
+}
+
+// iam returns the login by IAM that the URL of Redis has, if its text is known.
+func (s *Store) iam() (iam *redisauth.IAM, err error) {
+	if s.Type == StoreRedis && !isToken(s.URL) {
+		iam, _, err = redisauth.Cut(s.URL)
+	}
+	return iam, err
+}
+
+// allowLogin allows a role the login by IAM.
+func (s *Store) allowLogin(role awsiam.Role) {
+	if iam, _ := s.iam(); iam != nil { // whose errors are checked
+		allow(role, "StoreLogin", []string{iam.Action()}, iam.Resources()...)
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"os"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/command"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/flags"
@@ -18,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/redisauth"
 )
 
 // StoreFlags select the store: a table in DynamoDB, or the store at a URL.
@@ -75,7 +78,7 @@ func (f *StoreFlags) Open(ctx context.Context) (*Store, error) {
 	case "postgres", "postgresql":
 		return f.openPostgres(url)
 	case "redis", "rediss":
-		return f.openRedis(url)
+		return f.openRedis(ctx, url)
 	}
 	return nil, command.Usagef(
 		"the store's URL is not one of postgres://, redis:// and rediss:// (for DynamoDB give none)")
@@ -111,8 +114,22 @@ func (f *StoreFlags) openPostgres(url string) (*Store, error) {
 		pool.Close), nil
 }
 
-func (f *StoreFlags) openRedis(url string) (*Store, error) {
-	client, err := redisstore.NewClient(url)
+func (f *StoreFlags) openRedis(ctx context.Context, url string) (*Store, error) {
+	iam, url, err := redisauth.Cut(url)
+	if err != nil {
+		return nil, command.Usagef("the store's URL: want %w", err)
+	}
+	var login []func(*redis.UniversalOptions)
+	if iam != nil {
+		cfg, err := config.LoadDefaultConfig(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("loading the AWS configuration for the login by IAM: %w", err)
+		}
+		login = append(login, func(o *redis.UniversalOptions) {
+			o.CredentialsProviderContext = iam.Login(cfg.Credentials)
+		})
+	}
+	client, err := redisstore.NewClient(url, login...)
 	if err != nil {
 		return nil, &command.UsageError{Err: err}
 	}

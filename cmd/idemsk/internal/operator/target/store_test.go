@@ -211,6 +211,7 @@ func TestStoreURLs(t *testing.T) {
 		"reconcile --store-url u:hush@h":                           "postgres://, redis:// and rediss://",
 		"get k --store-url redis://u:hush@h/7?cluster=true":        "a cluster has only database 0",
 		"get k --store-url postgres://u:hush@h/d?sslmode=whatever": "sslmode",
+		"get k --store-url rediss://u:hush@h?iam=x":                "a user without a password with iam",
 	} {
 		r := clitest.Run(t, strings.Fields(args)...)
 		if r.Code != 2 || r.Out != "" || strings.Contains(r.Err, "hush") || !strings.Contains(r.Err, says) {
