@@ -22,7 +22,7 @@ import (
 	"github.com/idemsk/idemsk/app/internal/storeserver"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/redisauth"
+	"github.com/idemsk/idemsk/internal/awsclient/redisauth"
 )
 
 // Store returns the option that adds the store.

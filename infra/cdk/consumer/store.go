@@ -9,7 +9,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
-	"github.com/idemsk/idemsk/internal/redisauth"
+	"github.com/idemsk/idemsk/internal/awsclient/redisauth"
 )
 
 // store checks the name of the table, and a store on an existing server.

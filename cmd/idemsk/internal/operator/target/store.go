@@ -20,7 +20,7 @@ import (
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
-	"github.com/idemsk/idemsk/internal/redisauth"
+	"github.com/idemsk/idemsk/internal/awsclient/redisauth"
 )
 
 // StoreFlags select the store: a table in DynamoDB, or the store at a URL.
