@@ -23,7 +23,7 @@ func TestGoPeersAreMeasured(t *testing.T) {
 	run := exec.CommandContext(t.Context(), filepath.Join(dir, "run"), "-programs", dir, "-cache",
 		t.TempDir(), "-dynamodb-local", "",
 		"-repetitions", "1", "-slow-repetitions", "1", "-cold-starts", "1", "-peers",
-		"^(idemsk|floor|Go loop, 32|franz-go loop)")
+		"^(idemsk,|floor|Go loop, 32|franz-go loop)")
 	out, err := run.CombinedOutput()
 	if err != nil {
 		t.Fatalf("the run: %v\n%s", err, out)
