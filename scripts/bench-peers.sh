@@ -47,8 +47,9 @@ build
 RUNTIMES=$(scripts/runtimes.sh web)
 "$CACHE/bin/run" -programs "$CACHE/bin" -cache "$CACHE" -runtimes "$RUNTIMES" "$@"
 
-# The loops by hand on PostgreSQL and Redis, slow handlers and latencies are benchmarks of Go.
+# What a call adds to a handler, the loops by hand on PostgreSQL and Redis, slow handlers and latencies are benchmarks of Go.
 if [[ $# -eq 0 ]]; then
+  (cd cmd && go test -tags rest -run '^$' -bench BenchmarkCall -benchtime 3000x ./idemsk-consumer)
   go test -tags servers -run '^$' -bench BenchmarkWrites/0s -benchtime 40000x ./idem/pgstore
   go test -tags servers -run '^$' -bench BenchmarkWrites/1ms -benchtime 4000x ./idem/pgstore
   go test -tags servers -run '^$' -bench BenchmarkStreams -benchtime 40000x ./internal/test/storebench
