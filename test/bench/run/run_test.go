@@ -47,6 +47,24 @@ func TestGoPeersAreMeasured(t *testing.T) {
 	}
 }
 
+// The script installs the peers in other languages, and measures idemsk-consumer beside the loops.
+func TestConsumersInOtherLanguagesAreMeasured(t *testing.T) {
+	t.Parallel()
+	run := exec.CommandContext(t.Context(), "scripts/bench-peers.sh", "-repetitions", "1",
+		"-slow-repetitions", "1", "-series", fiveMS, "-peers", "^(idemsk-consumer|kafka)")
+	run.Dir = "../../.."
+	out, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("the run: %v\n%s", err, out)
+	}
+	for _, peer := range []string{nodeService, nodeFunction, pythonService, pythonFunction, kafkaJS,
+		kafkaPython} {
+		if !measured(string(out), fiveMS, peer) {
+			t.Errorf("%s was not measured:\n%s", peer, out)
+		}
+	}
+}
+
 func measured(output, series, peer string) bool {
 	for line := range strings.Lines(output) {
 		if strings.HasPrefix(line, series+" ") && strings.Contains(line, peer) &&
