@@ -5,6 +5,8 @@ package main
 import (
 	"path/filepath"
 	"strings"
+
+	"github.com/idemsk/idemsk/internal/text/words"
 )
 
 // inOtherLanguages returns the peers with handlers in Python and Node.js: functions behind the layer, and
@@ -30,12 +32,13 @@ func (r *runner) inOtherLanguages() []peer {
 	program := r.program("idemsk-consumer")
 	return []peer{
 		layered(layeredPython, pythonEnv, inPython), layered(layeredTypeScript, nil, inNode),
-		external(nodeService, nodeEnv, "-service", "node "+filepath.Join(node, "web.cjs"), program),
-		external(nodeFunction, nil, program, "--function", strings.Join(inNode, " ")),
+		external(nodeService, nodeEnv, "-service",
+			line([]string{"node", filepath.Join(node, "web.cjs")}), program),
+		external(nodeFunction, nil, program, "--function", line(inNode)),
 		external(pythonService, pythonEnv, "-service",
-			filepath.Join(r.options.runtimes, "web", "bin", "python")+" "+filepath.Join(python, "web.py"),
-			program),
-		external(pythonFunction, pythonEnv, program, "--function", strings.Join(inPython, " ")),
+			line([]string{filepath.Join(r.options.runtimes, "web", "bin", "python"),
+				filepath.Join(python, "web.py")}), program),
+		external(pythonFunction, pythonEnv, program, "--function", line(inPython)),
 		byHand(external(kafkaJS, []string{"BENCH_PARTITIONS=3", "NODE_NO_WARNINGS=1",
 			"AWS_SDK_JS_SUPPRESS_MAINTENANCE_MODE_MESSAGE=1"},
 			"node", filepath.Join(r.options.cache, "typescript", "loop.mjs"))),
@@ -48,4 +51,13 @@ func (r *runner) inOtherLanguages() []peer {
 func byHand(p peer) peer {
 	p.key, p.records, p.slow = theirKey, loopRecords, true
 	return p
+}
+
+// line returns a command as one text, from which words.Split makes the same words.
+func line(command []string) string {
+	quoted := make([]string, len(command))
+	for i, word := range command {
+		quoted[i] = words.Quote(word)
+	}
+	return strings.Join(quoted, " ")
 }
