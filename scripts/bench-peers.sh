@@ -20,11 +20,11 @@ require() {
   [[ ${#missing[@]} -eq 0 ]] || fail "please install: $(printf '%s; ' "${missing[@]}")then try again"
 }
 
-# Bundled as its documentation recommends; the banner is for what the SDK still requires as CommonJS.
-bundle_typescript() {
-  cp test/bench/peers/typescript/peer.mjs "$NODE/source.mjs"
+# bundle NAME: bundled as Powertools' documentation recommends. The banner is for what is still required as CommonJS.
+bundle() {
+  cp "test/bench/peers/typescript/$1.mjs" "$NODE/source.mjs"
   "$NODE/node_modules/.bin/esbuild" "$NODE/source.mjs" --bundle --minify --platform=node --target=node20 --format=esm \
-    --log-level=warning --outfile="$NODE/peer.mjs" \
+    --log-level=warning --outfile="$NODE/$1.mjs" \
     --banner:js="import{createRequire}from'module';const require=createRequire(import.meta.url);"
 }
 
@@ -33,6 +33,7 @@ build() {
   # The function as scripts/build.sh builds it; the Go loop likewise.
   CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags='-s -w' -o "$CACHE/bin/" ./test/bench/...
   CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags='-s -w' -o "$CACHE/bin/idemsk-layer" ./lambda/layer
+  CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$CACHE/bin/idemsk-consumer" ./cmd/idemsk-consumer
 }
 
 require
@@ -40,13 +41,15 @@ mkdir -p "$CACHE"
 exec 9>"$CACHE/lock"
 flock -n 9 || fail "another run is under way"
 scripts/powertools.sh >/dev/null
-bundle_typescript
+bundle peer
+bundle loop
 build
-RUNTIMES=$(scripts/runtimes.sh)
+RUNTIMES=$(scripts/runtimes.sh web)
 "$CACHE/bin/run" -programs "$CACHE/bin" -cache "$CACHE" -runtimes "$RUNTIMES" "$@"
 
-# The loops by hand on PostgreSQL and Redis, slow handlers and latencies are benchmarks of Go.
+# What a call adds to a handler, the loops by hand on PostgreSQL and Redis, slow handlers and latencies are benchmarks of Go.
 if [[ $# -eq 0 ]]; then
+  (cd cmd && go test -tags rest -run '^$' -bench BenchmarkCall -benchtime 3000x ./idemsk-consumer)
   go test -tags servers -run '^$' -bench BenchmarkWrites/0s -benchtime 40000x ./idem/pgstore
   go test -tags servers -run '^$' -bench BenchmarkWrites/1ms -benchtime 4000x ./idem/pgstore
   go test -tags servers -run '^$' -bench BenchmarkStreams -benchtime 40000x ./internal/test/storebench

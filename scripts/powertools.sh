@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# powertools.sh: installs Powertools for AWS Lambda in Python and TypeScript, as test/bench/peers pins them, into .cache/bench, once.
-# The benchmark and the tests share them. Prints their folder.
+# powertools.sh: installs Powertools for AWS Lambda in Python and TypeScript, and the benchmark's Kafka clients, as test/bench/peers
+# pins them, into .cache/bench, once. The benchmark and the tests share them. Prints their folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 CACHE=$PWD/.cache/bench

@@ -84,7 +84,7 @@ func TestEachPaymentIsBookedWhateverIsKilled(t *testing.T) {
 }
 
 // output runs a program and returns what it prints.
-func output(t *testing.T, name string, args ...string) string {
+func output(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).Output()
 	if err != nil {

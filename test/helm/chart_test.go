@@ -56,7 +56,7 @@ const (
 //	scripts/tool.sh helm template payments deploy/helm/idemsk-consumer --namespace ledger \
 //	  -f test/helm/testdata/plain.values.yaml >test/helm/testdata/plain.yaml
 func TestObjectsAreThoseOfHelm(t *testing.T) {
-	for _, name := range []string{"plain", "full"} {
+	for _, name := range []string{"plain", "full", "sidecar"} {
 		got := mustRender(t, readYAML(t, "testdata/"+name+".values.yaml"))
 		want := make(map[string]object)
 		addByKind(t, want, documents(t, read(t, "testdata/"+name+".yaml")))
@@ -153,8 +153,31 @@ func TestProbesReachTheProcess(t *testing.T) {
 			t.Errorf("%s: %v; want %s at the port %s", probe, get, path, name)
 		}
 	}
-	if dockerfile := read(t, "../../deploy/Dockerfile"); !strings.Contains(dockerfile, "\nEXPOSE "+port+"\n") {
-		t.Errorf("deploy/Dockerfile does not expose %s", port)
+	if !strings.Contains(read(t, "../../scripts/release.sh"), "IDEMSK_HTTP_ADDR=:"+port+" ") {
+		t.Errorf("the image of idemsk-consumer does not listen on %s: a web service in its pod may", port)
+	}
+}
+
+// The example of docs/sidecar.md is rendered as the page says. Before Kubernetes 1.29 the pod would wait for
+// the end of the service.
+func TestServiceIsASidecar(t *testing.T) {
+	values := with(t, exampleOf(t, "../../docs/sidecar.md"))
+	deployment := mustRender(t, values)["Deployment"]
+	if got := at(deployment, container+"args"); !reflect.DeepEqual(got, values["args"]) {
+		t.Errorf("the program's arguments are %v, want %v", got, values["args"])
+	}
+	want := []any{object{"name": "payments", "image": "REGISTRY/payments:TAG", "restartPolicy": "Always"}}
+	if got := at(deployment, pod+"initContainers"); !reflect.DeepEqual(got, want) {
+		t.Errorf("before it start %v, want %v", got, want)
+	}
+	for version, refused := range map[string]bool{"v1.28.15-eks-1": true, "v1.29.0-eks-1": false} {
+		if _, err := renderFor(t, version, values); (err != nil) != refused ||
+			refused && !strings.Contains(err.Error(), "sidecars need Kubernetes 1.29") {
+			t.Errorf("Kubernetes %s: %v, want an error: %t", version, err, refused)
+		}
+		if _, err := renderFor(t, version, with(t, nil)); err != nil {
+			t.Errorf("Kubernetes %s, without a sidecar: %v", version, err)
+		}
 	}
 }
 

@@ -74,9 +74,18 @@ func merge(defaults, given object) object {
 	return all
 }
 
+// kubernetes is the version that Helm assumes without a cluster.
+const kubernetes = "v1.37.1"
+
 // render returns the objects of the chart by their kind, for a release named payments. The given values take
 // the place of the defaults.
 func render(t *testing.T, given object) (map[string]object, error) {
+	t.Helper()
+	return renderFor(t, kubernetes, given)
+}
+
+// renderFor is render for a version of Kubernetes.
+func renderFor(t *testing.T, version string, given object) (map[string]object, error) {
 	t.Helper()
 	tpl := template.New("chart").Option("missingkey=zero")
 	tpl.Funcs(functions(tpl))
@@ -91,9 +100,10 @@ func render(t *testing.T, given object) (map[string]object, error) {
 	}
 	meta := readYAML(t, chart+"/Chart.yaml")
 	data := object{
-		"Values":  merge(readYAML(t, chart+"/values.yaml"), given),
-		"Release": object{"Name": "payments", "Namespace": "ledger", "Service": "Helm"},
-		"Chart":   object{"Name": meta["name"], "Version": meta["version"]},
+		"Values":       merge(readYAML(t, chart+"/values.yaml"), given),
+		"Release":      object{"Name": "payments", "Namespace": "ledger", "Service": "Helm"},
+		"Chart":        object{"Name": meta["name"], "Version": meta["version"]},
+		"Capabilities": object{"KubeVersion": object{"Version": version}},
 	}
 	objects := make(map[string]object)
 	for _, file := range files {
@@ -164,6 +174,12 @@ func functions(tpl *template.Template) template.FuncMap {
 				return value
 			}
 			return ""
+		},
+		"semverCompare": func(constraint, version string) (less bool, err error) { // only of <1.N-0
+			var limit, minor int
+			_, badLimit := fmt.Sscanf(constraint, "<1.%d-0", &limit)
+			_, badVersion := fmt.Sscanf(version, "v1.%d.", &minor)
+			return minor < limit, errors.Join(badLimit, badVersion)
 		},
 		"int": func(v int) int { return v },
 		"add": func(a, b int) int { return a + b },

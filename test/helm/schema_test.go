@@ -27,14 +27,14 @@ func schema(t *testing.T) (compiled *jsonschema.Schema, text object) {
 	return compiled, decoded.(object)
 }
 
-// readmeValues are the values of the chart's README.
-func readmeValues(t *testing.T) object {
+// exampleOf returns the values that a document has as an example.
+func exampleOf(t *testing.T, file string) object {
 	t.Helper()
-	_, text, _ := strings.Cut(read(t, chart+"/README.md"), "```yaml\n")
+	_, text, _ := strings.Cut(read(t, file), "```yaml\n")
 	text, _, ok := strings.Cut(text, "```")
 	all := documents(t, text)
 	if !ok || len(all) != 1 {
-		t.Fatal("the README has no values")
+		t.Fatalf("%s has no values", file)
 	}
 	return all[0]
 }
@@ -42,13 +42,17 @@ func readmeValues(t *testing.T) object {
 func TestSchemaAcceptsTheValues(t *testing.T) {
 	compiled, _ := schema(t)
 	defaults := readYAML(t, chart+"/values.yaml")
-	for name, given := range map[string]object{"values.yaml": nil, "README.md": readmeValues(t),
-		"plain": readYAML(t, "testdata/plain.values.yaml"), "full": readYAML(t, "testdata/full.values.yaml")} {
+	readme := exampleOf(t, chart+"/README.md")
+	for name, given := range map[string]object{"values.yaml": nil, "README.md": readme,
+		"docs/sidecar.md": exampleOf(t, "../../docs/sidecar.md"),
+		"plain":           readYAML(t, "testdata/plain.values.yaml"),
+		"full":            readYAML(t, "testdata/full.values.yaml"),
+		"sidecar":         readYAML(t, "testdata/sidecar.values.yaml")} {
 		if err := compiled.Validate(merge(defaults, given)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	configuration(t, mustRender(t, readmeValues(t))["Deployment"])
+	configuration(t, mustRender(t, readme)["Deployment"])
 }
 
 func TestSchemaRefuses(t *testing.T) {
@@ -65,7 +69,13 @@ func TestSchemaRefuses(t *testing.T) {
 		"a duration":                        {"drainSeconds": "20s"},
 		"a digest that is none":             {"image": object{"digest": "latest"}},
 		"an annotation that is no text":     {"podAnnotations": object{"prometheus.io/scrape": true}},
-		"a budget that is none":             {"podDisruptionBudget": object{"maxUnavailable": "one"}},
+		"arguments that are one text":       {"args": "--http http://127.0.0.1:8080"},
+		"a number as an argument":           {"args": []any{"--calls", 4}},
+		"a sidecar without an image":        {"sidecars": []any{object{"name": "a"}}},
+		"a sidecar with the process' name":  {"sidecars": []any{object{"name": "consumer", "image": "a"}}},
+		"a sidecar that is a step": {"sidecars": []any{object{"name": "a", "image": "a",
+			"restartPolicy": "Never"}}},
+		"a budget that is none": {"podDisruptionBudget": object{"maxUnavailable": "one"}},
 	} {
 		if compiled.Validate(with(t, given)) == nil {
 			t.Errorf("%s is accepted: %v", name, given)

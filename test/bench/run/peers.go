@@ -40,6 +40,12 @@ const (
 	pollLoop           = "franz-go loop, 32 goroutines"
 	layeredPython      = "Python behind the layer"
 	layeredTypeScript  = "TypeScript behind the layer"
+	nodeService        = "idemsk-consumer, Express"
+	nodeFunction       = "idemsk-consumer, function in Node.js"
+	pythonService      = "idemsk-consumer, FastAPI"
+	pythonFunction     = "idemsk-consumer, function in Python"
+	kafkaJS            = "kafkajs loop, 3 partitions at once"
+	kafkaPython        = "kafka-python loop, one record after another"
 )
 
 const (
@@ -53,6 +59,9 @@ func (p *peer) eventRecords() int { return cmp.Or(p.records, records) }
 // consumerRecords is how many records an event of a consumer process has. A consumer handles a stream of
 // records, so its event is longer than that of a function.
 const consumerRecords = 5 * records
+
+// loopRecords is the same for a loop that handles about 100 records a second.
+const loopRecords = records / 2
 
 func (r *runner) peers() []peer {
 	// The collector's settings of lambda.StartFunc in a function of 512 MB. The floor has them too.
@@ -69,10 +78,6 @@ func (r *runner) peers() []peer {
 			filepath.Join(r.options.sources, "python", "peer.py")}
 		return peer{name: name, command: command, env: env, key: theirKey, slow: slow}
 	}
-	layered := func(name string, env []string, runtime ...string) peer {
-		command := append([]string{r.program("layer"), r.program("idemsk-layer")}, runtime...)
-		return peer{name: name, command: command, env: env, key: ourKey, batched: true}
-	}
 	const byKey, byPartition, at32 = "IDEMSK_ORDER=key", "IDEMSK_ORDER=partition", "BENCH_CONCURRENCY=32"
 
 	fewKeys := ours(batchedFewKeys, byKey)
@@ -83,7 +88,7 @@ func (r *runner) peers() []peer {
 	oneByOne.slow = true
 	partitions := loop(goByPartition, "BENCH_ORDER=partition", "BENCH_CONCURRENCY=3")
 	partitions.slow = true
-	return []peer{
+	all := []peer{
 		ours(batchedByKey, byKey), fewKeys, ours(batchedByPartition, byPartition),
 		ours(claimedByPartition, byPartition, "IDEMSK_CLAIM=partition"),
 		ours(claimedAtOnce, byPartition, "IDEMSK_CLAIM=partition", "IDEMSK_COMMIT_WINDOW=512"),
@@ -103,12 +108,6 @@ func (r *runner) peers() []peer {
 			records: consumerRecords, consumer: true},
 		{name: pollLoop, command: []string{r.program("pollloop")}, key: theirKey, records: consumerRecords,
 			consumer: true, slow: true},
-		layered(layeredPython, []string{"PYTHONPATH=" + filepath.Join(r.options.sources, "python"),
-			"PYTHONDONTWRITEBYTECODE=1"},
-			filepath.Join(r.options.runtimes, "python", "bin", "python"), "-m", "awslambdaric",
-			"function.lambda_handler"),
-		layered(layeredTypeScript, nil, "node",
-			filepath.Join(r.options.runtimes, "node", "node_modules", "aws-lambda-ric", "bin", "index.mjs"),
-			filepath.Join(r.options.sources, "typescript", "function.handler")),
 	}
+	return append(all, r.inOtherLanguages()...)
 }

@@ -23,7 +23,7 @@ func TestGoPeersAreMeasured(t *testing.T) {
 	run := exec.CommandContext(t.Context(), filepath.Join(dir, "run"), "-programs", dir, "-cache",
 		t.TempDir(), "-dynamodb-local", "",
 		"-repetitions", "1", "-slow-repetitions", "1", "-cold-starts", "1", "-peers",
-		"^(idemsk|floor|Go loop, 32|franz-go loop)")
+		"^(idemsk,|floor|Go loop, 32|franz-go loop)")
 	out, err := run.CombinedOutput()
 	if err != nil {
 		t.Fatalf("the run: %v\n%s", err, out)
@@ -43,6 +43,24 @@ func TestGoPeersAreMeasured(t *testing.T) {
 		if measured(string(out), noLatency, peer) {
 			t.Errorf("%s was measured at %s, where the Kafka in its process is a large part of its time",
 				peer, noLatency)
+		}
+	}
+}
+
+// The script installs the peers in other languages, and measures idemsk-consumer beside the loops.
+func TestConsumersInOtherLanguagesAreMeasured(t *testing.T) {
+	t.Parallel()
+	run := exec.CommandContext(t.Context(), "scripts/bench-peers.sh", "-repetitions", "1",
+		"-slow-repetitions", "1", "-series", fiveMS, "-peers", "^(idemsk-consumer|kafka)")
+	run.Dir = "../../.."
+	out, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("the run: %v\n%s", err, out)
+	}
+	for _, peer := range []string{nodeService, nodeFunction, pythonService, pythonFunction, kafkaJS,
+		kafkaPython} {
+		if !measured(string(out), fiveMS, peer) {
+			t.Errorf("%s was not measured:\n%s", peer, out)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 )
 
@@ -61,10 +62,13 @@ func (r *runner) serve(ctx context.Context, name string, counts bool, command []
 	}
 }
 
-// table makes a table with a key of that name.
+// table makes a table with a key of that name: idemsk's, if the key is.
 func (s *server) table(ctx context.Context, key string) (string, error) {
 	s.tables++
 	name := fmt.Sprintf("bench-%d", s.tables)
+	if key == ourKey {
+		return name, dynamostore.CreateTable(ctx, s.db, name)
+	}
 	_, err := s.db.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName: &name,
 		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key,

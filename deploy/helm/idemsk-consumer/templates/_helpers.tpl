@@ -19,7 +19,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{- define "consumer.image" -}}
 {{- $image := .Values.image -}}
-{{- $repository := required "image.repository is not set: name the image of your program" $image.repository -}}
+{{- $repository := required "image.repository is not set: name the image of your program, or of idemsk-consumer" $image.repository -}}
 {{- if $image.digest -}}
 {{ $repository }}@{{ $image.digest }}
 {{- else -}}
@@ -28,9 +28,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
 {{- define "consumer.refused" -}}
+{{- if and .Values.sidecars (semverCompare "<1.29-0" .Capabilities.KubeVersion.Version) }}
+{{- fail "sidecars need Kubernetes 1.29: in an older one the process would never start" }}
+{{- end }}
 {{- $static := "a Deployment has no names for static members" }}
 {{- $refused := dict "IDEMSK_KAFKA_INSTANCE_ID" $static "IDEMSK_KAFKA_LEAVE" $static
-  "IDEMSK_DRAIN_TIMEOUT" "set drainSeconds" "IDEMSK_HTTP_ADDR" "it is :8080" }}
+  "IDEMSK_DRAIN_TIMEOUT" "set drainSeconds" "IDEMSK_HTTP_ADDR" "it is :9464" }}
 {{- range $name, $reason := $refused }}
 {{- if or (hasKey $.Values.settings $name) (hasKey $.Values.secrets $name) }}
 {{- fail (printf "leave %s out of settings and secrets: %s" $name $reason) }}
@@ -46,7 +49,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end -}}
 - name: IDEMSK_HTTP_ADDR
-  value: ":8080"
+  value: ":9464"
 - name: IDEMSK_DRAIN_TIMEOUT
   value: {{ printf "%ds" (int .Values.drainSeconds) | quote }}
 {{- range $name, $value := .Values.settings }}

@@ -24,8 +24,10 @@ const (
 // Topic is a topic with the partitions of an event.
 type Topic struct {
 	Brokers  []string
+	cluster  *kfake.Cluster
 	producer *kgo.Client
 	records  []*kgo.Record // of the event that was prepared
+	produced int64         // records, since the start
 }
 
 // New starts a Kafka with an empty topic. It ends with the process.
@@ -34,9 +36,10 @@ func New() (*Topic, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting Kafka: %w", err)
 	}
-	t := &Topic{Brokers: cluster.ListenAddrs()}
+	t := &Topic{Brokers: cluster.ListenAddrs(), cluster: cluster}
 	t.producer, err = kgo.NewClient(kgo.SeedBrokers(t.Brokers...),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+		kgo.ProducerBatchCompression(kgo.NoCompression())) // the clients for other languages lack some codecs
 	return t, err
 }
 
@@ -79,5 +82,17 @@ func record(r *events.KafkaRecord) (*kgo.Record, error) {
 
 // Produce appends the records of the event that was prepared to the topic, and returns how many there are.
 func (t *Topic) Produce(ctx context.Context) (int, error) {
+	t.produced += int64(len(t.records))
 	return len(t.records), t.producer.ProduceSync(ctx, t.records...).FirstErr()
+}
+
+// Uncommitted returns how many of the records that were produced the group has not committed.
+func (t *Topic) Uncommitted() int64 {
+	left := t.produced
+	if info := t.cluster.GroupInfo(Group); info != nil {
+		for _, commit := range info.Commits[Name] {
+			left -= commit.Offset
+		}
+	}
+	return left
 }
