@@ -45,8 +45,8 @@ func Start(ctx context.Context, cfg Config) (*Function, error) {
 }
 
 // Invoke calls the function with an event of at most MaxPayload bytes and waits for its answer. More calls at
-// once than Config.Concurrency wait for each other. If the process has ended, Invoke first starts a new one, which does not count
-// towards the function's timeout.
+// once than Config.Concurrency wait for each other. If the process has ended, Invoke first starts a new one,
+// which does not count towards the function's timeout.
 //
 // Errors: *FunctionError, *CrashError and *TimeoutError mean that the function failed, *StartError that its
 // new process did not start, *PayloadError that the event is too large; ErrClosed; or the context's cause. If
