@@ -23,8 +23,8 @@ import (
 //	lease/3   a claim that begins later is extended first; a heartbeat extends it at each third
 //	lease/10  the timeout of a heartbeat, and the pause before a failed one is retried; completions wait this long for an earlier request
 //
-// Heartbeats end at settlingEnd. An extension was sent at most lease/3 and lease/10 before, so the lease lasts
-// until settlingEnd and 17/30 of it:
+// Heartbeats end at settlingEnd. An extension was sent at most lease/3 and lease/10 before, so the lease
+// lasts until settlingEnd and 17/30 of it:
 //
 //	lease/2   after settlingEnd a process ends whose handlers have not returned
 const (

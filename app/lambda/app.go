@@ -115,8 +115,9 @@ func (f *Function) Close() {
 var _ lambda.Handler = (*Function)(nil)
 
 // Invoke implements lambda.Handler. If a handler did not return, it ends the process: in a sandbox that is
-// thawed for the next invocation, the old handler would continue. A process that handles several invocations at
-// once takes no more of them, and ends when the others have ended, or when the handler's lease is about to end.
+// thawed for the next invocation, the old handler would continue. A process that handles several invocations
+// at once takes no more of them, and ends when the others have ended, or when the handler's lease is about
+// to end.
 func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	invoke := f.records.Invoke
 	if sqs.IsEvent(payload) {

@@ -42,7 +42,8 @@ func runFunction() {
 	time.AfterFunc(5*time.Minute, func() { panic("this test function lives too long") })
 	Start(msk.HandlerFunc(func(ctx context.Context, r msk.Record) ([]byte, error) {
 		note := fmt.Sprintf("%s %s\n", r.Key, r.Value)
-		file := must(os.OpenFile(filepath.Join(os.Getenv(filesOf), "ran"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600))
+		file := must(os.OpenFile(filepath.Join(os.Getenv(filesOf), "ran"),
+			os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600))
 		must(file.WriteString(note))
 		must(0, file.Close())
 		switch string(r.Value) {
@@ -74,8 +75,9 @@ func startManaged(t *testing.T, timeout time.Duration, env ...string) *managed {
 	m := &managed{T: t, files: t.TempDir()}
 	tables := testkit.Serve(t, dynamofake.New, dynamofake.Config{})
 	must(0, tables.CreateTable(dynamofake.Table{Name: "keys", HashKey: dynamostore.AttrKey}))
-	m.db = must(dynamostore.New(dynamostore.NewClient(aws.Config{Region: "us-east-1", BaseEndpoint: ptr(tables.URL()),
-		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}),
+	m.db = must(dynamostore.New(dynamostore.NewClient(aws.Config{Region: "us-east-1",
+		BaseEndpoint: ptr(tables.URL()),
+		Credentials:  credentials.NewStaticCredentialsProvider("id", "secret", "")}),
 		dynamostore.Config{Table: "keys", MaxClockSkew: -1}))
 	must(0, syscall.Mkfifo(filepath.Join(m.files, "fifo"), 0o600))
 	m.Function = must(runtimeapi.Start(t.Context(), runtimeapi.Config{
@@ -105,7 +107,8 @@ func batch(records ...string) []byte {
 	messages := make([]mskevent.Message, len(records))
 	for i, r := range records {
 		key, do, _ := strings.Cut(r, ":")
-		messages[i] = mskevent.Message{Topic: "payments", Offset: int64(i), Timestamp: 1, Key: []byte(key), Value: []byte(do)}
+		messages[i] = mskevent.Message{Topic: "payments", Offset: int64(i), Timestamp: 1, Key: []byte(key),
+			Value: []byte(do)}
 	}
 	return mskevent.MSK("arn").Messages(messages...)
 }
@@ -198,7 +201,8 @@ func TestOverrunLetsTheOtherInvocationsEnd(t *testing.T) {
 	if err := <-m.deliver("c", "b"); err != nil {
 		t.Error(err)
 	}
-	equal(t, "runs of b", len(slices.DeleteFunc(m.ran(), func(s string) bool { return !strings.HasPrefix(s, "b ") })), 1)
+	ofOthers := func(s string) bool { return !strings.HasPrefix(s, "b ") }
+	equal(t, "runs of b", len(slices.DeleteFunc(m.ran(), ofOthers)), 1)
 }
 
 // If the other invocations take too long, the process ends with them.
@@ -243,7 +247,8 @@ func overrunOf(t *testing.T, invocations int, timeout time.Duration) {
 			return nil, nil
 		}), nil
 	}
-	f := must(New(t.Context(), build, vars(map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": "redis://h"}), io.Discard, io.Discard,
+	env := vars(map[string]string{"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": "redis://h"})
+	f := must(New(t.Context(), build, env, io.Discard, io.Discard,
 		app.WithStore(app.Store{Name: app.StoreRedis, Read: func(*app.Vars, *app.Config) {},
 			Open: func(context.Context, *Base) (store.Store, error) { return keys, nil }})))
 	equal(t, "invocations at once", f.overrun.invocations, 1)

@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-// overrun ends a process whose handlers have not returned, if the process handles several invocations at once.
-// Its runtime lets the other invocations end first, which may take longer than the leases of the handlers'
-// keys: then another process would call these handlers while they still run.
+// overrun ends a process whose handlers have not returned, if the process handles several invocations at
+// once. Its runtime lets the other invocations end first, which may take longer than the leases of the
+// handlers' keys: then another process would call these handlers while they still run.
 type overrun struct {
 	invocations int           // that the process handles at once
 	grace       time.Duration // from the first overrun to the end of the process

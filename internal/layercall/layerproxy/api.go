@@ -39,10 +39,10 @@ type api struct {
 	asked chan ask   // unbuffered: a receive succeeds while the runtime asks for work
 	work  chan *call // unbuffered: a send succeeds while the runtime asks for work
 
-	mu     sync.Mutex
-	open   map[string]*call    // by ID: with the runtime, unanswered; guarded by mu
-	passed map[string]*call    // as open, of events that pass through; guarded by mu
-	kept   map[string]struct{} // the IDs of invocations that have calls, of which no request may pass; guarded by mu
+	mu     sync.Mutex          // guards the fields below
+	open   map[string]*call    // by ID: with the runtime, unanswered
+	passed map[string]*call    // as open, of events that pass through
+	kept   map[string]struct{} // the IDs of invocations that have calls, of which no request may pass
 }
 
 // ask is a request of the runtime for work. It lets one invocation be taken from Lambda at a time, so that

@@ -16,8 +16,9 @@ import (
 	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
-// AWS's client for Python has a process for each invocation that there may be at once. They book each payment
-// once. When one of them dies in a call, its invocation fails at its time-out, and the others go on until then.
+// AWS's client for Python has a process for each invocation that there may be at once. They book each
+// payment once. When one of them dies in a call, its invocation fails at its time-out, and the others go on
+// until then.
 func TestWorkersOfAWSsClientForPython(t *testing.T) {
 	out, err := exec.Command("../../../scripts/runtimes.sh").Output()
 	if err != nil {
@@ -25,8 +26,8 @@ func TestWorkersOfAWSsClientForPython(t *testing.T) {
 	}
 	bookings := filepath.Join(t.TempDir(), "bookings")
 	f := newFixture(t, "", busyMachine, "PYTHONDONTWRITEBYTECODE=1", "BOOKINGS="+bookings)
-	f.config.Command = append(f.config.Command[:2], filepath.Join(strings.TrimSpace(string(out)), "python/bin/python"),
-		"-m", "awslambdaric", "app.handler")
+	f.config.Command = append(f.config.Command[:2],
+		filepath.Join(strings.TrimSpace(string(out)), "python/bin/python"), "-m", "awslambdaric", "app.handler")
 	f.config.Dir, f.config.Handler = "testdata", "app.handler"
 	f.config.Concurrency, f.config.Timeout = 4, 25*time.Second
 	var payloads [][]byte

@@ -36,7 +36,7 @@ type upstream struct {
 // newUpstream returns a client for a number of invocations at once.
 func newUpstream(address string, invocations int) *upstream {
 	// without a proxy, whatever the environment says
-	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: invocations}
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 2 * invocations}
 	u := &upstream{base: &url.URL{Scheme: "http", Host: address}, http: &http.Client{Transport: transport}}
 	u.proxy = &httputil.ReverseProxy{
 		Transport:     transport,

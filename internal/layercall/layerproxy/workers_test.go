@@ -17,7 +17,8 @@ import (
 // busyMachine leaves more than a second between the end of an invocation by the layer, and its time-out.
 const busyMachine = "IDEMSK_DEADLINE_MARGIN=10s"
 
-// workers is newFixture for a runtime with n workers: on Lambda Managed Instances it gets n invocations at once.
+// workers is newFixture for a runtime with n workers: on Lambda Managed Instances it gets n invocations at
+// once.
 func workers(t testing.TB, n int, mode string, env ...string) *fixture {
 	f := newFixture(t, mode, env...)
 	f.config.Concurrency = n
@@ -140,8 +141,9 @@ func TestInvocationsWaitForWorkers(t *testing.T) {
 	}
 }
 
-// A worker that dies in a call, or does not answer it, fails its invocation before the time-out. The others go
-// on until then. Those that have begun get their answers, and the process ends: the next one runs the keys.
+// A worker that dies in a call, or does not answer it, fails its invocation before the time-out. The others
+// go on until then. Those that have begun get their answers, and the process ends: the next one runs the
+// keys.
 func TestWorkerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	for do, mode := range map[string]string{"exit": inProcesses, "hang": inThreads} {
@@ -175,7 +177,8 @@ func TestWorkerThatDoesNotAnswer(t *testing.T) {
 				ended <- err
 			}()
 			var e *runtimeapi.FunctionError
-			if err := <-failed; !errors.As(err, &e) || e.Type != "Overrun" || !strings.Contains(e.Message, "payments-3@0") {
+			if err := <-failed; !errors.As(err, &e) || e.Type != "Overrun" ||
+				!strings.Contains(e.Message, "payments-3@0") {
 				t.Errorf("error %v", err)
 			}
 			if err := os.WriteFile(fifo, []byte("go on"), 0o600); err != nil {

@@ -36,8 +36,8 @@
 // There is no memory limit. Processes are not frozen between invocations. There are no Extensions, Logs and
 // Telemetry APIs: their paths answer 404, and WithEnableSIGTERM of aws-lambda-go then prints a warning and
 // still gets its SIGTERM on Close. Responses are not streamed to the caller: a streamed answer is collected,
-// within the limit of a buffered one. An error in the HTTP trailers of a streamed answer is read up to 4 KB of
-// trailers, the maximum of net/http. Windows is not supported.
+// within the limit of a buffered one. An error in the HTTP trailers of a streamed answer is read up to 4 KB
+// of trailers, the maximum of net/http. Windows is not supported.
 //
 // # Processes
 //

@@ -38,8 +38,8 @@ func startManaged(t *testing.T, db *dynamofake.Server, env map[string]string) *p
 	})
 }
 
-// deliveries are the batches, each twice in a random order, so that the same batch and others are handled at the
-// same time.
+// deliveries are the batches, each twice in a random order, so that the same batch and others are handled at
+// the same time.
 func deliveries(t *testing.T, random *rand.Rand) (events [][]byte, made map[string][]tally.Credit) {
 	made = map[string][]tally.Credit{}
 	for n := range managedBatches {
@@ -82,8 +82,8 @@ func (p *process) deliverAll(events [][]byte) (answered, crashed int) {
 	return answered, crashed
 }
 
-// A process that handles several invocations at once books each payment once. Each invocation has one whole line
-// of metrics, and each payment is counted once.
+// A process that handles several invocations at once books each payment once. Each invocation has one whole
+// line of metrics, and each payment is counted once.
 func TestSeveralInvocationsAtOnce(t *testing.T) {
 	for _, claim := range []string{"key", "partition"} {
 		t.Run("claims by "+claim, func(t *testing.T) {
@@ -126,7 +126,8 @@ func TestSeveralInvocationsAtOnceInProcessesThatAreKilled(t *testing.T) {
 	events, made := deliveries(t, random)
 	killer.arm(crashRequests, 0)
 	_, crashed := p.deliverAll(events)
-	t.Logf("%d invocations died in %d processes; %v payments were executed", crashed, p.Starts(), p.sum("Executed"))
+	t.Logf("%d invocations died in %d processes; %v payments were executed", crashed, p.Starts(),
+		p.sum("Executed"))
 	if p.Starts() < 2 || crashed < p.Starts()-1 {
 		t.Errorf("%d invocations died in %d processes", crashed, p.Starts())
 	}
