@@ -22,12 +22,18 @@ import (
 //	lease/4   a prefetched claim should begin by then, by the latency estimate
 //	lease/3   a claim that begins later is extended first; a heartbeat extends it at each third
 //	lease/10  the timeout of a heartbeat, and the pause before a failed one is retried; completions wait this long for an earlier request
+//
+// Heartbeats end at settlingEnd. An extension was sent at most lease/3 and lease/10 before, so the lease
+// lasts until settlingEnd and 17/30 of it:
+//
+//	lease/2   after settlingEnd a process ends whose handlers have not returned
 const (
 	settleShare   = 4  // of the margin
 	giveUpShare   = 8  // of the margin
 	beatShare     = 3  // of the lease
 	prefetchShare = 4  // of the lease
 	retryShare    = 10 // of the lease
+	overrunShare  = 2  // of the lease
 )
 
 const (
@@ -80,6 +86,12 @@ func (e *Engine) retryDelay(claim *Claim) time.Duration {
 
 // longPatience is the maximum of patience.
 const longPatience = 2 * time.Second
+
+// OverrunGrace returns how long a process may go on after GiveUpAt if handlers have not returned. Then the
+// leases of their keys end, and another process may call the handlers again.
+func (c Config) OverrunGrace() time.Duration {
+	return max(0, c.Lease/overrunShare-(c.DeadlineMargin/settleShare-c.DeadlineMargin/giveUpShare))
+}
 
 // patience is how long completions wait for an earlier request. A request that gets no answer, for example on
 // a lost connection, must not delay later completions for longer.

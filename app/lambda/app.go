@@ -80,7 +80,7 @@ func New(ctx context.Context, build Build, vars *app.Vars, stdout, stderr io.Wri
 		return nil, err
 	}
 	config := msk.Config{Records: parts.Records, Failures: cfg.Failures, Report: msk.EMF(stdout, cfg.Function)}
-	f := &Function{close: base.Close}
+	f := &Function{close: base.Close, overrun: newOverrun(parts.Engine.Config().OverrunGrace(), base.Logger)}
 	if f.records, err = msk.New(parts.Engine, parts.Handler, config); err == nil { // else sqs would say it again
 		f.messages, err = sqs.New(parts.Engine, parts.Handler, config)
 	}
@@ -104,15 +104,21 @@ type Function struct {
 	records  *msk.Consumer
 	messages *sqs.Consumer
 	close    func()
+	overrun  *overrun
 }
 
 // Close closes what the function holds open. In Lambda the process ends instead.
-func (f *Function) Close() { f.close() }
+func (f *Function) Close() {
+	f.overrun.stop()
+	f.close()
+}
 
 var _ lambda.Handler = (*Function)(nil)
 
 // Invoke implements lambda.Handler. If a handler did not return, it ends the process: in a sandbox that is
-// thawed for the next invocation, the old handler would continue.
+// thawed for the next invocation, the old handler would continue. A process that handles several invocations
+// at once takes no more of them, and ends when the others have ended, or when the handler's lease is about
+// to end.
 func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	invoke := f.records.Invoke
 	if sqs.IsEvent(payload) {
@@ -120,6 +126,7 @@ func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	out, err := invoke(ctx, payload)
 	if errors.Is(err, schedule.ErrOverrun) {
+		f.overrun.happened(ctx)
 		return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: "Overrun", ShouldExit: true}
 	}
 	return out, err

@@ -1,6 +1,7 @@
 package lambda
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -8,7 +9,12 @@ import (
 	"github.com/idemsk/idemsk/app"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asFunction) != "" {
+		runFunction()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // vars reads from a map instead of the environment, in a function that Lambda calls ledger unless the map
 // says otherwise.

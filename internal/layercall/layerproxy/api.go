@@ -34,20 +34,29 @@ type api struct {
 	upstream *upstream
 	listener net.Listener
 	server   *http.Server
+	most     int // calls that the runtime may have at once
 
-	// unbuffered: a receive succeeds while the runtime asks for work; has the header of its request
-	asked chan http.Header
+	asked chan ask   // unbuffered: a receive succeeds while the runtime asks for work
 	work  chan *call // unbuffered: a send succeeds while the runtime asks for work
 
-	mu   sync.Mutex
-	open *call  // with the runtime, unanswered; guarded by mu
-	last string // the ID of the last invocation that has calls, of which no request may pass; guarded by mu
+	mu     sync.Mutex          // guards the fields below
+	open   map[string]*call    // by ID: with the runtime, unanswered
+	passed map[string]*call    // as open, of events that pass through
+	kept   map[string]struct{} // the IDs of invocations that have calls, of which no request may pass
+}
+
+// ask is a request of the runtime for work. It lets one invocation be taken from Lambda at a time, so that
+// Lambda gives no more invocations than the runtime has workers to handle.
+type ask struct {
+	header http.Header
+	done   chan struct{} // closed when the invocation has been handled
 }
 
 // call is an event for the runtime.
 type call struct {
 	event
-	answer chan answer // gets one; nil for an event that passes through
+	answer chan answer   // gets one; nil for an event that passes through
+	done   chan struct{} // closed when the answer has passed through; nil for one that does not
 }
 
 // answer is the runtime's answer to a call.
@@ -56,12 +65,14 @@ type answer struct {
 	err     error // the call failed as a whole
 }
 
-func serve(up *upstream) (*api, error) {
+func serve(up *upstream, invocations int) (*api, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
 	if err != nil {
 		return nil, fmt.Errorf("serving the Runtime API to the function's runtime: %w", err)
 	}
-	a := &api{upstream: up, listener: listener, asked: make(chan http.Header), work: make(chan *call)}
+	a := &api{upstream: up, listener: listener, most: invocations, asked: make(chan ask),
+		work: make(chan *call), open: make(map[string]*call), passed: make(map[string]*call),
+		kept: make(map[string]struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathNext, a.next)
 	mux.HandleFunc("POST "+pathInvocation+"{id}/response",
@@ -69,6 +80,11 @@ func serve(up *upstream) (*api, error) {
 	mux.HandleFunc("POST "+pathInvocation+"{id}/error",
 		func(w http.ResponseWriter, r *http.Request) { a.take(w, r, true) })
 	mux.Handle("/", up.proxy)
+	up.proxy.ModifyResponse = func(r *http.Response) error { // before the runtime gets it, and asks for work
+		id, _, _ := strings.Cut(strings.TrimPrefix(r.Request.URL.Path, pathInvocation), "/")
+		a.hasPassed(id)
+		return nil
+	}
 	a.server = &http.Server{ //nolint:gosec // the runtime may take its time, and asks for work for as long as there is none
 		Handler: mux, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
 	}
@@ -87,14 +103,18 @@ func (a *api) drain() {
 
 // next waits for work for as long as the runtime does.
 func (a *api) next(w http.ResponseWriter, r *http.Request) {
-	if a.isOpen() {
+	if a.busy() {
 		refuse(w, http.StatusForbidden, "InvalidStateTransition",
 			"answer the invocation before you ask for the next")
 		return
 	}
+	asked, mine := a.asked, ask{r.Header, make(chan struct{})}
 	for {
 		select {
-		case a.asked <- r.Header:
+		case asked <- mine:
+			asked = nil
+		case <-mine.done: // without work for this request
+			asked, mine.done = a.asked, make(chan struct{})
 		case c := <-a.work:
 			a.hand(w, c)
 			return
@@ -105,22 +125,49 @@ func (a *api) next(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) hand(w http.ResponseWriter, c *call) {
+	a.mu.Lock()
 	if c.answer != nil {
-		a.mu.Lock()
-		a.open = c
-		a.mu.Unlock()
+		a.open[c.id()] = c
+	} else if c.status == http.StatusOK {
+		a.passed[c.id()] = c
 	}
+	a.mu.Unlock()
 	maps.Copy(w.Header(), c.header)
 	w.Header().Set("Content-Length", strconv.Itoa(len(c.payload)))
 	w.WriteHeader(c.status)
 	_, _ = w.Write(c.payload) // a runtime that does not read it will not answer it
 }
 
-// pass gives the runtime an event as it is. The answer passes through as well.
-func (a *api) pass(ctx context.Context, e *event) {
+// pass gives the runtime an event as it is, and waits until the answer has passed through as well, the
+// runtime has gone, or the invocation has timed out.
+func (a *api) pass(ctx context.Context, gone <-chan struct{}, e *event) {
+	c := &call{event: *e, done: make(chan struct{})}
 	select {
-	case a.work <- &call{event: *e}:
+	case a.work <- c:
 	case <-ctx.Done():
+		return
+	}
+	deadline, err := e.deadline()
+	if err != nil {
+		return // no invocation: it has no answer
+	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-gone:
+	case <-timer.C:
+		a.hasPassed(e.id())
+	}
+}
+
+// hasPassed notes that an event that passes through has its answer.
+func (a *api) hasPassed(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c := a.passed[id]; c != nil {
+		close(c.done)
+		delete(a.passed, id)
 	}
 }
 
@@ -145,23 +192,39 @@ func (a *api) call(ctx context.Context, gone <-chan struct{}, c *call) (answer, 
 func (a *api) keep(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.last = id
+	a.kept[id] = struct{}{}
 }
 
-func (a *api) isOpen() bool {
+// forget ends what keep began, when the invocation has its answer.
+func (a *api) forget(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.open != nil
+	delete(a.kept, id)
+	maps.DeleteFunc(a.open, func(call string, _ *call) bool { return isCallOf(call, id) })
+}
+
+// busy reports whether the runtime has as many events to answer as it may have.
+func (a *api) busy() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.open)+len(a.passed) >= a.most
+}
+
+// unanswered returns the number of calls that the runtime has not answered.
+func (a *api) unanswered() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.open)
 }
 
 // settle closes a call with its answer, unless it has one.
 func (a *api) settle(c *call, with answer) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.open != c {
+	if a.open[c.id()] != c {
 		return false
 	}
-	a.open = nil
+	delete(a.open, c.id())
 	c.answer <- with
 	return true
 }
@@ -170,10 +233,15 @@ func (a *api) settle(c *call, with answer) bool {
 func (a *api) find(id string) (c *call, passes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.open != nil && a.open.id() == id {
-		return a.open, false
+	if c := a.open[id]; c != nil {
+		return c, false
 	}
-	return nil, a.last == "" || id != a.last && !strings.HasPrefix(id, a.last+callSeparator)
+	for invocation := range a.kept {
+		if isCallOf(id, invocation) {
+			return nil, false
+		}
+	}
+	return nil, true
 }
 
 // take takes the answer to a call. One that does not arrive whole is not taken, so that a runtime that ends

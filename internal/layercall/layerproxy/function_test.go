@@ -14,14 +14,26 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
 // This file is the function behind the layer: what happens in it happens in the runtime's process.
 
 // eventsVariable names the file of the received events.
 const eventsVariable = "LAYER_TEST_EVENTS"
+
+// The modes of a runtime that asks for several invocations at once: as many as AWS_LAMBDA_MAX_CONCURRENCY.
+const (
+	inThreads   = "in threads"
+	inProcesses = "in processes"
+)
+
+// meeting is where two invocations of a process wait for each other.
+var meeting sync.WaitGroup
 
 // memoryEvent is an event to which the function answers with the status of the layer's process, as Linux
 // tells it.
@@ -79,6 +91,7 @@ func recordsOf(payload []byte) (records []record) {
 // runFunction runs a function in a mode: how it starts. What it does with an event is in the event's records.
 func runFunction(mode string) {
 	time.AfterFunc(5*time.Minute, func() { panic("this test function lives too long") })
+	meeting.Add(2)
 	switch mode {
 	case "reports an init error":
 		post("init/error", nil, []byte(`{"errorType":"ImportError","errorMessage":"no module named ledger"}`))
@@ -95,7 +108,35 @@ func runFunction(mode string) {
 			fmt.Println("bye")
 			os.Exit(0)
 		}()
+	case inThreads:
+		for range lambdacontext.MaxConcurrency() - 1 {
+			go work()
+		}
+	case inProcesses:
+		startWorkers()
+		return
 	}
+	work()
+}
+
+// startWorkers starts a process for each invocation that there may be at once, and waits for all, as AWS's
+// client for Python does.
+func startWorkers() {
+	var all sync.WaitGroup
+	for range lambdacontext.MaxConcurrency() {
+		worker := exec.Command(os.Args[0], asFunction, "")
+		worker.Stdout, worker.Stderr = os.Stdout, os.Stderr
+		worker.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		all.Go(func() {
+			runtime.LockOSThread() // the worker is killed when the thread that started it ends
+			_ = worker.Run()       // it may be told to die
+		})
+	}
+	all.Wait()
+}
+
+// work is the loop of a runtime.
+func work() {
 	for {
 		d, status := next()
 		if status != http.StatusOK {
@@ -187,6 +228,21 @@ func handle(d delivery) {
 		os.Exit(4)
 	case do("hang"):
 		<-make(chan struct{})
+	case do("meet"):
+		meeting.Done()
+		meeting.Wait()
+		d.answer(answer)
+	case do("meet and hang"):
+		meeting.Done()
+		<-make(chan struct{})
+	case do("meet and exit"):
+		meeting.Done()
+		meeting.Wait()
+		os.Exit(3)
+	case do("wait"):
+		_, err := os.ReadFile(os.Getenv(eventsVariable) + ".fifo") // until the test has written to it
+		check(err)
+		d.answer(answer)
 	case do("answer nothing"):
 		_, status := next()
 		fmt.Println("next:", status)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/idemsk/idemsk/idem"
 )
@@ -12,6 +13,12 @@ import (
 // callSeparator is between the ID of an invocation and the number of a further call, in the request ID of
 // that call. Each call has its own ID, so that a late answer to one is not taken for the answer to the next.
 const callSeparator = "-"
+
+// isCallOf reports whether a request ID is that of an invocation or of one of its further calls.
+func isCallOf(id, invocation string) bool {
+	rest, found := strings.CutPrefix(id, invocation)
+	return found && (rest == "" || strings.HasPrefix(rest, callSeparator))
+}
 
 // invocation is an invocation with an event of Kafka or SQS, and calls the function's runtime for it.
 type invocation struct {

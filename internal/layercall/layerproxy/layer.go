@@ -23,57 +23,74 @@ import (
 type layer struct {
 	upstream *upstream
 	api      *api
+	gone     <-chan struct{}                  // closed when the runtime has ended
 	consumer func() (*lambda.Function, error) // of events of Kafka and SQS
+	prepared func() error
 }
 
-func newLayer(up *upstream, api *api, options []lambda.Option) *layer {
-	return &layer{upstream: up, api: api, consumer: sync.OnceValues(func() (*lambda.Function, error) {
+func newLayer(up *upstream, api *api, gone <-chan struct{}, options []lambda.Option) *layer {
+	l := &layer{upstream: up, api: api, gone: gone}
+	l.consumer = sync.OnceValues(func() (*lambda.Function, error) {
 		return lambda.New(context.Background(), layercall.Build, app.Environment(), os.Stdout, os.Stderr,
 			options...)
-	})}
+	})
+	l.prepared = sync.OnceValue(l.prepare)
+	return l
 }
 
-// run handles invocations until ctx ends, which is when the runtime has ended. After an error this process
-// must end.
-//
-// The consumer is built while the runtime starts. In a function with SnapStart it is built at the first event
-// instead: copies of a snapshot would share the names under which they claim keys, and the connections.
+// prepare builds the consumer while the runtime starts. In a function with SnapStart it is built at the first
+// event instead: copies of a snapshot would share the names under which they claim keys, and the connections.
 // https://docs.aws.amazon.com/lambda/latest/dg/snapstart-uniqueness.html
-func (l *layer) run(ctx context.Context) error {
-	if os.Getenv("AWS_LAMBDA_INITIALIZATION_TYPE") != "snap-start" {
-		if _, err := l.consumer(); err != nil {
-			return errors.Join(err, l.upstream.failInit(ctx, "InvalidConfiguration", err.Error()))
-		}
+func (l *layer) prepare() error {
+	if os.Getenv("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start" {
+		return nil
 	}
-	for ctx.Err() == nil {
-		var header http.Header
+	_, err := l.consumer()
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, l.upstream.failInit(context.Background(), "InvalidConfiguration", err.Error()))
+}
+
+// run handles invocations, one after another, until ctx ends. After an error this process must end.
+func (l *layer) run(ctx context.Context) error {
+	if err := l.prepared(); err != nil {
+		return err
+	}
+	for {
+		var asked ask
 		select {
-		case header = <-l.api.asked:
+		case asked = <-l.api.asked:
 		case <-ctx.Done():
 			return nil
 		}
-		e, err := l.upstream.next(ctx, header)
-		if ctx.Err() != nil {
+		e, err := l.upstream.next(ctx, asked.header)
+		if err != nil && ctx.Err() != nil {
 			return nil //nolint:nilerr // the request was cancelled
+		}
+		if err == nil {
+			err = l.handle(ctx, e)
 		}
 		if err != nil {
 			return err
 		}
-		if e.status != http.StatusOK || !mskevent.IsKafka(e.payload) && !sqs.IsEvent(e.payload) {
-			l.api.pass(ctx, e)
-			continue
-		}
-		if err := l.invoke(ctx, e); err != nil {
-			return err
-		}
+		close(asked.done)
 	}
-	return nil
 }
 
-// invoke handles an invocation with an event of Kafka or SQS. It continues when the runtime has ended, so that
-// what the function did is settled.
+func (l *layer) handle(ctx context.Context, e *event) error {
+	if e.status != http.StatusOK || !mskevent.IsKafka(e.payload) && !sqs.IsEvent(e.payload) {
+		l.api.pass(ctx, l.gone, e)
+		return nil
+	}
+	return l.invoke(ctx, e)
+}
+
+// invoke handles an invocation with an event of Kafka or SQS. It continues when ctx ends, so that what the
+// function did is settled.
 func (l *layer) invoke(ctx context.Context, e *event) error {
 	l.api.keep(e.id())
+	defer l.api.forget(e.id())
 	deadline, err := e.deadline()
 	if err != nil {
 		return err
@@ -85,7 +102,7 @@ func (l *layer) invoke(ctx context.Context, e *event) error {
 	if err != nil {
 		return errors.Join(err, l.upstream.fail(alive, e.id(), "InvalidConfiguration", err.Error()))
 	}
-	inv := &invocation{api: l.api, event: e, gone: ctx.Done()}
+	inv := &invocation{api: l.api, event: e, gone: l.gone}
 	calling, err := layercall.NewContext(alive, e.payload, inv.call)
 	if err != nil {
 		return l.upstream.fail(alive, e.id(), "InvalidEvent", err.Error())

@@ -52,16 +52,6 @@ func TestInvalidConfiguration(t *testing.T) {
 	f.wantNoStart(`InvalidConfiguration: IDEMSK_ORDER is "random"`)
 }
 
-// The layer handles one invocation at a time.
-func TestSeveralInvocationsAtOnceAreRefused(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "", "AWS_LAMBDA_MAX_CONCURRENCY=4")
-	if e := f.wantNoStart("it ended before it asked for work: exit status 1"); !strings.Contains(
-		strings.Join(e.Output, "\n"), "AWS_LAMBDA_MAX_CONCURRENCY is 4: the layer handles one invocation at a time") {
-		t.Errorf("output %q", e.Output)
-	}
-}
-
 func TestLayerWithoutARuntime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")

@@ -11,18 +11,17 @@
 package layerproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
 	"github.com/idemsk/idemsk/app/lambda"
 )
-
-// maxConcurrency is the variable that Lambda Managed Instances set for runtimes that poll for several
-// invocations at once.
-const maxConcurrency = "AWS_LAMBDA_MAX_CONCURRENCY"
 
 // Main runs a runtime's command, and ends this process as the runtime ends.
 func Main(command []string, options ...lambda.Option) {
@@ -42,12 +41,9 @@ func run(command []string, options []lambda.Option) error {
 	if address == "" {
 		return fmt.Errorf("%s is not set: Lambda sets it, and so does idemsk local", runtimeAPI)
 	}
-	if n := os.Getenv(maxConcurrency); n != "" && n != "1" {
-		return fmt.Errorf("%s is %s: the layer handles one invocation at a time: set the maximum concurrency of the function's execution environments to 1",
-			maxConcurrency, n)
-	}
-	up := newUpstream(address)
-	api, err := serve(up)
+	invocations := lambdacontext.MaxConcurrency() // more than 1 on Lambda Managed Instances
+	up := newUpstream(address, invocations)
+	api, err := serve(up, invocations)
 	if err != nil {
 		return err
 	}
@@ -57,21 +53,51 @@ func run(command []string, options []lambda.Option) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- newLayer(up, api, options).run(ctx) }()
-	select {
-	case err := <-ended:
+	l := newLayer(up, api, child.exited, options)
+	loops := startLoops(invocations, func() error { return l.run(ctx) })
+	for gone := false; !gone && loops.left > 0; {
+		select {
+		case err := <-loops.ended: // with an error: the others end what they have begun
+			loops.note(err)
+			cancel()
+		case <-child.exited:
+			gone = true
+		}
+	}
+	if loops.left == 0 {
 		child.kill()
-		return err
-	case <-child.exited:
+		return loops.err
 	}
 	api.drain()
-	if cancel(); !api.isOpen() {
-		// otherwise the runtime ended in a call, whose keys stay claimed until their leases end
-		if err := <-ended; err != nil { // when the records of the calls before are settled and reported
-			fmt.Fprintf(os.Stderr, "idemsk: the layer: %v\n", err)
-		}
+	cancel()
+	// A loop ends when the records of its calls are settled and reported, unless the runtime ended in a call,
+	// whose keys stay claimed until their leases end.
+	for loops.left > api.unanswered() {
+		loops.note(<-loops.ended)
+	}
+	if loops.err != nil {
+		fmt.Fprintf(os.Stderr, "idemsk: the layer: %v\n", loops.err)
 	}
 	child.exitAlike()
 	return nil
+}
+
+// loops handle one invocation each at a time.
+type loops struct {
+	ended chan error // gets the end of each
+	left  int        // whose end was not noted
+	err   error      // the first that was noted
+}
+
+func startLoops(n int, run func() error) *loops {
+	l := &loops{ended: make(chan error, n), left: n}
+	for range n {
+		go func() { l.ended <- run() }()
+	}
+	return l
+}
+
+func (l *loops) note(err error) {
+	l.left--
+	l.err = cmp.Or(l.err, err)
 }

@@ -33,8 +33,10 @@ type upstream struct {
 	proxy *httputil.ReverseProxy
 }
 
-func newUpstream(address string) *upstream {
-	transport := &http.Transport{DisableCompression: true} // and no proxy, whatever the environment says
+// newUpstream returns a client for a number of invocations at once.
+func newUpstream(address string, invocations int) *upstream {
+	// without a proxy, whatever the environment says
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 2 * invocations}
 	u := &upstream{base: &url.URL{Scheme: "http", Host: address}, http: &http.Client{Transport: transport}}
 	u.proxy = &httputil.ReverseProxy{
 		Transport:     transport,

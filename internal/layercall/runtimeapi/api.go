@@ -36,6 +36,7 @@ type invocation struct {
 	payload   []byte
 	written   chan struct{} // closed when the payload is no longer looked at
 	answer    chan answer   // gets one
+	abandoned bool          // its answer is refused; guarded by api.mu
 }
 
 type answer struct {
@@ -69,10 +70,10 @@ type api struct {
 
 	mu      sync.Mutex
 	closed  bool
-	ready   bool        // asked is closed
-	failed  bool        // initError has been sent
-	current *invocation // with the process, unanswered
-	refused string      // the last request that was refused since current began
+	ready   bool                   // asked is closed
+	failed  bool                   // initError has been sent
+	open    map[string]*invocation // by ID: with the process, unanswered
+	refused string                 // the last request that was refused since the last invocation began
 }
 
 func newAPI(ctx context.Context, cfg *Config) (*api, error) {
@@ -87,6 +88,7 @@ func newAPI(ctx context.Context, cfg *Config) (*api, error) {
 		work:      make(chan *invocation),
 		mux:       http.NewServeMux(),
 		asked:     make(chan struct{}),
+		open:      make(map[string]*invocation),
 		initError: make(chan *FunctionError, 1),
 	}
 	a.mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", a.next)
@@ -140,9 +142,9 @@ func (a *api) enter() bool {
 
 // next waits for an invocation until the process disconnects.
 func (a *api) next(w http.ResponseWriter, r *http.Request) {
-	if inv := a.ask(); inv != nil {
+	if id, busy := a.ask(); busy {
 		a.refuse(w, r, http.StatusForbidden, "InvalidStateTransition",
-			"answer request "+inv.id+" before you ask for the next")
+			"answer request "+id+" before you ask for the next")
 		return
 	}
 	select {
@@ -152,21 +154,30 @@ func (a *api) next(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ask records that the process asks for work, and returns the invocation that it has not answered.
-func (a *api) ask() (unanswered *invocation) {
+// ask records that the process asks for work. It returns the ID of an invocation that the process has not
+// answered, if it has as many as it may have.
+func (a *api) ask() (unanswered string, busy bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.ready {
 		a.ready = true
 		close(a.asked)
 	}
-	return a.current
+	if len(a.open) < a.cfg.Concurrency {
+		return "", false
+	}
+	for id := range a.open {
+		unanswered = id
+	}
+	return unanswered, true
 }
 
 func (a *api) hand(w http.ResponseWriter, inv *invocation) {
 	defer close(inv.written)
 	a.mu.Lock()
-	a.current, a.refused = inv, ""
+	if a.refused = ""; !inv.abandoned {
+		a.open[inv.id] = inv
+	}
 	a.mu.Unlock()
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
@@ -271,22 +282,27 @@ func (a *api) unknown(w http.ResponseWriter, r *http.Request) {
 func (a *api) unanswered(id string) *invocation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.current == nil || a.current.id != id {
-		return nil
-	}
-	return a.current
+	return a.open[id]
 }
 
 // settle sets the answer of the invocation, unless it has one.
 func (a *api) settle(inv *invocation, ans answer) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.current != inv {
+	if a.open[inv.id] != inv {
 		return false
 	}
-	a.current = nil
+	delete(a.open, inv.id)
 	inv.answer <- ans
 	return true
+}
+
+// abandon refuses the answer of an invocation from now on.
+func (a *api) abandon(inv *invocation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	inv.abandoned = true
+	delete(a.open, inv.id)
 }
 
 func (a *api) refuseID(w http.ResponseWriter, r *http.Request) {

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -127,6 +128,27 @@ type PaymentError struct{ account string }
 
 func (e *PaymentError) Error() string { return "account " + e.account + " is closed" }
 
+// meeting is where the invocations of a process wait for each other.
+var meeting = meet{all: make(chan struct{})} //nolint:gochecknoglobals // of the child
+
+type meet struct {
+	mu   sync.Mutex
+	here int
+	all  chan struct{} // closed when all are here
+}
+
+// join waits until n invocations are here.
+func (m *meet) join(n int) {
+	m.mu.Lock()
+	all := m.all
+	if m.here++; m.here == n {
+		m.here, m.all = 0, make(chan struct{})
+		close(all)
+	}
+	m.mu.Unlock()
+	<-all
+}
+
 // handle is the handler of a real Go Lambda function.
 func handle(ctx context.Context, raw json.RawMessage) (any, error) {
 	var e event
@@ -159,6 +181,12 @@ func handle(ctx context.Context, raw json.RawMessage) (any, error) {
 	case "hang":
 		fmt.Println("hanging")
 		forever()
+	case "meet":
+		meeting.join(e.Count)
+		return e.Text, nil
+	case "meet and exit":
+		meeting.join(e.Count)
+		os.Exit(3)
 	case "hang with child":
 		grandchild := exec.Command(os.Args[0])
 		grandchild.Env = []string{modeVariable + "=hold", fifoVariable + "=" + e.Text}

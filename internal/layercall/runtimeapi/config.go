@@ -37,6 +37,9 @@ type Config struct {
 	// ARN is the ARN of the function in its invocations. Default: composed of Region, account 000000000000
 	// and Name.
 	ARN string
+	// Concurrency is the maximum number of invocations that a process handles at once. With more than 1 the
+	// function runs as on Lambda Managed Instances. Default: 1.
+	Concurrency int
 	// MemoryMB is the memory in the function's environment, 128 to 10240. It is not enforced. Default: 128.
 	MemoryMB int
 
@@ -86,6 +89,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.Handler, "bootstrap")
 	setDefault(&c.Region, "us-east-1")
 	setDefault(&c.ARN, "arn:aws:lambda:"+c.Region+":000000000000:function:"+c.Name)
+	setDefault(&c.Concurrency, 1)
 	setDefault(&c.MemoryMB, minMemory)
 	setDefault(&c.Timeout, 3*time.Second)
 	setDefault(&c.InitTimeout, 10*time.Second)
@@ -112,6 +116,9 @@ func (c *Config) problems() []error {
 	}
 	if c.Timeout < minTimeout || c.Timeout > maxTimeout {
 		add("Timeout %s is not within %s to %s", c.Timeout, minTimeout, maxTimeout)
+	}
+	if c.Concurrency < 1 {
+		add("Concurrency is %d: want 1 or more", c.Concurrency)
 	}
 	if c.InitTimeout < 0 {
 		add("InitTimeout %s is negative", c.InitTimeout)

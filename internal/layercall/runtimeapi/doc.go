@@ -18,6 +18,10 @@
 // gets only PATH. An answer counts when it is complete. If the process continues to work after its answer,
 // the next Invoke waits for it, for up to the function's timeout.
 //
+// With [Config].Concurrency a process handles several invocations at once, as on Lambda Managed Instances. An
+// invocation that exceeds the timeout then fails alone: the process and its other invocations go on, and a
+// late answer is refused. A crash fails all of them.
+//
 // # Output
 //
 // Lines are passed to [Config].Stdout and Stderr when they are printed. When Invoke returns, all lines that
@@ -31,10 +35,9 @@
 //
 // There is no memory limit. Processes are not frozen between invocations. There are no Extensions, Logs and
 // Telemetry APIs: their paths answer 404, and WithEnableSIGTERM of aws-lambda-go then prints a warning and
-// still gets its SIGTERM on Close. A process has no concurrent invocations; use several Functions. Responses
-// are not streamed to the caller: a streamed answer is collected, within the limit of a buffered one. An
-// error in the HTTP trailers of a streamed answer is read up to 4 KB of trailers, the maximum of net/http.
-// Windows is not supported.
+// still gets its SIGTERM on Close. Responses are not streamed to the caller: a streamed answer is collected,
+// within the limit of a buffered one. An error in the HTTP trailers of a streamed answer is read up to 4 KB
+// of trailers, the maximum of net/http. Windows is not supported.
 //
 // # Processes
 //

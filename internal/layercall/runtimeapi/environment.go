@@ -20,7 +20,6 @@ func environment(cfg *Config, program, runtimeAPI string) []string {
 		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=" + strconv.Itoa(cfg.MemoryMB),
 		"AWS_LAMBDA_FUNCTION_NAME=" + cfg.Name,
 		"AWS_LAMBDA_FUNCTION_VERSION=$LATEST",
-		"AWS_LAMBDA_INITIALIZATION_TYPE=on-demand",
 		"AWS_LAMBDA_LOG_GROUP_NAME=/aws/lambda/" + cfg.Name,
 		"AWS_LAMBDA_LOG_STREAM_NAME=" + logStream(),
 		"AWS_REGION=" + cfg.Region,
@@ -31,6 +30,12 @@ func environment(cfg *Config, program, runtimeAPI string) []string {
 		"PATH=" + os.Getenv("PATH"),
 		"TZ=:UTC",
 		"_HANDLER=" + cfg.Handler,
+	}
+	if cfg.Concurrency > 1 {
+		env = append(env, "AWS_LAMBDA_INITIALIZATION_TYPE=lambda-managed-instances",
+			"AWS_LAMBDA_MAX_CONCURRENCY="+strconv.Itoa(cfg.Concurrency))
+	} else {
+		env = append(env, "AWS_LAMBDA_INITIALIZATION_TYPE=on-demand")
 	}
 	// os/exec keeps the last of two values for one key.
 	return slices.Concat(env, cfg.Env, []string{"AWS_LAMBDA_RUNTIME_API=" + runtimeAPI})

@@ -75,12 +75,12 @@ func (e *CrashError) Error() string {
 		details(e.Refused, e.Output))
 }
 
-// TimeoutError means that an invocation was not answered within the function's timeout. The process was
-// killed.
+// TimeoutError means that an invocation was not answered within the function's timeout.
 type TimeoutError struct {
 	Function  string // its name
 	RequestID string
 	Limit     time.Duration // the function's timeout
+	Killed    bool          // the process was killed; not if it handles several invocations at once
 	Refused   string        // as in CrashError
 	Output    []string      // as in CrashError
 }
@@ -98,8 +98,11 @@ func (e *TimeoutError) Message() string {
 func (e *TimeoutError) Timeout() bool { return true }
 
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("function %s timed out and was killed: %s%s", e.Function, e.Message(),
-		details(e.Refused, e.Output))
+	what := "timed out"
+	if e.Killed {
+		what = "timed out and was killed"
+	}
+	return fmt.Sprintf("function %s %s: %s%s", e.Function, what, e.Message(), details(e.Refused, e.Output))
 }
 
 // StartError means that a process could not be started, or did not ask for work. None of its processes is

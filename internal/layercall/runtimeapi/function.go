@@ -1,6 +1,7 @@
 package runtimeapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,11 @@ import (
 
 // Function is a Lambda function that runs in one process at a time. It is safe for concurrent use.
 type Function struct {
-	cfg     Config
-	turn    chan struct{} // holds one token: of the Invoke that has the process
-	closing chan struct{} // closed by the first Close
-	close   sync.Once
+	cfg      Config
+	turns    chan struct{} // holds a token of each Invoke that has the process
+	starting chan struct{} // holds the token of the Invoke that replaces the process
+	closing  chan struct{} // closed by the first Close
+	close    sync.Once
 
 	mu     sync.Mutex
 	proc   *process // the latest, dead or alive
@@ -34,20 +36,22 @@ func Start(ctx context.Context, cfg Config) (*Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Function{cfg: cfg, turn: make(chan struct{}, 1), closing: make(chan struct{})}
+	f := &Function{cfg: cfg, turns: make(chan struct{}, cfg.Concurrency), starting: make(chan struct{}, 1),
+		closing: make(chan struct{})}
 	if _, err := f.launch(ctx); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// Invoke calls the function with an event of at most MaxPayload bytes and waits for its answer. Concurrent
-// calls wait for each other. If the process has ended, Invoke first starts a new one, which does not count
-// towards the function's timeout.
+// Invoke calls the function with an event of at most MaxPayload bytes and waits for its answer. More calls at
+// once than Config.Concurrency wait for each other. If the process has ended, Invoke first starts a new one,
+// which does not count towards the function's timeout.
 //
 // Errors: *FunctionError, *CrashError and *TimeoutError mean that the function failed, *StartError that its
 // new process did not start, *PayloadError that the event is too large; ErrClosed; or the context's cause. If
 // the context ends during the invocation, Invoke kills the process, because its result is no longer needed.
+// A process that handles several invocations at once goes on after a timeout or the end of a context.
 // Invoke does not use the payload after it has returned.
 func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	if len(payload) > MaxPayload {
@@ -57,10 +61,13 @@ func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 		return Result{}, f.givenUp(ctx, "before it began")
 	}
 	select {
-	case f.turn <- struct{}{}:
-		defer func() { <-f.turn }()
+	case f.turns <- struct{}{}:
+		defer func() { <-f.turns }()
 	case <-ctx.Done():
 		return Result{}, f.givenUp(ctx, "while it waited for its turn")
+	}
+	if f.cfg.Concurrency > 1 {
+		payload = bytes.Clone(payload) // an abandoned invocation may still be written to the process
 	}
 	inv := newInvocation(payload)
 	p, err := f.handOver(ctx, inv)
@@ -168,12 +175,13 @@ func (f *Function) spawn(ctx context.Context) (*process, error) {
 // handOver gives the invocation to the process, or to a new one if the old one has ended or no longer asks
 // for work.
 func (f *Function) handOver(ctx context.Context, inv *invocation) (*process, error) {
-	if p := f.current(); p != nil {
-		if err := f.offer(ctx, p, inv); !errors.Is(err, errGone) {
-			return p, err
+	last := f.current()
+	if last != nil {
+		if err := f.offer(ctx, last, inv); !errors.Is(err, errGone) {
+			return last, err
 		}
 	}
-	p, err := f.launch(ctx)
+	p, err := f.replace(ctx, last)
 	if err != nil {
 		return nil, err
 	}
@@ -185,13 +193,35 @@ func (f *Function) handOver(ctx context.Context, inv *invocation) (*process, err
 	return p, nil
 }
 
+// replace returns the successor of a process, which it starts unless another Invoke has started it.
+func (f *Function) replace(ctx context.Context, last *process) (*process, error) {
+	select {
+	case f.starting <- struct{}{}:
+		defer func() { <-f.starting }()
+	case <-ctx.Done():
+		return nil, f.givenUp(ctx, "before the function took it")
+	}
+	if p := f.current(); p != last {
+		return p, nil
+	}
+	return f.launch(ctx)
+}
+
 var errGone = errors.New("the process is gone")
 
 // offer waits until the process takes the invocation. The process may still be busy after its last answer.
-// Like AWS, offer waits for up to the function's timeout, and then ends the process.
+// Like AWS, offer waits for up to the function's timeout, and then ends the process. A process that may have
+// other invocations is not ended.
 func (f *Function) offer(ctx context.Context, p *process, inv *invocation) error {
 	if p.killed.Load() {
 		<-p.exited
+	}
+	select {
+	case <-p.api.asked:
+	case <-p.exited:
+		return errGone
+	case <-ctx.Done():
+		return f.givenUp(ctx, "before the function took it")
 	}
 	timer := time.NewTimer(f.cfg.Timeout)
 	defer timer.Stop()
@@ -201,6 +231,9 @@ func (f *Function) offer(ctx context.Context, p *process, inv *invocation) error
 	case <-p.exited:
 		return errGone
 	case <-timer.C:
+		if f.cfg.Concurrency > 1 {
+			return f.timedOut(p, inv)
+		}
 		p.end()
 		return errGone
 	case <-ctx.Done():
@@ -227,9 +260,13 @@ func (f *Function) await(ctx context.Context, p *process, inv *invocation) (Resu
 	case <-timer.C:
 		fail = f.timedOut
 	case <-ctx.Done():
-		fail = func(*process, *invocation) error { return f.givenUp(ctx, "and the function was killed") }
+		fail = f.dropped(ctx)
 	}
-	p.end()
+	if f.cfg.Concurrency > 1 {
+		p.api.abandon(inv)
+	} else {
+		p.end()
+	}
 	select {
 	case a := <-inv.answer: // it came all the same
 		return answered(a)
@@ -253,6 +290,15 @@ func (f *Function) givenUp(ctx context.Context, when string) error {
 	return fmt.Errorf("invocation of function %s was given up %s: %w", f.cfg.Name, when, context.Cause(ctx))
 }
 
+// dropped returns the error of an invocation whose context has ended.
+func (f *Function) dropped(ctx context.Context) func(*process, *invocation) error {
+	when := "and the function was killed"
+	if f.cfg.Concurrency > 1 {
+		when = "after the function took it"
+	}
+	return func(*process, *invocation) error { return f.givenUp(ctx, when) }
+}
+
 func (f *Function) crashed(p *process, inv *invocation) error {
 	if f.closed() {
 		return f.closedError()
@@ -266,7 +312,7 @@ func (f *Function) crashed(p *process, inv *invocation) error {
 
 func (f *Function) timedOut(p *process, inv *invocation) error {
 	return &TimeoutError{
-		Function: f.cfg.Name, RequestID: inv.id, Limit: f.cfg.Timeout,
+		Function: f.cfg.Name, RequestID: inv.id, Limit: f.cfg.Timeout, Killed: f.cfg.Concurrency == 1,
 		Refused: p.api.lastRefused(), Output: p.output.last(),
 	}
 }

@@ -59,7 +59,7 @@ func killAtRandom(t *testing.T, env map[string]string) {
 	made := map[string][]tally.Credit{}
 	killed, missed := 0, 0
 	for n := range testkit.Size(t, crashBatches, longCrashBatches) {
-		event := paymentsEvent(t, random, n, made)
+		event := paymentsEvent(t, random, 0, n, made)
 		requests := int64(crashRequests)
 		for kills := 0; kills < crashKills; {
 			killer.arm(1+random.Int64N(requests), time.Duration(random.Int64N(int64(2*time.Millisecond))))
@@ -143,8 +143,9 @@ func (p *process) deliver(event []byte) {
 	}
 }
 
-// paymentsEvent is a batch over two partitions, whose payments are added to those of each account.
-func paymentsEvent(t *testing.T, random *rand.Rand, n int, made map[string][]tally.Credit) []byte {
+// paymentsEvent is a batch over two partitions from the first on, whose payments are added to those of each
+// account.
+func paymentsEvent(t *testing.T, random *rand.Rand, first, n int, made map[string][]tally.Credit) []byte {
 	t.Helper()
 	partitions := map[int][]Payment{}
 	for i := range crashBatch {
@@ -153,7 +154,7 @@ func paymentsEvent(t *testing.T, random *rand.Rand, n int, made map[string][]tal
 			Currency: "EUR"}
 		made[p.Account] = append(made[p.Account],
 			tally.Credit{PaymentID: p.PaymentID, Account: p.Account, Amount: p.Amount, Currency: p.Currency})
-		partitions[i%2] = append(partitions[i%2], p)
+		partitions[first+i%2] = append(partitions[first+i%2], p)
 	}
 	return kafkaEvent(t, n*crashBatch, partitions)
 }

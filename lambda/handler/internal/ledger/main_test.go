@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/idemsk/idemsk/app/lambda"
 )
 
 // The package of the program with DynamoDB alone. The programs with other stores are in folders of it.
@@ -17,7 +19,14 @@ const theFunction = "github.com/idemsk/idemsk/lambda/handler"
 // program is theFunction, built for these tests.
 var program string //nolint:gochecknoglobals // set once, before any test
 
+// asFunction is the variable that makes the test binary run as theFunction, with the race detector if it has
+// one.
+const asFunction = "LEDGER_TEST_FUNCTION"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asFunction) != "" {
+		lambda.StartFunc(Build(nil))
+	}
 	dir, err := os.MkdirTemp("", "idemsk-ledger-")
 	if err == nil {
 		program = filepath.Join(dir, "bootstrap")

@@ -45,7 +45,8 @@ type process struct {
 	log     []string
 }
 
-func startProcess(t *testing.T, program string, env map[string]string) *process {
+func startProcess(t *testing.T, program string, env map[string]string,
+	options ...func(*runtimeapi.Config)) *process {
 	t.Helper()
 	p := &process{t: t}
 	cfg := runtimeapi.Config{
@@ -67,6 +68,9 @@ func startProcess(t *testing.T, program string, env map[string]string) *process 
 	}
 	for name, value := range env {
 		cfg.Env = append(cfg.Env, name+"="+value)
+	}
+	for _, option := range options {
+		option(&cfg)
 	}
 	f, err := runtimeapi.Start(t.Context(), cfg)
 	if err != nil {
