@@ -221,9 +221,10 @@ func TestUnansweredCommitOfACall(t *testing.T) {
 			b.pool = newPool(t, server.URL())
 			keys := numbered(120)
 			faultproxy.Within(t, soon, "two calls", func(ctx context.Context) {
-				first, _ := b.bulk(ctx, keys[:60], nil) // prepares the statements
+				first, _ := b.bulk(ctx, keys[:60], nil)
 				second, calls := b.bulk(ctx, keys[60:],
-					func(context.Context, pgx.Tx, []*schedule.Item) error {
+					func(ctx context.Context, tx pgx.Tx, _ []*schedule.Item) error {
+						b.prepareCommit(ctx, tx)
 						proxy.NextReply(fault)
 						return nil
 					})

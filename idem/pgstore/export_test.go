@@ -11,6 +11,9 @@ func CheckServer(version int) error { return checkServer(version) }
 // Pool returns the pool of the store.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
 
+// CommitStatements returns the statements that commit a handler's transaction.
+func (s *Store) CommitStatements() []string { return []string{s.sql.completeAll, "COMMIT"} }
+
 // The bounds of round trips.
 const (
 	MaxBatchSize = maxBatchSize

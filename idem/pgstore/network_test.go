@@ -212,6 +212,17 @@ func newBankBehind(t *testing.T, idle time.Duration) (b *bank, proxy *faultproxy
 	return b, proxy
 }
 
+// prepareCommit prepares the statements that commit a transaction, so that the next reply is that of the COMMIT.
+// A connection that another transaction had may have prepared them, but the pool may give a new one.
+func (b *bank) prepareCommit(ctx context.Context, tx pgx.Tx) {
+	b.Helper()
+	for _, sql := range b.store.CommitStatements() {
+		if _, err := tx.Prepare(ctx, sql, sql); err != nil { // the name of a statement that pgx would prepare
+			b.Error(err)
+		}
+	}
+}
+
 // The transaction was committed, but the reply is lost. The retry on a new connection finds the completion.
 func TestCommitWithLostReplyCountsOnce(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset,
@@ -220,11 +231,11 @@ func TestCommitWithLostReplyCountsOnce(t *testing.T) {
 			b, proxy := newBankBehind(t, 0)
 			connections := 0
 			faultproxy.Within(t, soon, "a payment", func(ctx context.Context) {
-				// prepares the statements
 				b.want(b.engine.Do(ctx, b.task("first", b.pays("", nil))), idem.Executed)
 				connections = proxy.Connections()
 				out := b.engine.Do(ctx, b.task("k", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 					err := b.write(ctx, tx, "once")
+					b.prepareCommit(ctx, tx)
 					proxy.NextReply(fault)
 					return []byte("paid"), err
 				}))
