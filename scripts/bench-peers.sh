@@ -50,8 +50,8 @@ RUNTIMES=$(scripts/runtimes.sh web)
 # What a call adds to a handler, the loops by hand on PostgreSQL and Redis, slow handlers and latencies are benchmarks of Go.
 if [[ $# -eq 0 ]]; then
   (cd cmd && go test -tags rest -run '^$' -bench BenchmarkCall -benchtime 3000x ./idemsk-consumer)
-  go test -tags servers -run '^$' -bench BenchmarkWrites/0s -benchtime 40000x ./idem/pgstore
-  go test -tags servers -run '^$' -bench BenchmarkWrites/1ms -benchtime 4000x ./idem/pgstore
+  GOGC=400 go test -tags servers -run '^$' -bench BenchmarkWrites/0s -benchtime 40000x ./idem/pgstore
+  GOGC=400 go test -tags servers -run '^$' -bench BenchmarkWrites/1ms -benchtime 4000x ./idem/pgstore
   go test -tags servers -run '^$' -bench BenchmarkStreams -benchtime 40000x ./internal/test/storebench
   (cd test/kafka && go test -run '^$' -bench 'BenchmarkSlowHandlers|BenchmarkLatency' -benchtime 1x .)
 fi
