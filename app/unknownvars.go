@@ -31,6 +31,16 @@ func (v *Vars) WarnUnread(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
+// WarnUnused logs a warning for each of these variables that is set although the program does not use it. why
+// follows "is set, but".
+func (v *Vars) WarnUnused(ctx context.Context, logger *slog.Logger, why string, names ...string) {
+	for _, name := range names {
+		if v.String(name, "") != "" {
+			logger.LogAttrs(ctx, slog.LevelWarn, name+" is set, but "+why, slog.String("variable", name))
+		}
+	}
+}
+
 // unread returns the names of the variables, sorted.
 func (v *Vars) unread(environ []string) []string {
 	var names []string

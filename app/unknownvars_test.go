@@ -66,6 +66,21 @@ func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
 		"IDEMSK_COLOUR , IDEMSK_LEGDER_TABLE IDEMSK_LEDGER_TABLE, IDEMSK_RETENTON IDEMSK_RETENTION")
 }
 
+// A variable without an effect is named too.
+func TestUnusedVariableIsNamed(t *testing.T) {
+	var stderr bytes.Buffer
+	build := func(ctx context.Context, base *Base) (kafka.Handler, error) {
+		base.Vars.WarnUnused(ctx, base.Logger, "nobody uses it", "IDEMSK_ORDER", "IDEMSK_CONCURRENCY")
+		return returning("", nil), nil
+	}
+	err := start(t, build, environment(map[string]string{"IDEMSK_STORE": "memory", "IDEMSK_DEAD_LETTER_QUEUE_URL": "",
+		"IDEMSK_ORDER": "key"}), &stderr)
+	if err != nil || strings.Count(stderr.String(), "nobody uses it") != 1 ||
+		!strings.Contains(stderr.String(), `"msg":"IDEMSK_ORDER is set, but nobody uses it","variable":"IDEMSK_ORDER"`) {
+		t.Errorf("error %v, log %q", err, stderr.String())
+	}
+}
+
 // A missing variable may be set under a misspelt name.
 func TestUnreadVariableIsNamedWithOtherErrors(t *testing.T) {
 	var stderr bytes.Buffer

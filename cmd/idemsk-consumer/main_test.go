@@ -227,6 +227,7 @@ func TestOptions(t *testing.T) {
 		"--function 'a":                        "ends inside a quote",
 		"--function python app.handler":        `"app.handler"] is no option`,
 		"--https x":                            "flag provided but not defined",
+		"--http http://a --calls 2 --single":   "IDEMSK_CONCURRENCY is the number of requests at once",
 		"--http http://a --calls 0 --single x": "--calls is 0",
 	} {
 		if _, err := parse(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), says) {

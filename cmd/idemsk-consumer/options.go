@@ -25,7 +25,8 @@ const usage = `idemsk-consumer reads Kafka topics and calls a handler in any lan
   idemsk-consumer --function COMMAND  runs a Lambda function, and calls it with events
 
   --calls N      calls at once: requests, or processes of the function (1)
-  --single       one record in each call; IDEMSK_ORDER and IDEMSK_CONCURRENCY apply
+  --single       one record in each call; IDEMSK_ORDER and IDEMSK_CONCURRENCY apply, the latter up to the
+                 number of the function's processes
   --timeout 30s  time for the answer to a call; of a function 1s to 15m
   --version      prints the version
 
@@ -50,6 +51,8 @@ type options struct {
 	single   bool
 	timeout  time.Duration
 	version  bool
+
+	callsGiven bool // calls is not the default
 }
 
 // parse returns the options, or an error that names each one that is wrong.
@@ -66,6 +69,7 @@ func parse(args []string) (*options, error) {
 	if err := f.Parse(args); err != nil || o.version {
 		return o, err
 	}
+	f.Visit(func(given *flag.Flag) { o.callsGiven = o.callsGiven || given.Name == "calls" })
 	return o, o.check(f.Args())
 }
 
@@ -81,6 +85,8 @@ func (o *options) check(rest []string) error {
 	require((o.url == "") != (o.function == ""),
 		"give a handler: --http with the URL of a web service, or --function with a command; not both")
 	require(o.calls >= 1 && o.calls <= maxCalls, "--calls is %d: want 1 to %d", o.calls, maxCalls)
+	require(!o.callsGiven || !o.single || o.url == "",
+		"--calls and --single with --http exclude each other: IDEMSK_CONCURRENCY is the number of requests at once")
 	require(o.timeout >= minTimeout && (o.timeout <= maxTimeout || o.function == ""),
 		"--timeout is %s: want at least %s, and with --function at most %s", o.timeout, minTimeout, maxTimeout)
 	if o.function != "" {
@@ -95,6 +101,14 @@ func (o *options) check(rest []string) error {
 func (o *options) build(ctx context.Context, base *app.Base) (kafka.Handler, error) {
 	if err := base.Vars.Err(); err != nil {
 		return nil, err // no process of a function is started in vain
+	}
+	switch concurrency := base.Config.Records.Concurrency; {
+	case !o.single:
+		base.Vars.WarnUnused(ctx, base.Logger, "only --single uses it: --calls is the number of calls at once",
+			"IDEMSK_CONCURRENCY")
+	case o.function != "" && concurrency > o.calls:
+		base.Vars.WarnUnused(ctx, base.Logger, fmt.Sprintf("no more records are handled at once than the "+
+			"function has processes: --calls is %d", o.calls), "IDEMSK_CONCURRENCY")
 	}
 	runtime, err := o.runtime(ctx, base)
 	if err != nil {

@@ -35,7 +35,9 @@ type Runtime func(ctx context.Context, event []byte) (answer []byte, err error)
 
 // Build is the app.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event
 // in another context.
-func Build(_ context.Context, base *app.Base) (msk.Handler, error) {
+func Build(ctx context.Context, base *app.Base) (msk.Handler, error) {
+	base.Vars.WarnUnused(ctx, base.Logger, "the layer does not use it: a call has many records, and the function decides what it does with them",
+		"IDEMSK_ORDER", "IDEMSK_CONCURRENCY")
 	converted := base.Config.Schemas.Converts()
 	return kafka.BulkAttempts(func(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)

@@ -64,7 +64,11 @@ func Unsettled(b *kafka.Batch, name func(*kafka.Message) string, report func(*ka
 		blocked := false
 		for i := range messages {
 			m := &messages[i]
-			if !blocked && !m.Settled() {
+			settled := m.Settled()
+			if !settled {
+				batchErr.unsettled++
+			}
+			if !blocked && !settled {
 				blocked = true
 				batchErr.Causes = append(batchErr.Causes, &RecordError{Source: name(m), Err: m.Err()})
 			}
@@ -86,6 +90,8 @@ type BatchError struct {
 	Reported int // the records that are not settled, and those after them
 	// Causes has the error of the first unsettled record of each partition.
 	Causes []error
+
+	unsettled int // of the reported
 }
 
 // maxCauses is the maximum number of causes in the message of a BatchError.
@@ -95,6 +101,9 @@ const maxCauses = 5
 func (e *BatchError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d records are to be delivered again", e.Reported, e.Records)
+	if behind := e.Reported - e.unsettled; behind > 0 {
+		fmt.Fprintf(&b, " (%d because they come after one that is not settled)", behind)
+	}
 	for i, cause := range e.Causes {
 		if i == maxCauses {
 			fmt.Fprintf(&b, "; and %d more", len(e.Causes)-maxCauses)

@@ -117,6 +117,17 @@ func TestFailBatchFailsTheInvocation(t *testing.T) {
 	equal(t, "effects", s.ledger.total(), 2)
 }
 
+// A record that is settled is delivered again with one before it that is not.
+func TestErrorCountsRecordsThatFollow(t *testing.T) {
+	s := newFixture(t)
+	s.cfg.Failures, s.cfg.Records.Order = msk.FailBatch, kafka.Unordered
+	s.ledger.fails("bad", errBoom)
+	_, err := s.invoke(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "bad"), recordAt("payments-0@3", "b"))
+	wantErr(t, err, errBoom)
+	equal(t, "message", err.Error(), "2 of 3 records are to be delivered again (1 because they come after one that "+
+		"is not settled); payments-0@2: boom")
+}
+
 func TestErrorNamesAtMostFivePartitions(t *testing.T) {
 	s := newFixture(t)
 	s.cfg.Failures = msk.FailBatch

@@ -96,17 +96,17 @@ func perSecond(n int, d time.Duration) int {
 }
 
 // maxErrorLines is the maximum number of lines of an error in the view. The log has the whole error.
-const maxErrorLines = 3
+const maxErrorLines = 4
 
 // errorLines returns the lines of an error below a table: its beginning and its end.
 func errorLines(text string, columns int) []string {
 	if text == "" {
 		return nil
 	}
-	lines := strings.Split(term.Wrap("last error: "+text, columns), "\n")
-	if n := len(lines); n > maxErrorLines { // the first line says where, the last ones why
-		lines = append(lines[:1], lines[n-maxErrorLines+1:]...)
-		lines[0] += " …"
+	lines := strings.Split(term.Wrap("last error: "+strings.ReplaceAll(text, "\n", "; "), columns), "\n")
+	if n := len(lines); n > maxErrorLines { // the first say where and what, the last ones why
+		lines = append(lines[:maxErrorLines/2], lines[n-maxErrorLines/2:]...)
+		lines[maxErrorLines/2-1] += " …"
 	}
 	for i, line := range lines {
 		lines[i] = term.Cut(line, columns) // a word may be longer
