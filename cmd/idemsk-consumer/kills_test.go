@@ -337,11 +337,12 @@ func (s *scene) check() {
 }
 
 // explains reports whether a booking is repeated because of a kill: its process was killed, or its program. A
-// web service is no child of the program: it had the call when the program was killed.
+// web service is no child of the program: it had the call when the program was killed, and went on with it.
 func (s *scene) explains(k kill, b *booking) bool {
 	if s.service == nil || k.process != 0 {
 		return k.process == b.Process || k.parent == b.Parent
 	}
+	const before, after = 10 * time.Second, 3 * time.Second // on a busy machine; after: the lease
 	began := time.UnixMicro(int64(b.Began * 1e6))
-	return began.Before(k.at) && k.at.Sub(began) < 10*time.Second
+	return k.at.Sub(began) < before && began.Sub(k.at) < after
 }
