@@ -75,7 +75,7 @@ func Main(ctx context.Context, args []string, s Streams, version string) int {
 	}
 	v, ok := findVerb(args[0])
 	if !ok {
-		s.Sayf("idemsk: there is no verb %s%s: see idemsk help\n", term.Escape(args[0]), meantVerb(args[0]))
+		s.Sayf("idemsk: there is no verb %s%s (see idemsk help)\n", term.Escape(args[0]), meantVerb(args[0]))
 		return exitUsage
 	}
 	return runVerb(ctx, v, args[1:], s, version)

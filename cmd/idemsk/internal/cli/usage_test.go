@@ -16,8 +16,8 @@ func TestUsageErrors(t *testing.T) {
 	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
 	t.Setenv("IDEMSK_KAFKA_PASSWORD", "")
 	for args, says := range map[string]string{
-		"frobnicate":                 "there is no verb frobnicate: see",
-		"redrvie":                    "there is no verb redrvie: is redrive meant?",
+		"frobnicate":                 "there is no verb frobnicate (see",
+		"redrvie":                    "there is no verb redrvie: is redrive meant? (see",
 		"help frobnicate":            "there is no verb frobnicate",
 		"get":                        "want one KEY, got 0",
 		"get a b":                    "want one KEY, got 2",
