@@ -41,10 +41,11 @@ type Result struct {
 func (d *driver) callBulk(items []*Item) {
 	c := &bulkCall{driver: d, open: len(items), ready: make(chan struct{}), parts: make([]bulkPart, len(items))}
 	var all sync.WaitGroup
+	all.Add(len(items))
 	for i, it := range items {
 		c.parts[i] = bulkPart{call: c, item: it, handled: make(chan struct{}), ended: make(chan struct{})}
 		it.claim.Task.Handler = &c.parts[i]
-		all.Go(func() { c.run(&c.parts[i]) })
+		d.parts.run(func() { defer all.Done(); c.run(&c.parts[i]) })
 	}
 	<-c.ready
 	c.invoke()

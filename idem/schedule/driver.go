@@ -27,6 +27,7 @@ type driver struct {
 	idle     int        // workers that wait for a job
 	wake     *sync.Cond // wakes an idle worker
 	starting bool       // a worker was started or woken, and has not looked for a job
+	parts    *pool      // runs the items of the calls of a bulk handler
 	timer    *time.Timer
 	due      time.Time // when timer fires; zero if it is not set
 	taken    bool      // an item is being called, and the machine is not told yet
@@ -40,7 +41,8 @@ type driver struct {
 
 // newDriver returns the driver of a new machine. The caller must call close.
 func newDriver(s *Scheduler, session *idem.Session, once bool, report func(*Item)) *driver {
-	d := &driver{scheduler: s, session: session, report: report, finished: make(chan struct{})}
+	d := &driver{scheduler: s, session: session, report: report, parts: newPool(session.Handlers()),
+		finished: make(chan struct{})}
 	request := s.engine.PrefetchSize()
 	if once {
 		request = s.engine.BatchSize()
@@ -58,9 +60,10 @@ func jitter(most time.Duration) time.Duration {
 	return rand.N(most + 1) //nolint:gosec // jitter needs no cryptographic randomness
 }
 
-// close ends the workers that have nothing to do.
+// close ends the goroutines that have nothing to do.
 func (d *driver) close() {
 	d.release()
+	d.parts.close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.machine.closed = true
