@@ -13,9 +13,10 @@ import (
 
 // columns are the columns of an entry, in the order in which readSighting reads them.
 const columns = `idempotency_key, status, version, owner, lease_until, retry_at, attempts, request_fingerprint,
-	response_payload, result_omitted, failure_code, failure_message, failure_at, source, created_at, updated_at, expiry_timestamp`
+	response_payload, result_omitted, failure_code, failure_message, failure_at, source, created_at, updated_at, expiry_timestamp,
+	range_end, range_till`
 
-const columnCount = 17
+const columnCount = 19
 
 // sighting is an entry, and the server's time when it was read.
 type sighting struct {
@@ -55,11 +56,12 @@ func scanSighting(row pgx.Row, others []any) (s sighting, err error) {
 		omitted             int64
 		retryAt, failureAt  *time.Time
 		failCode, failureIs *string
+		rangeEnd, rangeTill *int64
 	)
 	err = row.Scan(append([]any{&entry.Key, &status, &entry.Token, &entry.Owner, &entry.LeaseUntil, &retryAt,
 		&entry.Attempts, &fingerprint,
 		&entry.Result, &omitted, &failCode, &failureIs, &failureAt, &entry.Source, &entry.CreatedAt,
-		&entry.UpdatedAt, &entry.Expiry, &s.now}, others...)...)
+		&entry.UpdatedAt, &entry.Expiry, &rangeEnd, &rangeTill, &s.now}, others...)...)
 	if err != nil {
 		return s, err
 	}
@@ -79,6 +81,9 @@ func scanSighting(row pgx.Row, others []any) (s sighting, err error) {
 	if failCode != nil {
 		entry.Failure = &store.Failure{Code: unescape(*failCode), Message: unescape(valueOf(failureIs)),
 			At: valueOf(failureAt)}
+	}
+	if rangeEnd != nil {
+		entry.Range = &store.Range{End: *rangeEnd, Till: valueOf(rangeTill)}
 	}
 	return s, nil
 }
@@ -102,7 +107,7 @@ const (
 
 // claimAnswer is a row of statements.take.
 type claimAnswer struct {
-	sighting // of a fresh key: Key and Token only
+	sighting // of a fresh key: its Key, and the time
 	row      claimRow
 }
 
@@ -112,7 +117,7 @@ func readClaims(rows pgx.Rows, w *silence.Watch, into map[string]claimAnswer) er
 	var answer claimAnswer
 	state, fresh := make([]any, columnCount+2), make([]any, columnCount+2)
 	state[columnCount+1] = &answer.row
-	fresh[0], fresh[2] = &answer.entry.Key, &answer.entry.Token
+	fresh[0], fresh[columnCount] = &answer.entry.Key, &answer.now
 	for rows.Next() {
 		w.Heard()
 		answer = claimAnswer{}

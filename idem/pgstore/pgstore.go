@@ -84,6 +84,7 @@ var (
 	_ store.Store          = (*Store)(nil)
 	_ store.Batcher        = (*Store)(nil)
 	_ store.CallTransactor = (*Store)(nil)
+	_ store.Ranger         = (*Store)(nil)
 	_ store.Admin          = (*Store)(nil)
 )
 
@@ -211,8 +212,7 @@ func (s *Store) claimed(req *store.ClaimRequest, answers map[string]claimAnswer)
 	case answer.foreign != nil:
 		return store.ClaimResult{Err: s.explain("claim", req.Key, answer.foreign)}, true
 	case answer.row == rowFresh:
-		entry := store.Fresh(req, time.UnixMilli(answer.entry.Token))
-		return store.ClaimResult{State: store.Claimed, Entry: entry}, true
+		return store.ClaimResult{State: store.Claimed, Entry: store.Fresh(req, answer.now)}, true
 	case answer.row == rowFound:
 		return s.judge(req, &answer.sighting)
 	}
@@ -285,14 +285,20 @@ func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []
 				}
 			})
 		}
-		if len(completions) > 0 {
-			batch.Queue(s.sql.complete, completeArgs(ss, completions)...).Query(func(rows pgx.Rows) error {
+		complete := func(indices []int, sql string, args func([]store.Settlement, []int) []any) {
+			if len(indices) == 0 {
+				return
+			}
+			batch.Queue(sql, args(ss, indices)...).Query(func(rows pgx.Rows) error {
 				w.Heard()
-				left, err := notCompleted(rows, w, ss, completions)
+				left, err := notCompleted(rows, w, ss, indices)
 				refused = append(refused, left...)
 				return err
 			})
 		}
+		held, absent := byClaim(ss, completions)
+		complete(held, s.sql.complete, completeArgs)
+		complete(absent, s.sql.insert, insertArgs)
 		return conn.SendBatch(w.Context(), &batch).Close()
 	})
 	if err != nil {
@@ -306,7 +312,7 @@ func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []
 	}
 }
 
-// notCompleted reads the rows of statements.complete, closes them, and returns the completions that were
+// notCompleted reads the rows of statements.complete or statements.insert, closes them, and returns the completions that were
 // refused.
 func notCompleted(rows pgx.Rows, w *silence.Watch, ss []store.Settlement, completions []int) (refused []int,
 	err error) {
@@ -335,13 +341,29 @@ func (s *Store) whyRefused(ctx context.Context, ss []store.Settlement, refused [
 	}
 }
 
-// whyOne returns the error of a refused settlement by the entries that were read, or by the error of reading.
+// whyOne returns the error of a refused settlement by the entries that were read, or by the error of reading. It
+// returns nil if the settlement was applied before.
 func (s *Store) whyOne(set *store.Settlement, seen map[string]sighting, err error) error {
 	found, there := seen[set.Key]
-	if err := cmp.Or(err, found.foreign); err != nil {
+	switch {
+	case err != nil:
 		return s.explain(set.Op.String(), set.Key, err)
+	case found.foreign != nil:
+		err = s.explain(set.Op.String(), set.Key, found.foreign)
+		if set.Claim != nil {
+			return &store.ClaimRefusedError{Result: store.ClaimResult{Err: err}}
+		}
+		return err
+	case there && store.OwnSettlement(set, &found.entry):
+		return nil
+	case set.Claim == nil:
+		return fmt.Errorf("pgstore: %s: %w", set.Op,
+			&store.FencedError{Key: set.Key, Token: set.Token, Current: found.entry})
+	case !there: // it was deleted meanwhile
+		return &store.ClaimRefusedError{}
 	}
-	return refusal(set, &found.entry, there)
+	res, _ := s.judge(set.Claim, &found)
+	return &store.ClaimRefusedError{Result: res}
 }
 
 // keysOf returns the keys of the settlements with these indices.
@@ -351,16 +373,6 @@ func keysOf(ss []store.Settlement, chunk []int) []string {
 		keys[n] = ss[i].Key
 	}
 	return keys
-}
-
-// refusal returns the error of a refused settlement by the present entry, nil if the settlement was applied
-// before.
-func refusal(set *store.Settlement, seen *store.Entry, there bool) error {
-	if there && store.OwnSettlement(set, seen) {
-		return nil
-	}
-	return fmt.Errorf("pgstore: %s: %w", set.Op,
-		&store.FencedError{Key: set.Key, Token: set.Token, Current: *seen})
 }
 
 // lookAtOne reads the entry of a key.

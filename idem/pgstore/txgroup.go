@@ -85,11 +85,21 @@ func (g *groupSize) answered(n int, err error) {
 	g.less.Store(int32(maxBatchSize - size))
 }
 
-// heldOf returns the completions of a group whose owners hold their keys, and sets the errors of the others.
+// completable reports whether the entries that were read let a completion through: its owner holds the key, or
+// its key is absent if it has to be.
+func completable(set *store.Settlement, seen map[string]sighting) bool {
+	found, there := seen[set.Key]
+	if set.Claim != nil {
+		return !there
+	}
+	return there && found.foreign == nil && store.Holds(set, &found.entry)
+}
+
+// heldOf returns the completions of a group that are not to be refused, and sets the errors of the others.
 func (s *Store) heldOf(ctx context.Context, ss []store.Settlement, group []int, errs []error) (held []int) {
 	seen, err := s.lookAt(ctx, keysOf(ss, group))
 	for _, i := range group {
-		if found := seen[ss[i].Key]; err == nil && found.foreign == nil && store.Holds(&ss[i], &found.entry) {
+		if err == nil && completable(&ss[i], seen) {
 			held = append(held, i)
 		} else {
 			errs[i] = s.whyOne(&ss[i], seen, err)
@@ -117,10 +127,7 @@ func (s *Store) tryGroup(ctx context.Context, ss []store.Settlement, group []int
 				enlisted[k].queue(&batch, done)
 			}
 		}
-		batch.Queue(s.sql.completeAll, completeArgs(ss, group)...).Exec(func(pgconn.CommandTag) error {
-			done()
-			return nil
-		})
+		s.sql.queueAll(&batch, ss, group, done)
 		return conn.SendBatch(w.Context(), &batch).Close()
 	})
 	s.groups.answered(len(group), err)

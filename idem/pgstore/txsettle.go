@@ -78,8 +78,7 @@ var errOthers = errors.New("pgstore: the transaction of the call was rolled back
 func (s *Store) whyNotHeld(ctx context.Context, ss []store.Settlement, members []int, errs []error) {
 	seen, err := s.lookAt(ctx, keysOf(ss, members))
 	for _, i := range members {
-		found, there := seen[ss[i].Key]
-		if len(members) > 1 && there && found.foreign == nil && store.Holds(&ss[i], &found.entry) {
+		if err == nil && len(members) > 1 && completable(&ss[i], seen) {
 			errs[i] = &store.RejectedError{Err: errOthers}
 		} else {
 			errs[i] = s.whyOne(&ss[i], seen, err)
@@ -115,11 +114,7 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 	slices.SortFunc(members, func(a, b int) int { return strings.Compare(ss[a].Key, ss[b].Key) })
 	for from, to := range chunks.Of(len(members), maxCompletions,
 		func(n int) int { return len(ss[members[n]].Result) }) {
-		args := completeArgs(ss, members[from:to])
-		batch.Queue(s.sql.completeAll, args...).Exec(func(pgconn.CommandTag) error {
-			completed = to == len(members)
-			return nil
-		})
+		s.sql.queueAll(&batch, ss, members[from:to], func() { completed = to == len(members) })
 	}
 	batch.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
 		if tag.String() != "COMMIT" {
@@ -152,6 +147,17 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 		outOfResources(err, err))}
 }
 
+// entryOf returns the entry that refused a settlement.
+func entryOf(err error) *store.Entry {
+	if fenced, ok := errors.AsType[*store.FencedError](err); ok {
+		return &fenced.Current
+	}
+	if refused, ok := errors.AsType[*store.ClaimRefusedError](err); ok {
+		return &refused.Result.Entry
+	}
+	return nil
+}
+
 // settleAgain retries completions whose transaction has ended, after its reply was lost. All of them were
 // applied, or they never will be: settleAgain releases their keys, which waits for a COMMIT in progress and
 // makes the server refuse a later one.
@@ -161,19 +167,15 @@ func (s *Store) settleAgain(ctx context.Context, ss []store.Settlement, members 
 		set := &ss[i]
 		releases[n] = store.Settlement{
 			Op: store.OpRelease, Key: set.Key, Token: set.Token, Owner: set.Owner, Retention: set.Retention,
-			Failure: &store.Failure{Code: store.CodeError, Message: errConnection.Error()},
+			Failure: &store.Failure{Code: store.CodeError, Message: errConnection.Error()}, Claim: set.Claim,
 		}
 	}
 	answers := s.Settle(ctx, releases)
 	var released []int
 	for n, i := range members {
-		var fenced *store.FencedError
-		switch {
-		case answers == nil || answers[n] == nil:
+		if answers == nil || answers[n] == nil {
 			released = append(released, i)
-		case errors.As(answers[n], &fenced):
-			errs[i] = refusal(&ss[i], &fenced.Current, fenced.Current.Status != "")
-		default:
+		} else if seen := entryOf(answers[n]); seen == nil || !store.OwnSettlement(&ss[i], seen) {
 			errs[i] = answers[n]
 		}
 	}
