@@ -61,11 +61,17 @@ type worker struct {
 	killed bool
 }
 
-// start starts a worker. With bulk it makes the payments of a call in one transaction.
-func (r *run) start(bulk bool) *worker {
+// mode is how a worker makes payments: those of a call in one transaction or not, and under the lease of a range
+// or, if its key is empty, by claims of their keys.
+type mode struct {
+	bulk  bool
+	lease string
+}
+
+func (r *run) start(m mode) *worker {
 	cmd := exec.CommandContext(r.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), workerEnv+"="+r.table, urlEnv+"="+r.server.URL(),
-		bulkEnv+"="+strconv.FormatBool(bulk), r.trace)
+		bulkEnv+"="+strconv.FormatBool(m.bulk), rangeEnv+"="+m.lease, r.trace)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -87,15 +93,15 @@ func (r *run) start(bulk bool) *worker {
 func (w *worker) end() error { return errors.Join(w.tasks.Close(), w.cmd.Wait()) }
 
 // deliver delivers a partition's payments to workers until all are settled.
-func (r *run) deliver(from, to int, bulk bool) {
-	w := r.start(bulk)
+func (r *run) deliver(from, to int, m mode) {
+	w := r.start(m)
 	for at := from; at < to && w != nil; {
 		if r.batch(w, at, min(at+batchSize, to)) {
 			at += batchSize
 			continue
 		}
 		_ = w.end()
-		w = r.start(bulk)
+		w = r.start(m)
 	}
 	if w == nil {
 		return
@@ -177,7 +183,7 @@ func newRun(t *testing.T, kills int) (*run, *pgxpool.Pool) {
 }
 
 // TestBalancesAreExactAfterProcessCrashes makes payments in transactions of one payment, of groups and of
-// calls, while worker processes are killed at random moments and the server crashes three times. Every
+// calls, by claims of keys and under leases of ranges, while worker processes are killed at random moments and the server crashes three times. Every
 // balance is exact afterwards.
 func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	kills := testkit.Size(t, usualKills, longKills)
@@ -187,7 +193,11 @@ func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	go func() { crashed <- r.crashServer() }()
 	var wg sync.WaitGroup
 	for p := range partitions {
-		wg.Go(func() { r.deliver(p*r.payments/partitions, (p+1)*r.payments/partitions, p%2 == 0) })
+		m := mode{bulk: p%2 == 0}
+		if p < partitions/2 {
+			m.lease = fmt.Sprint("payments%", p)
+		}
+		wg.Go(func() { r.deliver(p*r.payments/partitions, (p+1)*r.payments/partitions, m) })
 	}
 	wg.Wait()
 	close(r.crash)
@@ -228,7 +238,7 @@ func TestPaymentThatKillsItsProcessExhaustsItsAttempts(t *testing.T) {
 	r, pool := newRun(t, 0)
 	deaths := 0
 	for {
-		w := r.start(deaths%2 == 0)
+		w := r.start(mode{bulk: deaths%2 == 0})
 		if w == nil {
 			return
 		}

@@ -110,12 +110,13 @@ func TracedProcess[S fullStore](s S) (fullStore, error) {
 	calls, together := any(s).(store.CallTransactor)
 	ranger, ranges := any(s).(store.Ranger)
 	switch {
-	case together && batched && !ranges:
+	case together && batched && ranges:
 		return struct {
 			*recorder
 			store.Batcher
 			store.CallTransactor
-		}{r, batcher, calls}, nil
+			store.Ranger
+		}{r, batcher, calls, ranger}, nil
 	case ranges:
 		return struct {
 			*recorder
