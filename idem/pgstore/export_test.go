@@ -12,7 +12,9 @@ func CheckServer(version int) error { return checkServer(version) }
 func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
 
 // CommitStatements returns the statements that commit a handler's transaction.
-func (s *Store) CommitStatements() []string { return []string{s.sql.completeAll, "COMMIT"} }
+func (s *Store) CommitStatements() []string {
+	return []string{s.sql.completeAll, s.sql.insertAll, "COMMIT"}
+}
 
 // The bounds of round trips.
 const (

@@ -199,13 +199,13 @@ func TestHandlerKeepsItsLeaseWhenConnectionsStopAnswering(t *testing.T) {
 }
 
 // newBankBehind returns a bank that reads its effects over other connections than its handlers.
-func newBankBehind(t *testing.T, idle time.Duration) (b *bank, proxy *faultproxy.Proxy) {
+func newBankBehind(t *testing.T, cfg idem.Config, idle time.Duration) (b *bank, proxy *faultproxy.Proxy) {
 	t.Helper()
 	b = newBank(t, newPool(t, server.URL()), idem.Config{})
 	pool, proxy := behindProxy(t, "", ourPool(8))
 	st := newStore(t, pool, pgstore.Config{Table: b.table, RoundTripTimeout: shortLimit, IdleLimit: idle})
 	var err error
-	if b.engine, err = idem.New(st, idem.Config{}); err != nil {
+	if b.engine, err = idem.New(st, cfg); err != nil {
 		t.Fatal(err)
 	}
 	b.store = st
@@ -228,7 +228,7 @@ func TestCommitWithLostReplyCountsOnce(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset,
 		"silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
-			b, proxy := newBankBehind(t, 0)
+			b, proxy := newBankBehind(t, idem.Config{}, 0)
 			connections := 0
 			faultproxy.Within(t, soon, "a payment", func(ctx context.Context) {
 				b.want(b.engine.Do(ctx, b.task("first", b.pays("", nil))), idem.Executed)
@@ -252,7 +252,7 @@ func TestCommitWithLostReplyCountsOnce(t *testing.T) {
 // The COMMIT does not reach the server. The retry of the settlement on a new connection releases the key, and
 // the server ends the transaction after IdleLimit.
 func TestLostCommitIsRolledBack(t *testing.T) {
-	b, proxy := newBankBehind(t, time.Second)
+	b, proxy := newBankBehind(t, idem.Config{}, time.Second)
 	silenced := func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		err := b.write(ctx, tx, "undone")
 		proxy.Existing(faultproxy.Silent)
