@@ -122,8 +122,8 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	default:
 		cfg.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable)
 	}
-	if cfg.Engine.ClaimByPartition && (cfg.Store == StoreRedis || cfg.Store == StorePostgres) {
-		v.Fail("IDEMSK_CLAIM", "partition", "key with IDEMSK_STORE="+cfg.Store)
+	if cfg.Engine.ClaimByPartition && cfg.Store == StoreRedis {
+		v.Fail("IDEMSK_CLAIM", "partition", "key with IDEMSK_STORE=redis")
 	}
 	checkEffects(v, &cfg)
 	cfg.Engine.Unbatched = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"

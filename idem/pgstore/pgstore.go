@@ -7,6 +7,9 @@
 // answers of the server passes its statements to [Enlist]: they cost no round trip of their own. A bulk
 // handler can have one transaction for all records of its call.
 //
+// The store is a store.Ranger: with claims by partition, a new key is read and then inserted with its completion,
+// which also takes two round trips, but one write in the place of two.
+//
 // All times are those of the server's clock. [Migrate] creates the table; no other function does.
 // [Store.Check] reports whether the table is up to date.
 package pgstore

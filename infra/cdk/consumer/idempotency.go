@@ -68,7 +68,7 @@ type Claim string
 // The values of Claim.
 const (
 	ClaimByKey Claim = "key" // each key is claimed before its handler
-	// one lease claims a partition of a batch: see docs/operations.md. With StoreDynamoDB only.
+	// one lease claims a partition of a batch: see docs/operations.md. Not with StoreRedis.
 	ClaimByPartition Claim = "partition"
 )
 

@@ -44,9 +44,8 @@ var targets = []target{
 	{file: "idem/redisstore/lua/prelude.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/delete.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/each.lua", pkgs: redis, run: conditions, changes: luaChanges},
-	{file: "idem/pgstore/statements.go", pkgs: []string{"idem/pgstore"},
-		run:     "TestRules|TestAgreesWithMemory|TestForeign|TestPrune|TestList|TestTakeOver",
-		changes: sqlChanges, sql: true},
+	{file: "idem/pgstore/statements.go", pkgs: postgres, run: rows, changes: sqlChanges, sql: true},
+	{file: "idem/pgstore/range.go", pkgs: postgres, run: rows, changes: sqlChanges, sql: true},
 	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests,
 		changes: sqlChanges, sql: true, plain: true},
 	{file: "idem/schedule/lane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
@@ -56,10 +55,15 @@ var targets = []target{
 // The tests of networks and outages take a minute, and do not concern what the conditions and items are.
 const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|Clocks|Foreign|Tags|Transaction|Conditional|Large|Prune|Expir|List|Format|RoundTrips"
 
+const rows = "TestRules|TestAgreesWithMemory|TestForeign|TestPrune|TestList|TestTakeOver"
+
 // Without outages, crashes, Debezium and Kafka Connect, which take most of the time.
 const outboxTests = "TestEvent|TestIDThat|TestParked|TestPublish|TestList|TestReject|TestInvalid|TestTwoRelays|TestLocked|TestRelayRetries|TestRelayPolls|TestNotification"
 
-var dynamo, redis, scheduler = []string{"idem/dynamostore"}, []string{"idem/redisstore"}, []string{"idem/schedule", "lambda/msk"}
+var (
+	dynamo, redis, postgres = []string{"idem/dynamostore"}, []string{"idem/redisstore"}, []string{"idem/pgstore"}
+	scheduler               = []string{"idem/schedule", "lambda/msk"}
+)
 
 // A mutant that no test detects needs a reason. Every reason belongs to such a mutant.
 func TestNoMutantSurvives(t *testing.T) {

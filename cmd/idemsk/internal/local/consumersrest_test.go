@@ -31,11 +31,15 @@ func TestConsumerProcessesBookOnceByPartition(t *testing.T) {
 // On PostgreSQL bookings commit with their completions: the ledger is exact although processes are killed,
 // and paused until others have their partitions.
 func TestConsumerProcessesBookOnceOnPostgreSQL(t *testing.T) {
-	t.Parallel()
-	o := onServer(t, testkit.Run(t, pgserver.Start, pgserver.Config{}).URL())
-	o.Faults = local.Faults{Kill: 0.2, Concurrent: 0.2}
-	if report := proven(t, o); len(report.Kills) == 0 || report.Concurrent == 0 {
-		t.Errorf("%d kills and %d pauses; want some", len(report.Kills), report.Concurrent)
+	for _, claim := range []string{"key", "partition"} {
+		t.Run("claims by "+claim, func(t *testing.T) {
+			t.Parallel()
+			o := onServer(t, testkit.Run(t, pgserver.Start, pgserver.Config{}).URL())
+			o.Faults, o.Env = local.Faults{Kill: 0.2, Concurrent: 0.2}, append(o.Env, "IDEMSK_CLAIM="+claim)
+			if report := proven(t, o); len(report.Kills) == 0 || report.Concurrent == 0 {
+				t.Errorf("%d kills and %d pauses; want some", len(report.Kills), report.Concurrent)
+			}
+		})
 	}
 }
 
