@@ -28,8 +28,7 @@ var reasons = map[string]map[string]string{
 	"idem/pgstore/statements.go": {
 		"SELECT idempotency_key FROM {table} WHERE prune_after <= {now} ORDER BY prune_after LIMIT …: <= => <": "an entry that expires in this millisecond is pruned later",
 		"AND ($3::timestamptz IS NULL OR updated_at < $3) ORDER BY idempotency_key LIMIT $4: < => <=":          "List leaves out by store.ListQuery.Matches what a page has too much",
-		") SELECT {columns}, now, 1 FROM fresh, clock UNION ALL SELECT {columns}, now, how FROM tak…: 1 => 2":  "an entry that was inserted is read, and not computed",
-		"` AND lease_until <= {lease}: <= => <": "an extension to the same end of the lease is not written, and answered after a look",
+		"allDone = ` SELECT 1 / (count(*) = cardinality($1))::integer FROM done: 1 => 2":                       "the quotient is not read",
 	},
 	"outbox/pgoutbox/statements.go": {
 		"const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS NULL OR o…: <= => <":                               instant,
