@@ -75,6 +75,9 @@ func (m *machine) beginCalls() {
 	for {
 		switch {
 		case m.mayBeginAlone():
+			if m.unclaimAll(); len(m.claims.releases) > 0 {
+				return // of items behind others that can't begin, which no call of a bulk handler has taken
+			}
 			if l := m.calls.nextSuspect(); l != nil {
 				m.calls.alone, m.calls.bulk = true, m.bulk()
 				l.begin(doAlone)

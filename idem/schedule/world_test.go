@@ -29,7 +29,8 @@ type smallWorld struct {
 	messages []message
 	once     bool // processes have a batch, not a stream
 	bulk     bool
-	request  int // how many claims a request takes
+	request  int  // how many claims a request takes
+	ahead    bool // handlers are known to be fast, so that items are claimed ahead of them
 	faults   budget
 }
 
@@ -68,6 +69,7 @@ type job struct {
 	action
 	running  bool // the handler was called
 	returned bool // and has returned; its completion is not answered
+	failed   bool // and its failure is known; it has not returned
 }
 
 func newWorld(of smallWorld) *world {
@@ -85,9 +87,12 @@ func (w *world) start() {
 	if w.bulk {
 		cfg.Bulk = func(context.Context, []*Item) ([]Result, error) { return nil, nil }
 	}
-	p := &proc{world: w}
+	p, latency := &proc{world: w}, new(estimate)
+	if w.ahead {
+		latency.note(time.Millisecond)
+	}
 	p.m = newMachine(rules{cfg: cfg, once: w.once, request: w.request, mayWait: 1000 * time.Hour, cooldown: time.Second,
-		latency: new(estimate), jitter: func(time.Duration) time.Duration { return 0 }, engine: p})
+		latency: latency, jitter: func(time.Duration) time.Duration { return 0 }, engine: p})
 	w.procs = append(w.procs, p)
 	lanes := map[string][]*Item{}
 	for _, msg := range w.messages {
@@ -239,8 +244,16 @@ func (p *proc) choicesOf(j *job, add func(string, []*Item, func())) {
 func (p *proc) choicesOfCall(j *job, add func(string, []*Item, func())) {
 	w, items := p.world, j.called()
 	switch {
+	case j.failed:
+		add("handler that failed returns:", items, func() {
+			var events []event
+			for _, it := range items {
+				events = append(events, returned{it})
+			}
+			p.finish(j, events...)
+		})
 	case j.returned:
-		add("completion answered:", items, func() { p.settle(j, items, idem.Executed) })
+		add("completion answered:", items, func() { p.finish(j, p.settle(items, idem.Executed)...) })
 	case !j.running:
 		add("handler called:", items, func() { p.call(j) })
 	default:
@@ -253,10 +266,8 @@ func (p *proc) choicesOfCall(j *job, add func(string, []*Item, func())) {
 		if w.faults.failures > 0 {
 			add("handler fails:", items, func() {
 				w.faults.failures--
-				for _, it := range items {
-					p.step(returned{it})
-				}
-				p.settle(j, items, idem.Retry)
+				j.failed = true
+				p.step(p.settle(items, idem.Retry)...)
 			})
 		}
 		if w.faults.crashes > 0 {
@@ -329,9 +340,8 @@ func (p *proc) call(j *job) {
 	}
 }
 
-// settle answers the settlements of a call, whose items have returned.
-func (p *proc) settle(j *job, items []*Item, kind idem.Kind) {
-	var events []event
+// settle answers the settlements of a call.
+func (p *proc) settle(items []*Item, kind idem.Kind) (events []event) {
 	for _, it := range items {
 		key := p.world.keys[it.claim.Task.Key]
 		if key.owner != p {
@@ -341,7 +351,7 @@ func (p *proc) settle(j *job, items []*Item, kind idem.Kind) {
 		it.Outcome = idem.Outcome{Kind: kind}
 		events = append(events, settled{it})
 	}
-	p.finish(j, events...)
+	return events
 }
 
 // finish answers a job.
