@@ -92,6 +92,9 @@ func runVerb(ctx context.Context, v command.Verb, args []string, s Streams, vers
 	if err != nil {
 		err = &command.UsageError{Err: explained(fs, err)}
 	} else {
+		if v.Name != local.Name { // it names the variables that its function does not get
+			warnOfMisspelt(s)
+		}
 		err = run(ctx, s, rest)
 	}
 	return exit(ctx, v.Name, err, s)
