@@ -95,6 +95,18 @@ func TestUnreadVariableIsNamedWithOtherErrors(t *testing.T) {
 	}
 }
 
+// The variables of a store that the program does not have are not misspelt.
+func TestVariablesOfAnInvalidStoreAreNotNamed(t *testing.T) {
+	for _, name := range []string{StorePostgres, StoreRedis, StoreDynamoDB, "nowhere"} {
+		v := environment(map[string]string{"IDEMSK_STORE": name, "IDEMSK_TABLE": "mine",
+			"IDEMSK_STORE_URL": "postgres://u@h/d", "IDEMSK_STORE_SECRET_ARN": "arn"})
+		readConfig(v)
+		if err, unread := v.Err(), v.Unread(); err == nil || len(unread) > 0 {
+			t.Errorf("IDEMSK_STORE=%s: error %v, unread %v; want an error, and none unread", name, err, unread)
+		}
+	}
+}
+
 func TestEnvironmentReadsTheProcessEnvironment(t *testing.T) {
 	t.Setenv("IDEMSK_LEASE", "7s")
 	t.Setenv("IDEMSK_LEAZE", "8s")
