@@ -226,7 +226,9 @@ func TestOptions(t *testing.T) {
 		"--http http://a --timeout 1ms":        "--timeout is 1ms",
 		"--function 'a":                        "ends inside a quote",
 		"--function python app.handler":        `"app.handler"] is no option`,
-		"--https x":                            "flag provided but not defined",
+		"--htpp http://a":                      "there is no flag --htpp: is --http meant?",
+		"--frobnicate":                         "there is no flag --frobnicate",
+		"--http http://a --timeout 5":          `--timeout is "5": want --timeout duration`,
 		"--http http://a --calls 2 --single":   "IDEMSK_CONCURRENCY is the number of requests at once",
 		"--http http://a --calls 0 --single x": "--calls is 0",
 	} {

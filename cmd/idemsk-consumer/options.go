@@ -13,6 +13,7 @@ import (
 	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/cmd/idemsk-consumer/internal/childcall"
 	"github.com/idemsk/idemsk/cmd/idemsk-consumer/internal/webcall"
+	"github.com/idemsk/idemsk/cmd/internal/flagerror"
 	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/internal/text/words"
 	"github.com/idemsk/idemsk/kafka"
@@ -66,8 +67,11 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.single, "single", false, "")
 	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "")
 	f.BoolVar(&o.version, "version", false, "")
-	if err := f.Parse(args); err != nil || o.version {
-		return o, err
+	if err := f.Parse(args); err != nil {
+		return o, flagerror.Explain(f, err)
+	}
+	if o.version {
+		return o, nil
 	}
 	f.Visit(func(given *flag.Flag) { o.callsGiven = o.callsGiven || given.Name == "calls" })
 	return o, o.check(f.Args())

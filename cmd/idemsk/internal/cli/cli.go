@@ -22,6 +22,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/relay"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/topic"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/cmd/internal/flagerror"
 )
 
 // Exit codes.
@@ -59,7 +60,8 @@ func refuseVerb(s Streams, name string) int {
 	for _, v := range verbs() {
 		names = append(names, v.Name)
 	}
-	s.Sayf("idemsk: there is no verb %s%s (see idemsk help)\n", term.Escape(name), meant("", name, names))
+	s.Sayf("idemsk: there is no verb %s%s (see idemsk help)\n", term.Escape(name),
+		flagerror.Meant("", name, names))
 	return exitUsage
 }
 
@@ -91,7 +93,7 @@ func runVerb(ctx context.Context, v command.Verb, args []string, s Streams, vers
 		return write(s, page(&v, version))
 	}
 	if err != nil {
-		err = &command.UsageError{Err: explained(fs, err)}
+		err = &command.UsageError{Err: flagerror.Explain(fs, err)}
 	} else {
 		if v.Name != local.Name { // it names the variables that its function does not get
 			warnOfMisspelt(s)
