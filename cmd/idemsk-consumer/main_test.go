@@ -245,6 +245,24 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// A function's processes use memory of the program's container.
+func TestMemoryIsSharedWithAFunction(t *testing.T) {
+	for args, want := range map[string]bool{
+		"--function ./no-such-file": true, "--http http://127.0.0.1:1": false,
+	} {
+		o, err := parse(strings.Fields(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := &app.Base{Vars: app.NewVars(os.LookupEnv)}
+		_, _ = o.build(t.Context(), base)
+		base.Close()
+		if base.SharesMemory != want {
+			t.Errorf("%s: %t; want %t", args, base.SharesMemory, want)
+		}
+	}
+}
+
 // A handler that can't be used is an error of the start.
 func TestHandlerThatCannotBeUsed(t *testing.T) {
 	for args, says := range map[string]string{
