@@ -38,6 +38,10 @@ type Base struct {
 	Config Config
 	Vars   *Vars
 	Logger *slog.Logger // adds to each line what its context says; see observe.LogHandler
+	// SharesMemory is set by a Build that starts other processes in the container of a consumer process. The
+	// garbage collector of the consumer process then keeps Go's defaults.
+	SharesMemory bool
+
 	awsCfg func(ctx context.Context) (aws.Config, error)
 	opened []func() // called by Close, in the order in which they were registered
 	passed *Store   // the configured store; nil if it is built in

@@ -93,6 +93,7 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 		Store:              readStore(v, &added),
 		StoreURL:           v.String("IDEMSK_STORE_URL", ""),
 		StoreSecretARN:     v.String("IDEMSK_STORE_SECRET_ARN", ""),
+		Table:              v.String("IDEMSK_TABLE", ""), // also for a store that the program does not have
 		MaxClockSkew:       v.Duration("IDEMSK_MAX_CLOCK_SKEW", store.DefaultMaxClockSkew, 0, time.Minute),
 		DeadLetterQueueURL: v.URL("IDEMSK_DEAD_LETTER_QUEUE_URL"),
 		DeadLetterMaxBytes: v.Int("IDEMSK_DEAD_LETTER_MAX_BYTES", sqs.DefaultMaxBytes, sqs.SmallestMaxBytes,

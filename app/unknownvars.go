@@ -13,21 +13,42 @@ import (
 // ours is the prefix of this project's variables.
 const ours = "IDEMSK_"
 
-// WarnUnread logs a warning for each IDEMSK_ variable of the environment that is set and was not read through
-// v, with the name that was probably meant: otherwise a misspelt variable would silently leave its default in
-// force. Call it when all variables have been read. It does not know of variables that a handler looks up
-// directly.
-func (v *Vars) WarnUnread(ctx context.Context, logger *slog.Logger) {
-	if v.environ == nil {
-		return
+// Unread is a variable that is set and was not read.
+type Unread struct {
+	Name  string
+	Meant string // the variable that was probably meant; "" if no name is similar
+}
+
+// Warning describes the variable in one line.
+func (u Unread) Warning() string {
+	text := u.Name + " is set, but the configuration does not read it: is the name misspelt?"
+	if u.Meant != "" {
+		text += " Perhaps " + u.Meant + " is meant."
 	}
-	for _, name := range v.unread(v.environ()) {
-		attrs := []slog.Attr{slog.String("variable", name)}
-		if meant := near.Of(name, ours, slices.Sorted(maps.Keys(v.asked))); meant != "" {
-			attrs = append(attrs, slog.String("perhaps", meant))
+	return text
+}
+
+// Unread returns the IDEMSK_ variables of the environment that are set and were not read through v, sorted by
+// name: a misspelt variable would silently leave its default in force. Call it when all variables have been
+// read. It does not know of variables that a handler looks up directly.
+func (v *Vars) Unread() (all []Unread) {
+	if v.environ == nil {
+		return nil
+	}
+	for _, variable := range v.environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, ours) && value != "" && !v.asked[name] {
+			all = append(all, Unread{name, near.Of(name, ours, slices.Sorted(maps.Keys(v.asked)))})
 		}
-		logger.LogAttrs(ctx, slog.LevelWarn,
-			name+" is set, but the configuration does not read it: is the name misspelt?", attrs...)
+	}
+	slices.SortFunc(all, func(a, b Unread) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// WarnUnread logs a warning for each variable of [Vars.Unread].
+func (v *Vars) WarnUnread(ctx context.Context, logger *slog.Logger) {
+	for _, u := range v.Unread() {
+		logger.LogAttrs(ctx, slog.LevelWarn, u.Warning(), slog.String("variable", u.Name))
 	}
 }
 
@@ -39,17 +60,4 @@ func (v *Vars) WarnUnused(ctx context.Context, logger *slog.Logger, why string, 
 			logger.LogAttrs(ctx, slog.LevelWarn, name+" is set, but "+why, slog.String("variable", name))
 		}
 	}
-}
-
-// unread returns the names of the variables, sorted.
-func (v *Vars) unread(environ []string) []string {
-	var names []string
-	for _, variable := range environ {
-		name, value, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(name, ours) && value != "" && !v.asked[name] {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

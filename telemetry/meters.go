@@ -59,37 +59,37 @@ func (t *Telemetry) Observe(ctx context.Context, e idem.Event) {
 	switch e.Step {
 	case observe.Handle:
 		m.process.Record(ctx, e.Took.Seconds(),
-			m.with(e.Err, semconv.MessagingDestinationName(topicOf(e.Task.Source))))
+			m.with(ctx, e.Err, semconv.MessagingDestinationName(topicOf(e.Task.Source))))
 	case observe.Claim:
-		m.store.Record(ctx, e.Took.Seconds(), m.with(e.Err, operationKey.String("claim")))
+		m.store.Record(ctx, e.Took.Seconds(), m.with(ctx, e.Err, operationKey.String("claim")))
 		if e.Stolen {
-			m.stolen.Add(ctx, 1, m.with(nil))
+			m.stolen.Add(ctx, 1, m.with(ctx, nil))
 		}
 	case observe.Settle:
-		m.store.Record(ctx, e.Took.Seconds(), m.with(e.Err, operationKey.String(e.Op.String())))
+		m.store.Record(ctx, e.Took.Seconds(), m.with(ctx, e.Err, operationKey.String(e.Op.String())))
 	case observe.LeaseLost:
-		m.lost.Add(ctx, 1, m.with(nil))
+		m.lost.Add(ctx, 1, m.with(ctx, nil))
 	case observe.End:
 		outcome := e.Outcome.Kind.String()
 		if e.Duplicate {
 			outcome = "Duplicate"
 		}
-		m.records.Add(ctx, 1, m.with(nil, outcomeKey.String(outcome)))
+		m.records.Add(ctx, 1, m.with(ctx, nil, outcomeKey.String(outcome)))
 		if kafka.KeyInTwoPartitions(&e) {
-			m.moved.Add(ctx, 1, m.with(nil))
+			m.moved.Add(ctx, 1, m.with(ctx, nil))
 		}
 		if errors.Is(e.Outcome.Err, idem.ErrHandlerDown) && !e.Duplicate {
-			m.down.Add(ctx, 1, m.with(nil))
+			m.down.Add(ctx, 1, m.with(ctx, nil))
 		}
 	case observe.Overrun:
-		m.records.Add(ctx, 1, m.with(nil, outcomeKey.String(e.Step.String())))
+		m.records.Add(ctx, 1, m.with(ctx, nil, outcomeKey.String(e.Step.String())))
 	case observe.Unknown, observe.Wait, observe.Release, observe.DeadLetter:
 	}
 }
 
-// with returns the common attributes and others, and the type of an error.
-func (m *meters) with(err error, others ...attribute.KeyValue) metric.MeasurementOption {
-	all := slices.Concat(m.common, others)
+// with returns the common attributes, the messaging system and others, and the type of an error.
+func (m *meters) with(ctx context.Context, err error, others ...attribute.KeyValue) metric.MeasurementOption {
+	all := append(slices.Concat(m.common, others), systemIn(ctx))
 	if err != nil {
 		all = append(all, errorType(err))
 	}

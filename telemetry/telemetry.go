@@ -42,7 +42,7 @@ type Telemetry struct {
 	propagator  propagation.TextMapPropagator
 	recordSpans bool
 	pollSpans   bool
-	process     []attribute.KeyValue // of the spans of batches and records
+	process     []attribute.KeyValue // of the spans of batches and records, without their messaging system
 	poll        []attribute.KeyValue // of the spans of polls
 	meters      *meters
 }
@@ -59,7 +59,7 @@ func New(cfg Config) (*Telemetry, error) {
 		cfg.Propagator = propagation.TraceContext{}
 	}
 	operation := func(name string, more ...attribute.KeyValue) []attribute.KeyValue {
-		more = append(more, semconv.MessagingSystemKafka, semconv.MessagingOperationName(name))
+		more = append(more, semconv.MessagingOperationName(name))
 		if cfg.Group != "" {
 			more = append(more, semconv.MessagingConsumerGroupName(cfg.Group))
 		}
@@ -74,7 +74,7 @@ func New(cfg Config) (*Telemetry, error) {
 		tracer:     cfg.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
 		propagator: cfg.Propagator, recordSpans: cfg.RecordSpans, pollSpans: cfg.PollSpans, meters: m,
 		process: operation("process", semconv.MessagingOperationTypeProcess),
-		poll:    operation("poll", semconv.MessagingOperationTypeReceive),
+		poll:    operation("poll", semconv.MessagingOperationTypeReceive, semconv.MessagingSystemKafka),
 	}, nil
 }
 

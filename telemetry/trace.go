@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -35,11 +34,8 @@ func (t *Telemetry) Handler(next kafka.HandlerFunc) kafka.HandlerFunc {
 func (t *Telemetry) traced(ctx context.Context, next kafka.HandlerFunc, r kafka.Record,
 	batch trace.SpanContext) ([]byte, error) {
 	options := []trace.SpanStartOption{
-		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(t.process...), trace.WithAttributes(
-			semconv.MessagingDestinationName(r.Topic),
-			semconv.MessagingDestinationPartitionID(strconv.Itoa(int(r.Partition))),
-			semconv.MessagingKafkaOffset(int(r.Offset)),
-		),
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(t.process...),
+		trace.WithAttributes(placeOf(&r)...),
 	}
 	if batch.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: batch}))
@@ -75,8 +71,10 @@ const maxLinks = 128
 // kafka.Config.Batch.
 func (t *Telemetry) Batch(ctx context.Context, partitions [][]kafka.Record) (inside context.Context,
 	end func(*kafka.Batch)) {
-	ctx, span := t.start(ctx, "process", partitions, trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithAttributes(t.process...))
+	system := systemOf(partitions)
+	ctx, span := t.start(context.WithValue(ctx, systemKey{}, system), "process", partitions,
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(t.process...),
+		trace.WithAttributes(system))
 	return ctx, func(b *kafka.Batch) {
 		defer span.End()
 		if m := unsettled(b); m != nil {

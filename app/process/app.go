@@ -38,8 +38,9 @@ type (
 func Start(handler kafka.Handler, options ...Option) { StartFunc(app.Handler(handler), options...) }
 
 // StartFunc is Start for a handler that needs the configuration, a logger, or AWS: build gets them in a Base.
+// It sets Base.SharesMemory if the handler has processes in the container, which need memory too.
 func StartFunc(build Build, options ...Option) {
-	memory.Tune(memory.OfContainer(os.DirFS("/")))
+	build = tuned(app.DefaultLogger(build), memory.OfContainer(os.DirFS("/")))
 	signals := make(chan os.Signal, 2) //nolint:mnd // the first drains, the second ends
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	ctx, drain := context.WithCancel(context.Background())
@@ -49,11 +50,22 @@ func StartFunc(build Build, options ...Option) {
 		fmt.Fprintf(os.Stderr, "idemsk: %v again: the process ends; records in progress are delivered again\n", <-signals)
 		os.Exit(1)
 	}()
-	if err := Run(ctx, app.DefaultLogger(build), app.Environment(), os.Stderr, options...); err != nil {
+	if err := Run(ctx, build, app.Environment(), os.Stderr, options...); err != nil {
 		fmt.Fprintf(os.Stderr, "idemsk: the consumer has ended:\n%v\n", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// tuned returns a Build that also sets the garbage collector, for a container with limit bytes.
+func tuned(build Build, limit int64) Build {
+	return func(ctx context.Context, base *Base) (kafka.Handler, error) {
+		handler, err := build(ctx, base)
+		if !base.SharesMemory {
+			memory.Tune(limit)
+		}
+		return handler, err
+	}
 }
 
 // Run runs a handler with the configuration of the variables until ctx ends, as [consumer.Consumer.Run] does,

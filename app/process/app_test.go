@@ -3,7 +3,10 @@ package process
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
+	"os"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -43,6 +46,34 @@ func TestProcessWithAWrongTableDoesNotJoin(t *testing.T) {
 			if !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), text) {
 				t.Errorf("table %s: %v; want ErrMisconfigured with %q", table, err, text)
 			}
+		}
+	}
+}
+
+// The collector uses the memory of the container, unless the handler has processes there.
+func TestCollectorOfAContainer(t *testing.T) {
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+		t.Setenv(name, "") // restores it at the end
+		_ = os.Unsetenv(name)
+	}
+	limit, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
+	t.Cleanup(func() {
+		debug.SetMemoryLimit(limit)
+		debug.SetGCPercent(percent)
+	})
+	for _, shared := range []bool{true, false} {
+		build := tuned(func(_ context.Context, base *Base) (kafka.Handler, error) {
+			base.SharesMemory = shared
+			return nil, nil
+		}, 512<<20)
+		if _, err := build(t.Context(), new(Base)); err != nil {
+			t.Fatal(err)
+		}
+		if got := debug.SetMemoryLimit(-1); shared != (got == math.MaxInt64) {
+			t.Errorf("shared memory %t: the limit is %d", shared, got)
+		}
+		if got := debug.SetGCPercent(100); shared != (got == 100) {
+			t.Errorf("shared memory %t: the collector's percentage is %d", shared, got)
 		}
 	}
 }

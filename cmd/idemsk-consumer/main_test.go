@@ -226,7 +226,9 @@ func TestOptions(t *testing.T) {
 		"--http http://a --timeout 1ms":        "--timeout is 1ms",
 		"--function 'a":                        "ends inside a quote",
 		"--function python app.handler":        `"app.handler"] is no option`,
-		"--https x":                            "flag provided but not defined",
+		"--htpp http://a":                      "there is no flag --htpp: is --http meant?",
+		"--frobnicate":                         "there is no flag --frobnicate",
+		"--http http://a --timeout 5":          `--timeout is "5": want --timeout duration`,
 		"--http http://a --calls 2 --single":   "IDEMSK_CONCURRENCY is the number of requests at once",
 		"--http http://a --calls 0 --single x": "--calls is 0",
 	} {
@@ -240,6 +242,24 @@ func TestOptions(t *testing.T) {
 	}
 	if o, err := parse([]string{"--http", "http://a", "--timeout", "1h", "--single"}); err != nil || !o.single {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// A function's processes use memory of the program's container.
+func TestMemoryIsSharedWithAFunction(t *testing.T) {
+	for args, want := range map[string]bool{
+		"--function ./no-such-file": true, "--http http://127.0.0.1:1": false,
+	} {
+		o, err := parse(strings.Fields(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := &app.Base{Vars: app.NewVars(os.LookupEnv)}
+		_, _ = o.build(t.Context(), base)
+		base.Close()
+		if base.SharesMemory != want {
+			t.Errorf("%s: %t; want %t", args, base.SharesMemory, want)
+		}
 	}
 }
 

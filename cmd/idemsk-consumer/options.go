@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/cmd/idemsk-consumer/internal/childcall"
 	"github.com/idemsk/idemsk/cmd/idemsk-consumer/internal/webcall"
+	"github.com/idemsk/idemsk/cmd/internal/flagerror"
 	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/internal/text/words"
 	"github.com/idemsk/idemsk/kafka"
@@ -66,8 +66,11 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.single, "single", false, "")
 	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "")
 	f.BoolVar(&o.version, "version", false, "")
-	if err := f.Parse(args); err != nil || o.version {
-		return o, err
+	if err := f.Parse(args); err != nil {
+		return o, flagerror.Explain(f, err)
+	}
+	if o.version {
+		return o, nil
 	}
 	f.Visit(func(given *flag.Flag) { o.callsGiven = o.callsGiven || given.Name == "calls" })
 	return o, o.check(f.Args())
@@ -124,14 +127,6 @@ func (o *options) build(ctx context.Context, base *app.Base) (kafka.Handler, err
 	return kafka.BulkAttempts(c.Many), nil
 }
 
-// shareMemory sets the default of GOGC, which process.StartFunc raises in a container: here the memory of the
-// container is also that of the function's processes.
-func shareMemory() {
-	if _, set := os.LookupEnv("GOGC"); !set {
-		debug.SetGCPercent(100) //nolint:mnd // Go's default
-	}
-}
-
 // runtime returns what calls the handler, and registers what ends it.
 func (o *options) runtime(ctx context.Context, base *app.Base) (layercall.Runtime, error) {
 	if o.url != "" {
@@ -142,7 +137,7 @@ func (o *options) runtime(ctx context.Context, base *app.Base) (layercall.Runtim
 		base.OnClose(client.Close)
 		return client.Call, nil
 	}
-	shareMemory()
+	base.SharesMemory = true // with the function's processes
 	pool, err := childcall.Start(ctx, childcall.Config{
 		Command: o.command, Processes: o.calls, Timeout: o.timeout, Name: base.Config.Function,
 		Env: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr,

@@ -223,7 +223,7 @@ func TestUnreadVariableIsNamed(t *testing.T) {
 	var stderr bytes.Buffer
 	_, err := newFunction(t.Context(), app.Environment(), io.Discard, &stderr)
 	if err == nil || !strings.Contains(stderr.String(),
-		`"variable":"IDEMSK_KAFKA_BROKER","perhaps":"IDEMSK_KAFKA_BROKERS"`) {
+		`Perhaps IDEMSK_KAFKA_BROKERS is meant.","variable":"IDEMSK_KAFKA_BROKER"`) {
 		t.Errorf("error %v, log %q", err, stderr.String())
 	}
 }

@@ -19,6 +19,8 @@ type Config struct {
 	// in the order of the writes. A transaction that is refused is observed with the writes whose own
 	// conditions fail. Observe must return soon, must not call the server, and must not keep the Write.
 	Observe func(w *Write)
+	// NoTable ends the message of the error for a table that does not exist: what creates it.
+	NoTable string
 }
 
 // Fault is an injected fault of a request. The zero value is none.

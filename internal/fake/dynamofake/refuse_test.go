@@ -90,7 +90,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestMalformed(t *testing.T) {
-	server := unstarted(t, dynamofake.Config{})
+	server := unstarted(t, dynamofake.Config{NoTable: ": create it"})
 	const item = `{"TableName":"table","Item":`
 	for _, c := range []struct{ operation, body, code, named string }{
 		{"PutItem", ``, "SerializationException", "byte 0"},
@@ -121,7 +121,8 @@ func TestMalformed(t *testing.T) {
 			"ValidationException", "'SOME' at 'returnValues'"},
 		{"UpdateItem", `{"TableName":"table"}`, "ValidationException", "'key'"},
 		{"GetItem", `{"TableName":"table"}`, "ValidationException", "'key'"},
-		{"GetItem", `{"TableName":"none","Key":{"k":{"S":"a"}}}`, "ResourceNotFoundException", "none"},
+		{"GetItem", `{"TableName":"none","Key":{"k":{"S":"a"}}}`, "ResourceNotFoundException",
+			"Table: none not found: create it"},
 		{"Scan", `{"TableName":"table","Limit":0}`, "ValidationException", "Limit"},
 		{"Scan", `{"TableName":"table","Limit":"1"}`, "SerializationException", "integer"},
 		{"Scan", `{"TableName":"table","ExclusiveStartKey":{"x":{"S":"a"}}}`, "ValidationException",

@@ -98,8 +98,8 @@ func (s *Server) table(name *string) (*table, error) {
 	case !validTableName(*name):
 		return nil, invalidTableName()
 	}
-	return nil, clientError("ResourceNotFoundException", "Requested resource not found: Table: %s not found",
-		*name)
+	return nil, clientError("ResourceNotFoundException", "Requested resource not found: Table: %s not found%s",
+		*name, s.config.NoTable)
 }
 
 func missing(parameter string) error {

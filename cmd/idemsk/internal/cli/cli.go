@@ -22,6 +22,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/relay"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/topic"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
+	"github.com/idemsk/idemsk/cmd/internal/flagerror"
 )
 
 // Exit codes.
@@ -52,13 +53,16 @@ func findVerb(name string) (command.Verb, bool) {
 	return command.Verb{}, false
 }
 
-// meantVerb returns a question for the verb that is most like a name, "" if none is.
-func meantVerb(name string) string {
+// refuseVerb prints that there is no verb with a name, and which one was probably meant. It returns the exit
+// code.
+func refuseVerb(s Streams, name string) int {
 	var names []string
 	for _, v := range verbs() {
 		names = append(names, v.Name)
 	}
-	return meant("", name, names)
+	s.Sayf("idemsk: there is no verb %s%s (see idemsk help)\n", term.Escape(name),
+		flagerror.Meant("", name, names))
+	return exitUsage
 }
 
 // Main runs the tool with args, which exclude the program's name, and returns the exit code.
@@ -75,8 +79,7 @@ func Main(ctx context.Context, args []string, s Streams, version string) int {
 	}
 	v, ok := findVerb(args[0])
 	if !ok {
-		s.Sayf("idemsk: there is no verb %s%s (see idemsk help)\n", term.Escape(args[0]), meantVerb(args[0]))
-		return exitUsage
+		return refuseVerb(s, args[0])
 	}
 	return runVerb(ctx, v, args[1:], s, version)
 }
@@ -90,8 +93,11 @@ func runVerb(ctx context.Context, v command.Verb, args []string, s Streams, vers
 		return write(s, page(&v, version))
 	}
 	if err != nil {
-		err = &command.UsageError{Err: explained(fs, err)}
+		err = &command.UsageError{Err: flagerror.Explain(fs, err)}
 	} else {
+		if v.Name != local.Name { // it names the variables that its function does not get
+			warnOfMisspelt(s)
+		}
 		err = run(ctx, s, rest)
 	}
 	return exit(ctx, v.Name, err, s)

@@ -14,8 +14,7 @@ func help(args []string, s Streams, version string) int {
 	}
 	v, ok := findVerb(args[0])
 	if !ok || len(args) > 1 {
-		s.Sayf("idemsk help: there is no verb %s: see idemsk help\n", term.Escape(strings.Join(args, " ")))
-		return exitUsage
+		return refuseVerb(s, strings.Join(args, " "))
 	}
 	return write(s, page(&v, version))
 }

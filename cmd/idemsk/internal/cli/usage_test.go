@@ -18,7 +18,9 @@ func TestUsageErrors(t *testing.T) {
 	for args, says := range map[string]string{
 		"frobnicate":                 "there is no verb frobnicate (see",
 		"redrvie":                    "there is no verb redrvie: is redrive meant? (see",
-		"help frobnicate":            "there is no verb frobnicate",
+		"help frobnicate":            "there is no verb frobnicate (see",
+		"help redrvie":               "there is no verb redrvie: is redrive meant? (see",
+		"help get list":              "there is no verb get list (see",
 		"get":                        "want one KEY, got 0",
 		"get a b":                    "want one KEY, got 2",
 		"get k -- --json":            "want one KEY, got 2",

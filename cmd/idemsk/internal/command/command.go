@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/term"
@@ -82,7 +83,7 @@ func flagHelp(f *flag.Flag) string {
 	if value != "" {
 		line += " " + value
 	}
-	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
+	if !slices.Contains([]string{"", "false", "0", "0s"}, f.DefValue) { // zero values
 		usage += " (default " + f.DefValue + ")"
 	}
 	return line + "\n        " + strings.ReplaceAll(usage, "\n", "\n        ") + "\n"

@@ -54,13 +54,10 @@ func misspelt(line []byte) (variable, warning string) {
 	if !bytes.Contains(line, []byte(`"variable"`)) {
 		return "", ""
 	}
-	var said struct{ Level, Msg, Variable, Perhaps string }
+	var said struct{ Level, Msg, Variable string }
 	if json.Unmarshal(line, &said) != nil || said.Level != "WARN" ||
 		!strings.HasPrefix(said.Msg, said.Variable+" is set") {
 		return "", ""
-	}
-	if said.Perhaps != "" {
-		said.Msg += " Perhaps " + said.Perhaps + " is meant."
 	}
 	return said.Variable, said.Msg
 }

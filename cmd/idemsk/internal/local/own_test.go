@@ -256,6 +256,18 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// Who runs another function than the example forgets its table first.
+func TestMissingTableNamesTheFlagThatCreatesIt(t *testing.T) {
+	t.Parallel()
+	o, _ := options(t, "noop")
+	o.Function, o.Produce, o.ESM.MaximumRetryAttempts = "'"+handler+"'", 1, 0
+	o.Env = append(o.Env, "IDEMSK_LEDGER_TABLE=accounts")
+	const want = "Table: accounts not found: idemsk local creates it with --create-table NAME=KEY"
+	if report := mustRun(t, o); !strings.Contains(report.LastError, want) {
+		t.Errorf("the last error is %q; want %q in it", report.LastError, want)
+	}
+}
+
 // tablesAt lists the tables of a DynamoDB on this machine.
 func tablesAt(t *testing.T, port int) string {
 	t.Helper()

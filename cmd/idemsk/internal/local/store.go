@@ -191,7 +191,8 @@ func (s *runStore) config(url string) aws.Config {
 }
 
 func (s *runStore) startTables(o *Options, recorder *recorder) (err error) {
-	c := dynamofake.Config{Addr: loopback(o.Ports.DynamoDB)}
+	c := dynamofake.Config{Addr: loopback(o.Ports.DynamoDB),
+		NoTable: ": idemsk local creates it with --create-table NAME=KEY, where KEY is its partition key"}
 	var observe func(*dynamofake.Write)
 	if recorder != nil {
 		observe, c.Fault = recorder.observe, recorder.armed.fault

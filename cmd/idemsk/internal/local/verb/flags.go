@@ -71,7 +71,7 @@ func (l *invocation) declareMapping(fs *flag.FlagSet) {
 	fs.IntVar(&c.MaximumRetryAttempts, "maximum-retry-attempts", c.MaximumRetryAttempts,
 		"give up a batch after `N` retries (-1: never; with --on-failure: 10)")
 	secondsVar(fs, &l.age, "maximum-record-age", 0,
-		"give up records older than this `AGE`, 3600 or 1h; 0s: no limit")
+		"give up records older than this `AGE`, 3600 or 1h (default: no limit)")
 	fs.BoolVar(&c.BisectBatchOnFunctionError, "bisect-batch-on-function-error", false,
 		"split a batch in two if the function fails")
 	fs.StringVar(&l.responses, "function-response-types", "",
@@ -118,7 +118,7 @@ func (l *invocation) declareFunction(fs *flag.FlagSet) {
 		"the function's `NAME` (default idemsk-local; at --invoke: function)")
 	secondsVar(fs, &l.opt.ESM.Timeout, "timeout", l.opt.ESM.Timeout, "the function's `TIMEOUT`, 30 or 30s")
 	fs.DurationVar(&l.opt.InitTimeout, "init-timeout", 0,
-		"the longest `TIME` until a new function process requests its first event; 0s: 10s, as on AWS")
+		"the longest `TIME` until a new function process requests its first event (default: 10s, as on AWS)")
 	fs.StringVar(&l.opt.Store, "store", local.StoreFake,
 		"`WHERE` the function's tables are: fake (in this process), the URL of a DynamoDB, PostgreSQL or "+
 			"Redis, postgres or redis\nfor the one at IDEMSK_STORE_URL, or none: the function gets only "+

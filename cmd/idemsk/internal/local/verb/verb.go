@@ -24,10 +24,13 @@ import (
 //go:embed help.txt
 var help string
 
+// Name is the name of the verb.
+const Name = "local"
+
 // Verb returns the verb local.
 func Verb() command.Verb {
 	return command.Verb{
-		Name: "local", Help: help,
+		Name: Name, Help: help,
 		Short: "invokes a function with the records of a Kafka topic on this machine, as MSK does",
 		Flags: func(fs *flag.FlagSet) command.Action {
 			var l invocation

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -124,9 +125,24 @@ func ExplainAWS(err error) error {
 		return fmt.Errorf("%w: check the name of the table, --region and --endpoint-url", err)
 	case err == nil, errors.Is(err, context.Canceled), errors.As(err, &api):
 		return err // the service answered
+	case refusedHere(err) != "":
+		return fmt.Errorf("%w (nothing listens at %s: start the service there, or change the address, such as "+
+			"--endpoint-url or AWS_ENDPOINT_URL)", err, refusedHere(err))
 	case errors.As(err, &op):
 		return fmt.Errorf("%w (no answer from AWS: are there credentials (aws sts get-caller-identity), "+
 			"is the region right, can the endpoint be reached?)", err)
 	}
 	return err
+}
+
+// refusedHere returns the address on this machine that refused a connection; "" for any other error.
+func refusedHere(err error) string {
+	var dial *net.OpError
+	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &dial) {
+		return ""
+	}
+	if at, ok := dial.Addr.(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		return at.String()
+	}
+	return ""
 }

@@ -223,7 +223,7 @@ func TestStoreURLs(t *testing.T) {
 		t.Errorf("with IDEMSK_STORE_URL: %+v; want the server that it names to be asked", r)
 	}
 	if r := clitest.Run(t, "get", "k", "--endpoint-url", "http://127.0.0.1:1"); r.Code != 1 ||
-		!strings.Contains(r.Err, "no answer from AWS") {
+		!strings.Contains(r.Err, "nothing listens at 127.0.0.1:1:") {
 		t.Errorf("with an endpoint of DynamoDB: %+v; want it to be asked", r)
 	}
 }
