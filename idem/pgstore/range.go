@@ -54,14 +54,16 @@ func (s *Store) lookNow(ctx context.Context, reqs []store.ClaimRequest, chunk []
 
 // insertMany is completions of keys that must be absent. Arguments 1 to 6 are those of completeMany. 7 are
 // fingerprints, 8 sources and 9 leases in ms. Its values are those of store.FreshlySettled.
-const insertMany = `, done AS (
+const insertMany = `
 		INSERT INTO {table} ({columns}, prune_after)
 		SELECT key, 'COMPLETED', token, claimed_by, {claimed} + lease_ms * interval '1 millisecond', NULL, 1, fingerprint,
 			result, omitted, NULL, NULL, NULL, place, {claimed}, now, {completedExpiry}, NULL, NULL, {completedExpiry}
 		FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bytea[], $8::text[], $9::bigint[])
 			AS r (key, token, claimed_by, retention_ms, result, omitted, fingerprint, place, lease_ms), clock
-		ORDER BY key ON CONFLICT (idempotency_key) DO NOTHING RETURNING idempotency_key
-	)`
+		ORDER BY key`
+
+// ifAbsent ends an insertion that leaves out the keys that are there.
+const ifAbsent = ` ON CONFLICT (idempotency_key) DO NOTHING`
 
 // byClaim divides settlements into those of claims, and those of keys that must be absent.
 func byClaim(ss []store.Settlement, indices []int) (held, absent []int) {
@@ -87,7 +89,7 @@ const insertOne = ` INSERT INTO {table} ({columns}, prune_after)
 		expiry, NULL, NULL, expiry
 	FROM (SELECT now, $2::bigint AS token, $7::bigint * interval '1 millisecond' AS delay FROM clock) AS r,
 		LATERAL (SELECT {settledExpiry} AS expiry) AS e
-	ON CONFLICT (idempotency_key) DO NOTHING`
+	` + ifAbsent
 
 // insertArgs returns the arguments of statements.insert for the settlements with these indices.
 func insertArgs(ss []store.Settlement, chunk []int) []any {

@@ -21,6 +21,7 @@ import (
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const (
 	stateDivisionByZero       = "22012" // the refusal of statements.completeAll
+	stateUniqueViolation      = "23505" // the refusal of statements.insertAll
 	stateInvalidText          = "22P02" // what statement.queue makes of a wrong number of rows
 	stateInvalidPassword      = "28P01"
 	stateInvalidAuthorization = "28000"
@@ -87,6 +88,12 @@ func transient(err error) bool {
 	default:
 		return conflicting(err) || strings.HasPrefix(state, "08") // connection exceptions
 	}
+}
+
+// refusing reports whether an error of completions in a transaction says that one of them is refused.
+func refusing(err error) bool {
+	state := stateOf(err)
+	return state == stateDivisionByZero || state == stateUniqueViolation
 }
 
 // conflicting reports whether the server rolled a transaction back because of another one. Nothing was

@@ -28,8 +28,8 @@ type statements struct {
 	// not committed.
 	completeAll string
 	settle      map[store.SettleOp]string // the other settlements, one at a time
-	// The settlements of keys that must be absent. insert and insertAll are completions, with the arguments and
-	// rows of complete and completeAll, and insertArgs. insertOne is a failure or a release.
+	// The settlements of keys that must be absent, with insertArgs: insert is complete, and insertAll is
+	// completeAll (its refusal is stateUniqueViolation). insertOne is a failure or a release.
 	insert    string
 	insertAll string
 	insertOne string
@@ -51,10 +51,10 @@ func newStatements(t pgmigrate.Table, clock string) *statements {
 	).Replace
 	s := &statements{
 		take: fill(clockCTE + takeMany()), look: fill(look), time: fill(`SELECT {now}`),
-		complete:    fill(clockCTE + completeMany + doneKeys),
-		completeAll: fill(clockCTE + completeMany + allDone),
-		insert:      fill(clockCTE + insertMany + doneKeys),
-		insertAll:   fill(clockCTE + insertMany + allDone),
+		complete:    fill(clockCTE + completeMany + ` SELECT idempotency_key FROM done`),
+		completeAll: fill(clockCTE + completeMany + ` SELECT 1 / (count(*) = cardinality($1))::integer FROM done`),
+		insert:      fill(clockCTE + insertMany + ifAbsent + ` RETURNING idempotency_key`),
+		insertAll:   fill(clockCTE + insertMany),
 		insertOne:   fill(clockCTE + insertOne),
 		list:        fill(list), remove: fill(remove), prune: fill(prune),
 		settle: make(map[store.SettleOp]string),
@@ -87,12 +87,6 @@ const completeMany = `, req AS MATERIALIZED (
 			AND retry_at IS NULL
 		RETURNING idempotency_key
 	)`
-
-// The ends of completions.
-const (
-	doneKeys = ` SELECT idempotency_key FROM done`
-	allDone  = ` SELECT 1 / (count(*) = cardinality($1))::integer FROM done`
-)
 
 // clockCTE gives a statement one time. If a statement waits for another transaction, its time is that before
 // the wait. Its conditions then favour the present owner, and a lease that it writes ends no earlier than its

@@ -42,7 +42,7 @@ groups:
 		switch {
 		case err == nil:
 			return
-		case !reported(err), at == completions && stateOf(err) != stateDivisionByZero && !conflicting(err):
+		case !reported(err), at == completions && !refusing(err) && !conflicting(err):
 			for _, i := range left {
 				errs[i] = s.explain("complete", ss[i].Key, err)
 			}
@@ -173,7 +173,7 @@ func (s *Store) settleEnlisted(ctx context.Context, ss []store.Settlement, i int
 		return nil
 	case !reported(err):
 		return s.explain("complete", set.Key, err)
-	case at == completions && stateOf(err) == stateDivisionByZero:
+	case at == completions && refusing(err):
 		return s.refusedCompletion(ctx, set)
 	case at == completions && !strings.HasPrefix(stateOf(err), "40"), at == 0 && k == 0 && s.unreadable(ctx, set.Key):
 		return s.explain("complete", set.Key, err)

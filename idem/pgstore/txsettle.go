@@ -136,7 +136,7 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 		return err
 	case n < len(enlisted):
 		return &store.RejectedError{Err: outOfResources(enlisted[n].failed(err), err)}
-	case !completed && said.Code == stateDivisionByZero:
+	case !completed && refusing(err):
 		return errNotHeld
 	case !completed && !strings.HasPrefix(said.Code, "40"):
 		// an error of the completion itself, not a conflict of the handler's writes
