@@ -28,6 +28,7 @@ var reasons = map[string]map[string]string{
 	"idem/pgstore/statements.go": {
 		"SELECT idempotency_key FROM {table} WHERE prune_after <= {now} ORDER BY prune_after LIMIT …: <= => <": "an entry that expires in this millisecond is pruned later",
 		"AND ($3::timestamptz IS NULL OR updated_at < $3) ORDER BY idempotency_key LIMIT $4: < => <=":          "List leaves out by store.ListQuery.Matches what a page has too much",
+		"completeAll: fill(clockCTE + completeMany + ` SELECT 1 / (count(*) = cardinality($1))::int…: 1 => 2":  "the quotient is not read",
 	},
 	"outbox/pgoutbox/statements.go": {
 		"const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS NULL OR o…: <= => <":                               instant,
