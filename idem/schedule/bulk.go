@@ -50,9 +50,13 @@ func (d *driver) callBulk(items []*Item) {
 	<-c.ready
 	c.invoke()
 	all.Wait()
+	var left []*bulkPart
 	for i := range c.parts {
-		<-c.parts[i].ended
+		if p := &c.parts[i]; !p.told {
+			left = append(left, p)
+		}
 	}
+	c.tell(left...)
 }
 
 // bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its
@@ -75,13 +79,14 @@ type bulkPart struct {
 	result  Result          // of the handler
 	handled chan struct{}   // closed when the result is known
 	ended   chan struct{}   // closed when the item's settlement is answered
+	told    bool            // the machine was told the item's outcome
 }
 
 // run runs one item's task.
 func (c *bulkCall) run(p *bulkPart) {
 	d, it := c.driver, p.item
-	done := func(out idem.Outcome, more bool) {
-		d.tried(it, out, more)
+	done := func(out idem.Outcome, _ bool) {
+		d.note(it, out)
 		close(p.ended)
 	}
 	if it.Unprotected {
@@ -90,12 +95,22 @@ func (c *bulkCall) run(p *bulkPart) {
 		d.session.RunAsync(&it.claim, done)
 	}
 	if !p.waits {
+		c.tell(p)
 		c.arrive()
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.step(returned{it})
-	d.tell()
+}
+
+// tell waits for the outcomes of items, and tells them to the machine in one step.
+func (c *bulkCall) tell(parts ...*bulkPart) {
+	events := make([]event, len(parts))
+	for i, p := range parts {
+		<-p.ended
+		events[i], p.told = returned{p.item}, true
+	}
+	c.driver.mu.Lock()
+	defer c.driver.mu.Unlock()
+	c.driver.step(events...)
+	c.driver.tell()
 }
 
 // arrive counts an item that waits for the call, or that has ended without it.
@@ -192,7 +207,7 @@ func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 		p.item.claim.Again = true
 		results, _, _ := c.results([]*bulkPart{p}) // the error is that of the result
 		p.handle(results[0])
-		<-p.ended
+		c.tell(p)
 	}
 }
 

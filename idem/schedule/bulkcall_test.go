@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -302,11 +303,11 @@ func TestItemsOfAFailedCallAreHandledAtMostOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, idem.Config{AtMostOnce: true})
 				items := f.items(tc.keys...)
-				var unknown int
+				var unknown atomic.Int32
 				for _, it := range items {
 					it.Task.DeadLetters = idem.DeadLetterFunc(func(_ context.Context, letter idem.DeadLetter) error {
 						if letter.Failure.Code == store.CodeOutcomeUnknown {
-							unknown++
+							unknown.Add(1)
 						}
 						return nil
 					})
@@ -319,7 +320,7 @@ func TestItemsOfAFailedCallAreHandledAtMostOnce(t *testing.T) {
 				f.wantKinds(items, slices.Repeat([]idem.Kind{tc.want}, len(items))...)
 				equal(t, "calls", calls, 1)
 				if tc.want == idem.DeadLettered {
-					equal(t, "letters of an unknown outcome", unknown, len(items))
+					equal(t, "letters of an unknown outcome", int(unknown.Load()), len(items))
 				}
 			})
 		})

@@ -99,9 +99,9 @@ func (d *driver) tick() {
 	d.tell()
 }
 
-// step passes an event to the machine, if it is not nil, after the outcomes that wait, and does what follows
-// from them; d.mu is held.
-func (d *driver) step(e event) {
+// step passes events to the machine, after the outcomes that wait, and does what follows from them; d.mu is
+// held.
+func (d *driver) step(events ...event) {
 	if m := d.machine; m.over == nil {
 		if err := d.session.Handlers().Err(); err != nil {
 			d.perform(m.step(time.Now(), timeUp{err}))
@@ -117,9 +117,7 @@ func (d *driver) step(e event) {
 	}
 	d.settled = d.settled[:0]
 	d.settling.Unlock()
-	if e != nil {
-		d.events = append(d.events, e)
-	}
+	d.events = append(d.events, events...)
 	d.perform(d.machine.step(time.Now(), d.events...))
 	if at := d.machine.alarms.next(); !at.Equal(d.due) {
 		if d.due = at; at.IsZero() {
@@ -175,7 +173,7 @@ func (d *driver) work() {
 	}()
 	for {
 		if d.taken && d.jobs.len() == 0 {
-			d.step(nil)
+			d.step()
 		}
 		if d.jobs.len() > 0 {
 			job := d.jobs.pop()
@@ -323,6 +321,18 @@ func (d *driver) callAlone(it *Item) {
 
 // tried passes the outcome of an item to the machine, with that of the next one if more follow.
 func (d *driver) tried(it *Item, out idem.Outcome, more bool) {
+	d.note(it, out)
+	if more {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.step()
+	d.tell()
+}
+
+// note notes an item's outcome for the next step.
+func (d *driver) note(it *Item, out idem.Outcome) {
 	refused := it.refuse(&out)
 	again := refused && it.replace()
 	if it.again = again; !refused {
@@ -331,11 +341,4 @@ func (d *driver) tried(it *Item, out idem.Outcome, more bool) {
 	d.settling.Lock()
 	d.settled = append(d.settled, settled{it})
 	d.settling.Unlock()
-	if more {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.step(nil)
-	d.tell()
 }
