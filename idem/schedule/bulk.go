@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -40,6 +41,7 @@ type Result struct {
 // callBulk calls the handler for claimed items, and returns when their completions are answered.
 func (d *driver) callBulk(items []*Item) {
 	c := &bulkCall{driver: d, open: len(items), ready: make(chan struct{}), parts: make([]bulkPart, len(items))}
+	c.quiet = sync.NewCond(&c.mu)
 	var all sync.WaitGroup
 	all.Add(len(items))
 	for i, it := range items {
@@ -50,13 +52,14 @@ func (d *driver) callBulk(items []*Item) {
 	<-c.ready
 	c.invoke()
 	all.Wait()
-	var left []*bulkPart
 	for i := range c.parts {
-		if p := &c.parts[i]; !p.told {
-			left = append(left, p)
-		}
+		<-c.parts[i].ended
 	}
-	c.tell(left...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.telling {
+		c.quiet.Wait()
+	}
 }
 
 // bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its
@@ -68,6 +71,11 @@ type bulkCall struct {
 	mu    sync.Mutex
 	open  int           // items that are not waiting for the call yet, and have not ended without it
 	ready chan struct{} // closed when open is 0
+
+	ends    []event    // the machine is not told yet
+	due     bool       // it is to be told of ends, and of outcomes that were noted
+	telling bool       // a goroutine tells it
+	quiet   *sync.Cond // wakes who waits until none does
 }
 
 // bulkPart is one item of a call.
@@ -79,14 +87,16 @@ type bulkPart struct {
 	result  Result          // of the handler
 	handled chan struct{}   // closed when the result is known
 	ended   chan struct{}   // closed when the item's settlement is answered
-	told    bool            // the machine was told the item's outcome
 }
 
 // run runs one item's task.
 func (c *bulkCall) run(p *bulkPart) {
 	d, it := c.driver, p.item
-	done := func(out idem.Outcome, _ bool) {
+	done := func(out idem.Outcome, more bool) {
 		d.note(it, out)
+		if !more {
+			c.tell()
+		}
 		close(p.ended)
 	}
 	if it.Unprotected {
@@ -95,22 +105,39 @@ func (c *bulkCall) run(p *bulkPart) {
 		d.session.RunAsync(&it.claim, done)
 	}
 	if !p.waits {
-		c.tell(p)
 		c.arrive()
 	}
+	c.tell(returned{it})
 }
 
-// tell waits for the outcomes of items, and tells them to the machine in one step.
-func (c *bulkCall) tell(parts ...*bulkPart) {
-	events := make([]event, len(parts))
-	for i, p := range parts {
-		<-p.ended
-		events[i], p.told = returned{p.item}, true
+// tell tells the machine of ends, and of outcomes that were noted. Ends that come at the same time are told in
+// one step: the goroutine that tells lets those that can run go first.
+func (c *bulkCall) tell(ends ...event) {
+	c.mu.Lock()
+	c.ends, c.due = append(c.ends, ends...), true
+	if c.telling {
+		c.mu.Unlock()
+		return
 	}
-	c.driver.mu.Lock()
-	defer c.driver.mu.Unlock()
-	c.driver.step(events...)
-	c.driver.tell()
+	d := c.driver
+	for c.telling = true; c.due; {
+		c.mu.Unlock()
+		runtime.Gosched()
+		c.mu.Lock()
+		told := c.ends
+		c.ends, c.due = nil, false
+		c.mu.Unlock()
+		d.mu.Lock()
+		d.step(told...)
+		d.mu.Unlock()
+		c.mu.Lock()
+	}
+	c.telling = false
+	c.quiet.Broadcast()
+	c.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tell()
 }
 
 // arrive counts an item that waits for the call, or that has ended without it.
@@ -207,7 +234,7 @@ func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 		p.item.claim.Again = true
 		results, _, _ := c.results([]*bulkPart{p}) // the error is that of the result
 		p.handle(results[0])
-		c.tell(p)
+		<-p.ended
 	}
 }
 
