@@ -184,16 +184,27 @@ func (b *bank) group(n int) []store.Settlement {
 }
 
 // A group that is sent again after its answer was lost, or beside one that took its key, commits nothing twice.
+// So it is if its statements fail, because they meet the effects of the first try.
 func TestGroupThatIsSentAgainCommitsOnce(t *testing.T) {
-	b := newBank(t, newPool(t, server.URL()), idem.Config{})
-	ss := b.group(10)
-	for range 2 {
-		if errs := b.store.Settle(t.Context(), ss); errs != nil {
-			t.Fatal(errs)
-		}
-	}
-	if n, tx := b.effects(), b.transactions(); n != 10 || tx != 1 {
-		t.Errorf("%d effects in %d transactions; want 10 in 1", n, tx)
+	for name, constraint := range map[string]string{
+		"its completions are refused": "", "its statements fail": "ADD UNIQUE (what)",
+		"its end fails": "ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBank(t, newPool(t, server.URL()), idem.Config{})
+			if constraint != "" {
+				execute(t, b.pool, `ALTER TABLE `+b.table+`_effects `+constraint)
+			}
+			ss := b.group(10)
+			for range 2 {
+				if errs := b.store.Settle(t.Context(), ss); errs != nil {
+					t.Fatal(errs)
+				}
+			}
+			if n, tx := b.effects(), b.transactions(); n != 10 || tx != 1 {
+				t.Errorf("%d effects in %d transactions; want 10 in 1", n, tx)
+			}
+		})
 	}
 }
 

@@ -175,7 +175,14 @@ func (s *Store) settleEnlisted(ctx context.Context, ss []store.Settlement, i int
 		return s.explain("complete", set.Key, err)
 	case at == completions && refusing(err):
 		return s.refusedCompletion(ctx, set)
-	case at == completions && !strings.HasPrefix(stateOf(err), "40"), at == 0 && k == 0 && s.unreadable(ctx, set.Key):
+	case at == completions && !strings.HasPrefix(stateOf(err), "40"):
+		return s.explain("complete", set.Key, err)
+	}
+	seen, there, unread := s.lookAtOne(ctx, set.Key)
+	switch {
+	case unread == nil && there && store.OwnSettlement(set, &seen.entry):
+		return nil // an earlier try was committed, and its answer was lost: the statements met their own effects
+	case unread != nil: // it is not known; or the table can't be used, which is no error of the handler's statement
 		return s.explain("complete", set.Key, err)
 	case at == 0:
 		return &store.RejectedError{Err: notTheHandlers(enlistedBy(set)[k].failed(err), err)}
@@ -198,12 +205,6 @@ func outOfResources(err, said error) error {
 		return idem.Unavailable(err)
 	}
 	return err
-}
-
-// unreadable reports whether the store's table can't be read.
-func (s *Store) unreadable(ctx context.Context, key string) bool {
-	_, _, err := s.lookAtOne(ctx, key)
-	return err != nil
 }
 
 // refusedCompletion returns why a completion was refused, nil if it was applied before.

@@ -109,7 +109,7 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 	for i := range enlisted {
 		enlisted[i].queue(&batch, func() { n++ })
 	}
-	// ordered over all statements: see byKey
+	// in the order of their keys: see byKey. Of a statement's keys, those that must be absent come first.
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b int) int { return strings.Compare(ss[a].Key, ss[b].Key) })
 	for from, to := range chunks.Of(len(members), maxCompletions,
