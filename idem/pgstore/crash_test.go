@@ -183,8 +183,8 @@ func newRun(t *testing.T, kills int) (*run, *pgxpool.Pool) {
 }
 
 // TestBalancesAreExactAfterProcessCrashes makes payments in transactions of one payment, of groups and of
-// calls, by claims of keys and under leases of ranges, while worker processes are killed at random moments and the server crashes three times. Every
-// balance is exact afterwards.
+// calls, by claims of keys and under leases of ranges, while worker processes are killed at random moments and
+// the server crashes three times. Every balance is exact afterwards.
 func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	kills := testkit.Size(t, usualKills, longKills)
 	r, pool := newRun(t, kills)

@@ -388,10 +388,7 @@ func (s *Store) lookAtOne(ctx context.Context, key string) (found sighting, ther
 // lookAt reads the entries of keys.
 func (s *Store) lookAt(ctx context.Context, keys []string) (map[string]sighting, error) {
 	seen := make(map[string]sighting, len(keys))
-	escaped := make([]string, len(keys))
-	for i, k := range keys {
-		escaped[i] = escape(k)
-	}
+	escaped := escapeAll(keys)
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
 		clear(seen)
 		rows, err := conn.Query(w.Context(), s.sql.look, escaped)

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -13,40 +14,40 @@ import (
 
 // Look implements store.Ranger. Up to 1,000 keys are one round trip.
 func (s *Store) Look(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
-	results := make([]store.ClaimResult, len(reqs))
-	order := byKey(len(reqs), func(i int) string { return reqs[i].Key })
-	for chunk := range slices.Chunk(order, maxClaims) {
-		seen, now, err := s.lookNow(ctx, reqs, chunk)
-		for _, i := range chunk {
-			found, there := seen[reqs[i].Key]
-			switch {
+	results := make([]store.ClaimResult, 0, len(reqs))
+	for chunk := range slices.Chunk(reqs, maxClaims) {
+		keys := make([]string, len(chunk))
+		for i := range chunk {
+			keys[i] = chunk[i].Key
+		}
+		seen, now, err := s.lookNow(ctx, keys)
+		for i := range chunk {
+			req, res := &chunk[i], store.ClaimResult{}
+			found, there := seen[req.Key]
+			switch err := cmp.Or(err, found.foreign); {
 			case err != nil:
-				results[i].Err = s.explain("read", reqs[i].Key, err)
+				res.Err = s.explain("read", req.Key, err)
 			case !there:
-				results[i] = store.Absent(now)
-			case found.foreign != nil:
-				results[i].Err = s.explain("read", reqs[i].Key, found.foreign)
+				res = store.Absent(now)
 			default:
-				results[i], _ = s.judge(&reqs[i], &found)
+				res, _ = s.judge(req, &found)
 			}
+			results = append(results, res)
 		}
 	}
 	return results
 }
 
 // lookNow is lookAt with the server's time, which is that of the keys that are absent.
-func (s *Store) lookNow(ctx context.Context, reqs []store.ClaimRequest, chunk []int) (
-	seen map[string]sighting, now time.Time, err error) {
+func (s *Store) lookNow(ctx context.Context, keys []string) (seen map[string]sighting, now time.Time,
+	err error) {
 	seen = make(map[string]sighting)
-	keys := make([]string, len(chunk))
-	for at, i := range chunk {
-		keys[at] = escape(reqs[i].Key)
-	}
+	escaped := escapeAll(keys)
 	err = s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
 		clear(seen)
 		var batch pgx.Batch
 		batch.Queue(s.sql.time).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
-		batch.Queue(s.sql.look, keys).Query(func(rows pgx.Rows) error { return readSightings(rows, w, seen) })
+		batch.Queue(s.sql.look, escaped).Query(func(rows pgx.Rows) error { return readSightings(rows, w, seen) })
 		return conn.SendBatch(w.Context(), &batch).Close()
 	})
 	return seen, now, err

@@ -19,6 +19,15 @@ func escape(s string) string {
 	return escaper.Replace(s)
 }
 
+// escapeAll escapes each text.
+func escapeAll(texts []string) []string {
+	all := make([]string, len(texts))
+	for i, text := range texts {
+		all[i] = escape(text)
+	}
+	return all
+}
+
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -2,8 +2,6 @@ package schedule_test
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,25 +13,18 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// slow is a store that takes a time for each request, and does not complete a key before a time.
-type slow struct {
+// mute is a store that does not answer the settlements of a key before a time.
+type mute struct {
 	*memstore.Store
-	takes time.Duration
 	key   string
-	from  time.Time
+	until time.Time
 }
 
-func (s *slow) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
-	<-time.After(s.takes)
-	return s.Store.Claim(ctx, reqs)
-}
-
-func (s *slow) Settle(ctx context.Context, ss []store.Settlement) []error {
-	<-time.After(s.takes)
+func (s *mute) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	for i := range ss {
-		if ss[i].Key == s.key && time.Now().Before(s.from) {
-			errs[i] = errors.New("no answer")
+		if ss[i].Key == s.key && time.Now().Before(s.until) {
+			errs[i] = errCutOff
 		} else if err := s.Store.Settle(ctx, ss[i:i+1]); err != nil {
 			errs[i] = err[0]
 		}
@@ -41,8 +32,8 @@ func (s *slow) Settle(ctx context.Context, ss []store.Settlement) []error {
 	return errs
 }
 
-// bulks returns a scheduler with a bulk handler that does nothing.
-func (s *slow) bulks(t *testing.T) *schedule.Scheduler {
+// bulksOn returns a scheduler with a bulk handler that does nothing.
+func bulksOn(t *testing.T, s store.Store) *schedule.Scheduler {
 	t.Helper()
 	engine, err := idem.New(s, idem.Config{})
 	if err != nil {
@@ -62,13 +53,13 @@ func (s *slow) bulks(t *testing.T) *schedule.Scheduler {
 func TestEndsOfACallDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		s := &slow{Store: memstore.New(memstore.Config{BatchSize: 25}), key: "a", from: began.Add(10 * time.Second)}
+		s := &mute{memstore.New(memstore.Config{BatchSize: 25}), "a", began.Add(10 * time.Second)}
 		var mu sync.Mutex
-		var told []string
-		stream := s.bulks(t).Stream(t.Context(), func(it *schedule.Item) {
+		told := 0
+		stream := bulksOn(t, s).Stream(t.Context(), func(it *schedule.Item) {
 			mu.Lock()
 			defer mu.Unlock()
-			if told = append(told, it.Task.Key); it.Task.Key != "a" && time.Since(began) > time.Second {
+			if told++; it.Task.Key != "a" && time.Since(began) > time.Second {
 				t.Errorf("%s is told after %v", it.Task.Key, time.Since(began))
 			}
 		}, nil)
@@ -76,10 +67,9 @@ func TestEndsOfACallDoNotWaitForEachOther(t *testing.T) {
 			it.Lane = it.Task.Key
 			stream.Add(it)
 		}
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		stream.Close(t.Context())
-		slices.Sort(told)
-		equal(t, "told", len(told), 3)
+		equal(t, "told", told, 3)
 	})
 }
 
@@ -87,12 +77,12 @@ func TestEndsOfACallDoNotWaitForEachOther(t *testing.T) {
 func TestCompletionsOfACallAreFlushed(t *testing.T) {
 	for _, n := range []int{2, 10, 25, 30, 60} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &slow{Store: memstore.New(memstore.Config{BatchSize: 25}), takes: 5 * time.Millisecond}
+			s := &spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}), latency: 5 * time.Millisecond}
 			items := newFixture(t, idem.Config{}).items(numbered(n)...)
 			began := time.Now()
-			s.bulks(t).Run(t.Context(), [][]*schedule.Item{items})
-			if took := time.Since(began); took != 2*s.takes {
-				t.Errorf("%d items took %v; want %v", n, took, 2*s.takes)
+			bulksOn(t, s).Run(t.Context(), [][]*schedule.Item{items})
+			if took := time.Since(began); took != 2*s.latency {
+				t.Errorf("%d items took %v; want %v", n, took, 2*s.latency)
 			}
 		})
 	}
