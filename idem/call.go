@@ -16,7 +16,7 @@ import (
 // claimed.
 //
 // The caller makes a Call with Session.Call, calls the handler, then Seal, and then either Commit or Discard.
-// The tasks run meanwhile (Session.RunAsync): their handlers return after that.
+// The tasks have begun before (Session.Begin), and end after that (Begun.Return).
 type Call struct {
 	context.Context // of the handlers
 

@@ -8,16 +8,22 @@ import (
 	"math"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
 // execution is the way of one task from its claim to its outcome, in the order of this file: before the
-// handler (attempt), the call (execute), what its result means (conclude). settle.go has what follows: the
-// settlement of the key, and what its answer means.
+// handler (begin), the call, what its result means (conclude). settle.go has what follows: the settlement of
+// the key, and what its answer means.
 type execution struct {
 	session *Session
 	claim   *Claim
 	out     Outcome // what is known so far
+
+	began   time.Time
+	ctx     context.Context         // of the handler; it has begun
+	end     context.CancelCauseFunc // ends ctx
+	handler *handlerContext         // ctx, if the task is claimed
 }
 
 func newExecution(s *Session, claim *Claim) *execution {
@@ -26,19 +32,105 @@ func newExecution(s *Session, claim *Claim) *execution {
 
 func (x *execution) cfg() *Config { return &x.session.engine.cfg }
 
-// attempt executes a task, unless its claim says otherwise. The outcome is final unless a settlement is left,
-// which the caller sends.
-func (x *execution) attempt() (set store.Settlement, left bool) {
+// begin begins the context of the handler, unless it must not be called. The outcome is final then.
+func (x *execution) begin() bool {
 	switch {
-	case x.claim.hold.kind != holdNone:
-		return x.attemptClaimed()
-	case x.session.engine.FailsOpen(x.claim.res.Err):
-		x.out = x.session.runUnprotected(&x.claim.Task, x.out, FailedOpen)
+	case x.claim.Unprotected:
+		return x.beginUnprotected()
+	case x.claim.hold.kind == holdNone:
+		return x.session.engine.FailsOpen(x.claim.res.Err) && x.beginUnprotected()
+	case (x.beginsAtOnce() || x.mayBegin()) && x.beginHandler():
+		return true
 	}
-	return store.Settlement{}, false
+	x.claim.stopHeartbeat()
+	x.claim.reset()
+	return false
 }
 
-func (x *execution) attemptClaimed() (set store.Settlement, left bool) {
+// beginsAtOnce reports whether the handler may be called, and no request to the store or to the dead letters
+// must be answered before.
+func (x *execution) beginsAtOnce() bool {
+	claim, engine := x.claim, x.session.engine
+	return claim.hold.kind != holdNone && !claim.needsRenewal(&engine.cfg) && engine.outage.quiet() &&
+		!engine.unended(claim) && claim.res.Entry.Attempts <= engine.attemptLimit(&claim.Task) &&
+		x.session.handlers.Err() == nil
+}
+
+// mayBegin reports whether the handler may be called. If not, the outcome says why, and the key is failed, or
+// the claim is given back.
+func (x *execution) mayBegin() bool {
+	engine := x.session.engine
+	if engine.unended(x.claim) {
+		x.claim.startHeartbeat(x.session)
+		x.outcomeUnknown(x.claim.atMostOnce.unendedError())
+		return false
+	}
+	if limit := engine.attemptLimit(&x.claim.Task); x.claim.res.Entry.Attempts > limit {
+		x.claim.startHeartbeat(x.session)
+		x.deadLetter(exhausted(x.claim, limit))
+		return false
+	}
+	if x.session.handlers.Err() == nil && x.renew() {
+		return false
+	}
+	if x.session.handlers.Err() != nil { // the extension may have taken until then
+		x.notBegun(x.session.notStartedError(), 0)
+		return false
+	}
+	if wait, down := engine.outage.begin(x.claim); down != nil {
+		x.notBegun(down, wait)
+		return false
+	}
+	return true
+}
+
+// beginHandler begins the context of a claimed task's handler, which ends if the task is not held any more. It
+// returns false if it is not held.
+func (x *execution) beginHandler() bool {
+	x.began = x.session.began()
+	if x.claim.startHeartbeat(x.session); x.claim.hold.kind == holdKey {
+		x.handler = &x.claim.hold.beat.handler
+	} else {
+		x.handler = new(handlerContext)
+		x.handler.begin(x.session, x.claim)
+		if lost := x.claim.beginUnderLease(x.handler); lost != nil {
+			x.handler.end(nil)
+			x.session.engine.outage.undecided(x.claim.key)
+			x.out.Kind, x.out.Err = NotStarted, fmt.Errorf("%w: %w", errNotBegun, lost)
+			return false
+		}
+	}
+	x.ctx, x.end = x.handler, x.handler.end
+	return true
+}
+
+// call calls the task's handler, whose context has begun. The caller must call returned.
+func (x *execution) call(h Handler) (result []byte, effect store.Effect, err error) {
+	ended := true
+	defer func() {
+		if ended { // the handler has ended its goroutine
+			x.end(nil)
+			x.claim.stopHeartbeat()
+			x.claim.reset()
+		}
+	}()
+	if x.handler != nil {
+		result, effect, err = callSealed(x.handler, h)
+	} else {
+		result, err = call(x.ctx, h)
+	}
+	ended = false
+	return result, effect, err
+}
+
+// returned settles the key by the result of the handler, which has returned. A settlement may be left for the
+// caller to send.
+func (x *execution) returned(result []byte, effect store.Effect, err error) (set store.Settlement, left bool) {
+	x.end(nil)
+	if x.handler == nil {
+		x.returnedUnprotected(result, err)
+		return set, false
+	}
 	claim := x.claim
 	defer func() {
 		if !left {
@@ -48,57 +140,30 @@ func (x *execution) attemptClaimed() (set store.Settlement, left bool) {
 			claim.reset()
 		}
 	}()
-	if x.session.engine.unended(claim) {
-		claim.startHeartbeat(x.session)
-		x.outcomeUnknown(claim.atMostOnce.unendedError())
-		return set, false
+	lost := x.lost()
+	x.session.ended(observe.Handle, &claim.Task, x.handler.attempt, claim.key, x.began, err)
+	if err == nil || lost == nil {
+		return x.conclude(result, effect, err)
 	}
-	if limit := x.session.engine.attemptLimit(&claim.Task); claim.res.Entry.Attempts > limit {
-		claim.startHeartbeat(x.session)
-		x.deadLetter(exhausted(claim, limit))
-		return set, false
+	// The error may be the result of our own cancellation, and another owner may handle the task now: send no
+	// dead letter, and count the attempt.
+	x.session.engine.outage.undecided(claim.key)
+	discard(effect)
+	err = fmt.Errorf("%w; the handler returned: %w", lost, err)
+	if x.atMostOnce() {
+		x.keep(err)
+	} else {
+		x.retry(err, x.session.engine.retryDelay(claim))
 	}
-	if !x.mayBegin() {
-		return set, false
-	}
-	claim.startHeartbeat(x.session)
-	result, effect, lost, err := x.execute()
-	switch {
-	case errors.Is(err, errNotBegun):
-		x.session.engine.outage.undecided(claim.key)
-		x.out.Kind, x.out.Err = NotStarted, err
-		return set, false
-	case err != nil && lost != nil:
-		// The error may be the result of our own cancellation, and another owner may handle the task now:
-		// send no dead letter, and count the attempt.
-		x.session.engine.outage.undecided(claim.key)
-		discard(effect)
-		err = fmt.Errorf("%w; the handler returned: %w", lost, err)
-		if x.atMostOnce() {
-			x.keep(err)
-		} else {
-			x.retry(err, x.session.engine.retryDelay(claim))
-		}
-		return set, false
-	}
-	return x.conclude(result, effect, err)
+	return set, false
 }
 
-// mayBegin reports whether the handler may be called. If not, the outcome says why, and the claim is given
-// back.
-func (x *execution) mayBegin() bool {
-	if x.session.handlers.Err() == nil && x.renew() {
-		return false
+// lost returns the reason if the task was not held until its handler returned.
+func (x *execution) lost() error {
+	if x.claim.hold.kind == holdKey {
+		return x.claim.hold.beat.returned()
 	}
-	if x.session.handlers.Err() != nil { // the extension may have taken until then
-		x.notBegun(x.session.notStartedError(), 0)
-		return false
-	}
-	if wait, down := x.session.engine.outage.begin(x.claim); down != nil {
-		x.notBegun(down, wait)
-		return false
-	}
-	return true
+	return x.claim.membership.under.handlerReturned(x.handler)
 }
 
 // notBegun gives a claim back whose handler is not called.

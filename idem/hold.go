@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -75,12 +74,17 @@ func (claim *Claim) stopHeartbeat() {
 	}
 }
 
+// needsRenewal reports whether a claim is older than the interval of heartbeats.
+func (claim *Claim) needsRenewal(cfg *Config) bool {
+	return claim.hold.kind == holdKey && time.Since(claim.hold.claimedAt) >= cfg.beat()
+}
+
 // renew extends a claim that is older than the interval of heartbeats before its handler begins: another
 // owner may have taken the key, and a running handler would learn it too late. It reports whether the handler
 // must not begin, because the claim is lost, or because it is not known to be held.
 func (x *execution) renew() (refused bool) {
 	claim, cfg := x.claim, x.cfg()
-	if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat() {
+	if !claim.needsRenewal(cfg) {
 		return false
 	}
 	set := claim.settlement(store.OpExtend, cfg.Retention)
@@ -113,28 +117,3 @@ func (x *execution) renew() (refused bool) {
 
 // errNotBegun means that the lease of the task's range was lost before its handler began.
 var errNotBegun = errors.New("idem: not begun")
-
-// execute calls the handler, whose context ends if the task is not held any more. lost is the reason then.
-func (x *execution) execute() (result []byte, effect store.Effect, lost, err error) {
-	began, claim := x.session.began(), x.claim
-	var ctx *handlerContext
-	if claim.hold.kind == holdKey {
-		ctx = &claim.hold.beat.handler
-	} else {
-		ctx = new(handlerContext)
-		ctx.begin(x.session, claim)
-		if lost = claim.beginUnderLease(ctx); lost != nil {
-			ctx.end(nil)
-			return nil, nil, lost, fmt.Errorf("%w: %w", errNotBegun, lost)
-		}
-	}
-	defer ctx.end(nil)
-	result, effect, err = callSealed(ctx, claim.Task.Handler)
-	if claim.hold.kind == holdKey {
-		lost = claim.hold.beat.returned()
-	} else {
-		lost = claim.membership.under.handlerReturned(ctx)
-	}
-	x.session.ended(observe.Handle, &claim.Task, ctx.attempt, claim.key, began, err)
-	return result, effect, lost, err
-}

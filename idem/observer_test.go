@@ -172,7 +172,8 @@ func TestObserverIsToldTheStepsOfASession(t *testing.T) {
 	s.RunAsync(used, func(out idem.Outcome, _ bool) { done <- out })
 	wantKind(t, <-done, idem.Executed)
 	s.Release([]*idem.Claim{unused})
-	s.RunUnprotected(&unused.Task)
+	unused.Unprotected = true
+	s.Run(unused)
 	for i, line := range d.lines { // real time
 		at := strings.LastIndex(line, " ")
 		d.lines[i] = line[:at]

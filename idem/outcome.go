@@ -22,7 +22,7 @@ const (
 	// FailedOpen: the handler ran without protection, because the store was unavailable and the engine fails
 	// open.
 	FailedOpen
-	// Unprotected: the handler ran without protection, by Session.RunUnprotected.
+	// Unprotected: the handler ran without protection, because of Claim.Unprotected.
 	Unprotected
 	// Retry: the handler failed or was cancelled, and the key was released or is held until its lease ends. Also
 	// store.ErrForeignEntry.

@@ -14,7 +14,10 @@ import (
 // not executed. When Run returns, the handler has returned.
 func (s *Session) Run(claim *Claim) Outcome {
 	x := newExecution(s, claim)
-	switch set, left := x.attempt(); {
+	if !x.begin() {
+		return x.out
+	}
+	switch set, left := x.returned(x.call(claim.Task.Handler)); {
 	case left && claim.committed != nil:
 		x.settled(set, claim.committed.answer)
 	case left:
@@ -35,42 +38,19 @@ func (s *Session) Run(claim *Claim) Outcome {
 // effect. A completion whose effect is a store.SeparateEffect is sent at once. On a store that is no Batcher
 // RunAsync is Run.
 func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
-	if claim.hold.kind == holdNone || !s.commits.enter(s.handlers) {
-		done(s.Run(claim), false)
+	b := newBegun(s, claim, done)
+	if !b.begin() {
 		return
 	}
-	gathered := false
-	defer func() { // deferred, because a handler may end its goroutine
-		if !gathered {
-			s.commits.leave()
+	returned := false
+	defer func() {
+		if !returned { // the handler has ended its goroutine
+			b.leave()
 		}
 	}()
-	x := newExecution(s, claim)
-	set, left := x.attempt()
-	if !left {
-		done(x.out, false)
-		return
-	}
-	if claim.committed != nil {
-		x.settled(set, claim.committed.answer)
-		done(x.out, false)
-		return
-	}
-	if separate(set.Effect) {
-		x.settled(set, s.send(set))
-		done(x.out, false)
-		return
-	}
-	gathered = true
-	if set.Effect != nil {
-		x.settled(set, s.commits.addAndWait(set))
-		done(x.out, false)
-		return
-	}
-	s.commits.add(commit{set: set, done: func(set store.Settlement, answer settlementAnswer, more bool) {
-		x.settled(set, answer)
-		done(x.out, more)
-	}})
+	result, effect, err := b.call(claim.Task.Handler)
+	returned = true
+	b.settle(result, effect, err)
 }
 
 // separate reports whether an effect is committed in a request of its own.

@@ -194,7 +194,7 @@ func TestUnprotected(t *testing.T) {
 				return nil, tc.err
 			}}
 			task := taskWithDeadLetters(letters, h)
-			out := session(t, newEngine(t, st, idem.Config{}), t.Context()).RunUnprotected(&task)
+			out := session(t, newEngine(t, st, idem.Config{}), t.Context()).Run(&idem.Claim{Task: task, Unprotected: true})
 			wantKind(t, out, tc.kind)
 			equal(t, "there is an error", out.Err != nil, tc.kind != idem.Unprotected)
 			equal(t, "an attempt is known", protected, false)
@@ -213,13 +213,13 @@ func TestUnprotectedIsCancelled(t *testing.T) {
 		<-ctx.Done()
 		return nil, idem.Permanent(ctx.Err())
 	}})
-	wantKind(t, session(t, newEngine(t, newSpy(), idem.Config{}), ctx).RunUnprotected(&task), idem.Retry)
+	wantKind(t, session(t, newEngine(t, newSpy(), idem.Config{}), ctx).Run(&idem.Claim{Task: task, Unprotected: true}), idem.Retry)
 	equal(t, "dead letters", len(letters.sent), 0)
 }
 
 func TestUnprotectedPanics(t *testing.T) {
 	task := taskOf(&handler{handle: func(context.Context, int) ([]byte, error) { panic(errBoom) }})
-	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
+	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).Run(&idem.Claim{Task: task, Unprotected: true})
 	wantKind(t, out, idem.Retry)
 	wantErr(t, out.Err, errBoom)
 }
@@ -229,14 +229,14 @@ func TestUnprotectedDeadLetterThatCannotBeSent(t *testing.T) {
 		idem.DeadLetter) error {
 		return errNetwork
 	}}, returning("", idem.Permanent(errBoom)))
-	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
+	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).Run(&idem.Claim{Task: task, Unprotected: true})
 	wantKind(t, out, idem.Retry)
 	wantErr(t, out.Err, errNetwork, errBoom)
 }
 
 func TestUnprotectedWithoutDeadLettersIsRetried(t *testing.T) {
 	task := taskOf(returning("", idem.Permanent(errBoom)))
-	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).RunUnprotected(&task)
+	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).Run(&idem.Claim{Task: task, Unprotected: true})
 	wantKind(t, out, idem.Retry)
 	equal(t, "message", out.Err.Error(), "boom")
 }

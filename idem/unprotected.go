@@ -17,33 +17,35 @@ func (e *Engine) FailsOpen(err error) bool {
 		!errors.Is(err, store.ErrMisconfigured)
 }
 
-// RunUnprotected runs a task without a claim, as if there were no engine, for comparison.
-func (s *Session) RunUnprotected(task *Task) Outcome {
-	return s.runUnprotected(task, Outcome{}, Unprotected)
+// beginUnprotected begins the context of a task's handler without a claim.
+func (x *execution) beginUnprotected() bool {
+	s := x.session
+	if s.handlers.Err() != nil {
+		x.out.Kind, x.out.Err = NotStarted, s.notStartedError()
+		return false
+	}
+	x.began = s.began()
+	x.ctx, x.end = context.WithCancelCause(context.WithValue(s.handlers, observe.HandlingKey{},
+		observe.Handling{Source: x.claim.Task.Source, StoredKey: x.out.Key}))
+	return true
 }
 
-func (s *Session) runUnprotected(task *Task, out Outcome, done Kind) Outcome {
-	if s.handlers.Err() != nil {
-		out.Kind, out.Err = NotStarted, s.notStartedError()
-		return out
-	}
-	ctx, cancel := context.WithCancel(context.WithValue(s.handlers, observe.HandlingKey{},
-		observe.Handling{Source: task.Source, StoredKey: out.Key}))
-	began := s.began()
-	result, err := call(ctx, task.Handler)
-	s.ended(observe.Handle, task, Attempt{Key: task.Key, Source: task.Source}, out.Key, began, err)
-	cancel()
+// returnedUnprotected makes the result of a handler that was called without a claim the outcome.
+func (x *execution) returnedUnprotected(result []byte, err error) {
+	s, task, out := x.session, &x.claim.Task, &x.out
+	s.ended(observe.Handle, task, Attempt{Key: task.Key, Source: task.Source}, out.Key, x.began, err)
 	switch c := classOf(err); {
 	case err == nil || c.class == resultless:
-		out.Kind, out.Result = done, result
+		if out.Kind, out.Result = FailedOpen, result; x.claim.Unprotected {
+			out.Kind = Unprotected
+		}
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
 	case c.class == permanent && task.DeadLetters != nil && !interrupted(s.handlers, err):
-		return s.deadLetterUnprotected(task, out, err)
+		*out = s.deadLetterUnprotected(task, *out, err)
 	default:
 		out.Kind, out.Err = Retry, err
 	}
-	return out
 }
 
 func (s *Session) deadLetterUnprotected(task *Task, out Outcome, cause error) Outcome {

@@ -279,7 +279,7 @@ func TestNothingIsWrittenWithoutATransaction(t *testing.T) {
 	s := b.engine.Session(t.Context())
 	defer s.Close()
 	task := b.task("k", b.pays("r", nil))
-	b.want(s.RunUnprotected(&task), idem.DependencyDown)
+	b.want(s.Run(&idem.Claim{Task: task, Unprotected: true}), idem.DependencyDown)
 }
 
 func TestIdleTransactionIsRolledBack(t *testing.T) {

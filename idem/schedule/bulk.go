@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
@@ -40,141 +40,88 @@ type Result struct {
 
 // callBulk calls the handler for claimed items, and returns when their completions are answered.
 func (d *driver) callBulk(items []*Item) {
-	c := &bulkCall{driver: d, open: len(items), ready: make(chan struct{}), parts: make([]bulkPart, len(items))}
-	c.quiet = sync.NewCond(&c.mu)
-	var all sync.WaitGroup
-	all.Add(len(items))
+	c := &bulkCall{driver: d, parts: make([]bulkPart, len(items))}
+	claims := make([]*idem.Claim, len(items))
 	for i, it := range items {
-		c.parts[i] = bulkPart{call: c, item: it, handled: make(chan struct{}), ended: make(chan struct{})}
-		it.claim.Task.Handler = &c.parts[i]
-		d.parts.run(func() { defer all.Done(); c.run(&c.parts[i]) })
+		it.claim.Unprotected = it.Unprotected
+		claims[i], c.parts[i].item = &it.claim, it
+		c.parts[i].ended.Add(1)
 	}
-	<-c.ready
-	c.invoke()
-	all.Wait()
+	c.busy.Store(true)
+	var begun []*bulkPart
+	var ends []event
+	for i, b := range d.session.Begin(claims, c.done) {
+		if p := &c.parts[i]; b != nil {
+			p.begun = b
+			begun = append(begun, p)
+		} else {
+			ends = append(ends, returned{p.item})
+		}
+	}
+	c.tell(ends)
+	c.invoke(begun)
 	for i := range c.parts {
-		<-c.parts[i].ended
+		c.parts[i].ended.Wait()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.telling {
-		c.quiet.Wait()
-	}
+	c.rest.Wait()
 }
 
-// bulkCall is one call of the handler. Each item runs as a task of its own, with its heartbeat and its
-// settlement. The handler of that task is a bulkPart, which waits for the other items and then for the call.
+// bulkCall is one call of the handler. Each item is a task of its own, with its heartbeat and its settlement.
 type bulkCall struct {
 	driver *driver
 	parts  []bulkPart
-
-	mu    sync.Mutex
-	open  int           // items that are not waiting for the call yet, and have not ended without it
-	ready chan struct{} // closed when open is 0
-
-	ends    []event    // the machine is not told yet
-	due     bool       // it is to be told of ends, and of outcomes that were noted
-	telling bool       // a goroutine tells it
-	quiet   *sync.Cond // wakes who waits until none does
+	busy   atomic.Bool    // the goroutine of the call tells the machine soon
+	rest   sync.WaitGroup // the goroutines of items that end alone
 }
 
 // bulkPart is one item of a call.
 type bulkPart struct {
-	call    *bulkCall
-	item    *Item
-	ctx     context.Context // of the task's handler
-	waits   bool            // for the call
-	result  Result          // of the handler
-	handled chan struct{}   // closed when the result is known
-	ended   chan struct{}   // closed when the item's settlement is answered
+	item   *Item
+	begun  *idem.Begun    // nil if it has ended without the call
+	result Result         // of the handler
+	ended  sync.WaitGroup // until its settlement is answered
 }
 
-// run runs one item's task.
-func (c *bulkCall) run(p *bulkPart) {
-	d, it := c.driver, p.item
-	done := func(out idem.Outcome, more bool) {
-		d.note(it, out)
-		if !more {
-			c.tell()
+// done notes the outcome of an item.
+func (c *bulkCall) done(i int, out idem.Outcome, more bool) {
+	c.driver.note(c.parts[i].item, out)
+	if !more && !c.busy.Load() {
+		c.driver.pass()
+	}
+	c.parts[i].ended.Done()
+}
+
+// tell tells the machine of ends, and of the outcomes that were noted, in one step.
+func (c *bulkCall) tell(ends []event) {
+	c.busy.Store(false)
+	c.driver.pass(ends...)
+}
+
+// end ends items by their results: those that need no answer in one step, the others in a goroutine each.
+func (c *bulkCall) end(parts []*bulkPart) {
+	c.busy.Store(true)
+	ends := make([]event, 0, len(parts))
+	for _, p := range parts {
+		rest := p.begun.Return(p.result.Value, p.result.Err)
+		if rest == nil {
+			ends = append(ends, returned{p.item})
+			continue
 		}
-		close(p.ended)
+		c.rest.Go(func() {
+			rest()
+			c.driver.pass(returned{p.item})
+		})
 	}
-	if it.Unprotected {
-		done(d.session.RunUnprotected(&it.claim.Task), false)
-	} else {
-		d.session.RunAsync(&it.claim, done)
-	}
-	if !p.waits {
-		c.arrive()
-	}
-	c.tell(returned{it})
-}
-
-// tell tells the machine of ends, and of outcomes that were noted. Ends that come at the same time are told in
-// one step: the goroutine that tells lets those that can run go first.
-func (c *bulkCall) tell(ends ...event) {
-	c.mu.Lock()
-	c.ends, c.due = append(c.ends, ends...), true
-	if c.telling {
-		c.mu.Unlock()
-		return
-	}
-	d := c.driver
-	for c.telling = true; c.due; {
-		c.mu.Unlock()
-		runtime.Gosched()
-		c.mu.Lock()
-		told := c.ends
-		c.ends, c.due = nil, false
-		c.mu.Unlock()
-		d.mu.Lock()
-		d.step(told...)
-		d.mu.Unlock()
-		c.mu.Lock()
-	}
-	c.telling = false
-	c.quiet.Broadcast()
-	c.mu.Unlock()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tell()
-}
-
-// arrive counts an item that waits for the call, or that has ended without it.
-func (c *bulkCall) arrive() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open--; c.open == 0 {
-		close(c.ready)
-	}
-}
-
-// Handle implements idem.Handler.
-func (p *bulkPart) Handle(ctx context.Context) ([]byte, error) {
-	p.ctx, p.waits = ctx, true
-	p.call.arrive()
-	<-p.handled
-	return p.result.Value, p.result.Err
-}
-
-func (p *bulkPart) handle(r Result) {
-	p.result = r
-	close(p.handled)
+	c.tell(ends)
 }
 
 // errRolledBack means that the transaction of a call was rolled back twice because of some of its items.
 var errRolledBack = errors.New("the transaction of a call of several items was rolled back, " +
 	"because some of them failed")
 
-// invoke calls the handler for the items that wait for it. If the effect of the call is a transaction, which
-// was rolled back because some items failed, it calls the handler once more for the others.
-func (c *bulkCall) invoke() {
-	var parts []*bulkPart
-	for i := range c.parts {
-		if p := &c.parts[i]; p.waits {
-			parts = append(parts, p)
-		}
-	}
+// invoke calls the handler for items. If the effect of the call is a transaction, which was rolled back because
+// some items failed, it calls the handler once more for the others.
+func (c *bulkCall) invoke(parts []*bulkPart) {
 	left, err := c.invokeTogether(parts)
 	if err == nil && c.driver.session.Handlers().Err() == nil {
 		left, err = c.invokeTogether(left)
@@ -201,18 +148,20 @@ func (c *bulkCall) invokeTogether(parts []*bulkPart) (left []*bulkPart, err erro
 	}
 	together := slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
 	late := len(parts) > 1 && errors.Is(c.driver.session.Handlers().Err(), context.DeadlineExceeded)
+	ended := make([]*bulkPart, 0, len(parts))
 	for i, p := range parts {
 		if slices.Contains(again, i) {
 			left = append(left, p)
 			continue
 		}
-		r := results[i]
-		if late && errors.Is(r.Err, context.DeadlineExceeded) {
-			r.Err = idem.CallFailed(r.Err) // the call took too long
+		p.result = results[i]
+		if err := p.result.Err; late && errors.Is(err, context.DeadlineExceeded) {
+			p.result.Err = idem.CallFailed(err) // the call took too long
 		}
 		p.item.claim.Together = together
-		p.handle(r)
+		ended = append(ended, p)
 	}
+	c.end(ended)
 	return left, nil
 }
 
@@ -223,18 +172,20 @@ func (c *bulkCall) invokeTogether(parts []*bulkPart) (left []*bulkPart, err erro
 // delivery.
 func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 	for _, p := range parts { // also of the items that wait: in a database, effects can block each other
-		store.DiscardEffect(p.ctx)
+		store.DiscardEffect(p.begun.Context())
 	}
 	for _, p := range parts {
 		_, down := c.driver.scheduler.engine.HandlerDown()
-		if down || p.ctx.Err() != nil || c.driver.session.Handlers().Err() != nil {
-			p.handle(Result{Err: idem.CallFailed(failed)})
+		if down || p.begun.Context().Err() != nil || c.driver.session.Handlers().Err() != nil {
+			p.result = Result{Err: idem.CallFailed(failed)}
+			c.end([]*bulkPart{p})
 			continue
 		}
 		p.item.claim.Again = true
 		results, _, _ := c.results([]*bulkPart{p}) // the error is that of the result
-		p.handle(results[0])
-		<-p.ended
+		p.result = results[0]
+		c.end([]*bulkPart{p})
+		p.ended.Wait()
 	}
 }
 
@@ -248,7 +199,7 @@ func (c *bulkCall) results(parts []*bulkPart) (results []Result, again []int, er
 	}
 	call := c.driver.session.Call(claims)
 	for _, p := range parts {
-		p.item.ctx = call.TaskContext(p.ctx) //nolint:fatcontext // each part has its own
+		p.item.ctx = call.TaskContext(p.begun.Context()) //nolint:fatcontext // each part has its own
 	}
 	results, err = c.handle(call, items)
 	sealed := call.Seal()

@@ -27,7 +27,6 @@ type driver struct {
 	idle     int        // workers that wait for a job
 	wake     *sync.Cond // wakes an idle worker
 	starting bool       // a worker was started or woken, and has not looked for a job
-	parts    *pool      // runs the items of the calls of a bulk handler
 	timer    *time.Timer
 	due      time.Time // when timer fires; zero if it is not set
 	taken    bool      // an item is being called, and the machine is not told yet
@@ -41,7 +40,7 @@ type driver struct {
 
 // newDriver returns the driver of a new machine. The caller must call close.
 func newDriver(s *Scheduler, session *idem.Session, once bool, report func(*Item)) *driver {
-	d := &driver{scheduler: s, session: session, report: report, parts: newPool(session.Handlers()),
+	d := &driver{scheduler: s, session: session, report: report,
 		finished: make(chan struct{})}
 	request := s.engine.PrefetchSize()
 	if once {
@@ -63,7 +62,6 @@ func jitter(most time.Duration) time.Duration {
 // close ends the goroutines that have nothing to do.
 func (d *driver) close() {
 	d.release()
-	d.parts.close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.machine.closed = true
@@ -126,6 +124,14 @@ func (d *driver) step(events ...event) {
 			d.timer.Reset(time.Until(at))
 		}
 	}
+}
+
+// pass passes events to the machine, and tells the caller the outcomes that follow.
+func (d *driver) pass(events ...event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.step(events...)
+	d.tell()
 }
 
 func (d *driver) perform(actions []action) {
@@ -257,11 +263,8 @@ var errExited = errors.New("the handler ended its goroutine (runtime.Goexit): th
 
 // call runs an item.
 func (d *driver) call(it *Item) {
+	it.claim.Unprotected = it.Unprotected
 	d.run(it, func() {
-		if it.Unprotected {
-			d.tried(it, d.session.RunUnprotected(&it.claim.Task), false)
-			return
-		}
 		d.session.RunAsync(&it.claim, func(out idem.Outcome, more bool) { d.tried(it, out, more) })
 	})
 }
@@ -325,10 +328,7 @@ func (d *driver) tried(it *Item, out idem.Outcome, more bool) {
 	if more {
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.step()
-	d.tell()
+	d.pass()
 }
 
 // note notes an item's outcome for the next step.

@@ -107,10 +107,7 @@ func (d *driver) held(s *span) held {
 }
 
 func (d *driver) lost(s *span, lease *idem.Range) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.step(leaseLost{s, lease})
-	d.tell()
+	d.pass(leaseLost{s, lease})
 }
 
 // leave releases the lease of a range.

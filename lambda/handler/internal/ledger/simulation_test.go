@@ -115,7 +115,7 @@ func TestFailuresAreCountedByAttempts(t *testing.T) {
 						return nil, err
 					})}
 				if !protected {
-					return s.RunUnprotected(&task).Kind
+					return s.Run(&idem.Claim{Task: task, Unprotected: true}).Kind
 				}
 				return engine.Do(t.Context(), task).Kind
 			}
