@@ -40,8 +40,8 @@ var defectsOfAtMostOnce = []defect{
 		shows:  "a handler that lost its lease is called again",
 		test:   "idem TestHandlerThatIsEndedMayHaveHadItsEffect",
 		config: "IDEMSK_EFFECTS=at-most-once,slow records=yes",
-		changes: []replacement{{executionFile, "\t\tif x.atMostOnce() {\n\t\t\tx.keep(err)",
-			"\t\tif x.atMostOnce() && claim == nil {\n\t\t\tx.keep(err)"}},
+		changes: []replacement{{executionFile, "\tif x.atMostOnce() {\n\t\tx.keep(err)",
+			"\tif x.atMostOnce() && claim == nil {\n\t\tx.keep(err)"}},
 	}, {
 		name:   "a key whose dead letter could not be sent is released",
 		undoes: "docs/design.md, at-most-once",

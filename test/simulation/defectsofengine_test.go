@@ -1,7 +1,7 @@
 package simulation_test
 
 const (
-	runFile        = "idem/run.go"
+	begunFile      = "idem/begun.go"
 	executionFile  = "idem/execution.go"
 	holdFile       = "idem/hold.go"
 	deadLetterFile = "idem/deadletter.go"
@@ -84,8 +84,8 @@ var defectsOfAttempts = []defect{
 		test:   "idem TestLossDetectedWhileTheHandlerEnds",
 		changes: []replacement{{
 			executionFile,
-			"case err != nil && lost != nil:",
-			"case err != nil && lost != nil && claim.Task.DeadLetters == nil:",
+			"if err == nil || lost == nil {",
+			"if err == nil || lost == nil || claim.Task.DeadLetters != nil {",
 		}},
 	}, {
 		name:   "a failed task has no delay",
@@ -245,8 +245,8 @@ var defectsOfLeases = []defect{
 		test:   "idem TestOldClaimIsExtendedBeforeItsHandlerBegins",
 		changes: []replacement{{
 			holdFile,
-			"if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat() {",
-			"if claim.hold.kind != holdKey || time.Since(claim.hold.claimedAt) < cfg.beat()+store.MaxLease {",
+			"time.Since(claim.hold.claimedAt) >= cfg.beat()\n",
+			"time.Since(claim.hold.claimedAt) >= cfg.beat()+store.MaxLease\n",
 		}},
 	}, {
 		name:   "a handler begins after an extension that took longer than the lease",
@@ -264,9 +264,9 @@ var defectsOfLeases = []defect{
 		shows:  "a payment of an account is handled before an earlier one is booked",
 		test:   "idem TestEffectIsCommittedBeforeTheNextHandler",
 		changes: []replacement{{
-			runFile,
-			"if set.Effect != nil {\n\t\tx.settled",
-			"if set.Effect != nil && set.Claim != nil {\n\t\tx.settled",
+			begunFile,
+			"case set.Effect != nil:",
+			"case set.Effect != nil && set.Claim != nil:",
 		}},
 	}, {
 		name:   "more completions than the commit window are not confirmed",

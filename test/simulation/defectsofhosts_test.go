@@ -90,8 +90,8 @@ var defectsOfBatches = []defect{
 		test:   "idem/schedule TestCallThatReachesItsDeadline",
 		changes: []replacement{{
 			bulkFile,
-			"if late && errors.Is(r.Err, context.DeadlineExceeded) {",
-			"if late && errors.Is(r.Err, context.Canceled) {",
+			"late && errors.Is(err, context.DeadlineExceeded) {",
+			"late && errors.Is(err, context.Canceled) {",
 		}},
 	}, {
 		name:    "a call that says that a dependency is down is repeated for each record",
@@ -113,13 +113,13 @@ var defectsOfBatches = []defect{
 		undoes:  "5382626",
 		shows:   "a payment is booked by a call that failed, or its second call is refused",
 		test:    "idem/schedule TestEffectsOfAFailedCallAreDiscarded",
-		changes: []replacement{{bulkFile, "store.DiscardEffect(p.ctx)", "_ = p"}},
+		changes: []replacement{{bulkFile, "store.DiscardEffect(p.begun.Context())", "_, _ = p, store.DiscardEffect"}},
 	}, {
 		name:    "a call begins before the completions of the one before are answered",
 		undoes:  "92b156b",
 		shows:   "a process that dies in the call of one record repeats others",
 		test:    "idem/schedule TestItemsBeforeAnotherCallAreCompleted",
-		changes: []replacement{{bulkFile, "\t\t<-p.ended\n", ""}},
+		changes: []replacement{{bulkFile, "\t\tp.ended.Wait()\n\t}\n}", "\t}\n}"}},
 	}, {
 		name:   "a bulk handler does not take over the key of a substitute",
 		undoes: "38bc12d",

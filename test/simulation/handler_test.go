@@ -321,8 +321,8 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 	}
 }
 
-// checkWindow checks that no more completions than the commit window, and with batching off than the handlers
-// at once, have no answer yet.
+// checkWindow checks that no more completions than the commit window have no answer yet; if completions are not
+// sent together, no more than the handlers at once.
 func (p *process) checkWindow(wrong func(string, ...any)) {
 	c, n := p.variables(), 0
 	for _, h := range p.keys {
@@ -333,7 +333,7 @@ func (p *process) checkWindow(wrong func(string, ...any)) {
 		}
 	}
 	most := c.number("IDEMSK_COMMIT_WINDOW")
-	if c.is("IDEMSK_BATCHING", "off") {
+	if c.is("IDEMSK_BATCHING", "off") || c.is("IDEMSK_EFFECTS", "at-most-once") || c.is("IDEMSK_MAX_ATTEMPTS", "1") {
 		most = max(most, c.number("IDEMSK_CONCURRENCY"))
 	}
 	if n > most {

@@ -51,6 +51,7 @@ type history struct {
 	refused     bool           // a call without a claim failed for good
 	completions map[int64]bool // the tokens with which it became COMPLETED
 	failures    map[int64]bool // the tokens with which it became FAILED
+	unanswered  bool           // the last request with it had an effect, and its reply was lost
 	threw       bool           // a call of several records that had it failed as a whole
 	takenOver   bool           // it was claimed after an attempt that did not complete
 	redriven    map[int64]bool // those that a redriven record has carried

@@ -53,12 +53,14 @@ func (w *world) activity() (calls, processes int) {
 	return w.opened, w.processes
 }
 
-// inProgress reports whether a key is claimed, or has no entry although its handler was called under a lease.
+// inProgress reports whether a key is claimed, or has no entry although its handler was called under a lease, or
+// whether its process may not know that it is not.
 func (w *world) inProgress() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range w.keys {
-		if h.entry.status == started && h.entry.retry == 0 || h.entry.status == "" && len(h.calls) > 0 {
+		if h.unanswered || h.entry.status == started && h.entry.retry == 0 ||
+			h.entry.status == "" && len(h.calls) > 0 {
 			return true
 		}
 	}

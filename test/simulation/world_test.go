@@ -261,6 +261,7 @@ func (w *world) perform(p *process, rq *request, note string) reply {
 	}
 	for _, key := range rq.keys {
 		w.check(p, key)
+		w.of(key).unanswered = note != "" && note != slow
 	}
 	return reply{status, body}
 }
