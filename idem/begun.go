@@ -15,7 +15,7 @@ type Begun struct {
 }
 
 // Begin begins tasks whose handlers the caller calls, for example one handler for all. Those that it returns
-// must end with Begun.Return. It returns nil for a task that has ended without its handler, and done was
+// must end with Session.Return. It returns nil for a task that has ended without its handler, and done was
 // called for it. For the others, done is called as by RunAsync. At most Config.CommitWindow tasks may have
 // begun and not ended: Begin waits for others.
 func (s *Session) Begin(claims []*Claim, done func(i int, out Outcome, more bool)) []*Begun {
@@ -41,16 +41,22 @@ func (s *Session) Begin(claims []*Claim, done func(i int, out Outcome, more bool
 // Context returns the context for the handler. It ends when the claim is lost.
 func (b *Begun) Context() context.Context { return b.ctx }
 
-// Return ends a task whose handler has returned a result. If requests must be answered before, Return returns
-// a function that the caller calls, also in another goroutine; otherwise it returns nil. A completion without
-// an effect is sent with others, and nothing waits for it.
-func (b *Begun) Return(result []byte, err error) (rest func()) {
-	result, effect, err := b.call(HandlerFunc(func(context.Context) ([]byte, error) { return result, err }))
-	if b.settlesAtOnce(effect, err) {
-		b.settle(result, effect, err)
-		return nil
+// Return ends tasks whose handlers have returned results. The completions without an effect are sent together,
+// and Return does not wait for their answers. For a task that must wait for an answer, it returns a function,
+// which the caller must call, also in another goroutine; nil for the others.
+func (s *Session) Return(begun []*Begun, result func(i int) (value []byte, err error)) (rest []func()) {
+	rest = make([]func(), len(begun))
+	together := make([]commit, 0, len(begun))
+	for i, b := range begun {
+		value, effect, err := b.call(HandlerFunc(func(context.Context) ([]byte, error) { return result(i) }))
+		if b.settlesAtOnce(effect, err) {
+			b.settle(value, effect, err, func(one commit) { together = append(together, one) })
+		} else {
+			rest[i] = func() { b.settle(value, effect, err, s.commits.add) }
+		}
 	}
-	return func() { b.settle(result, effect, err) }
+	s.commits.addTogether(together)
+	return rest
 }
 
 func newBegun(s *Session, claim *Claim, done func(out Outcome, more bool)) *Begun {
@@ -86,21 +92,21 @@ func (b *Begun) settlesAtOnce(effect store.Effect, err error) bool {
 	return completes && effect == nil && (b.grouped || b.handler == nil || b.claim.committed != nil)
 }
 
-// settle ends the task by the result of its handler.
-func (b *Begun) settle(result []byte, effect store.Effect, err error) {
+// settle ends the task by the result of its handler. A completion that nothing waits for is queued by add.
+func (b *Begun) settle(result []byte, effect store.Effect, err error, add func(commit)) {
 	set, left := b.returned(result, effect, err)
-	switch commits := &b.session.commits; {
+	switch {
 	case !left:
 	case b.claim.committed != nil:
 		b.settled(set, b.claim.committed.answer)
 	case !b.grouped || separate(set.Effect):
 		b.settled(set, b.session.send(set))
 	case set.Effect != nil:
-		b.settled(set, commits.addAndWait(set)) // which frees the place
+		b.settled(set, b.session.commits.addAndWait(set)) // which frees the place
 		b.done(b.out, false)
 		return
 	default:
-		commits.add(commit{set: set, done: func(set store.Settlement, answer settlementAnswer, more bool) {
+		add(commit{set: set, done: func(set store.Settlement, answer settlementAnswer, more bool) {
 			b.settled(set, answer)
 			b.done(b.out, more)
 		}})

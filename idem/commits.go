@@ -10,7 +10,7 @@ import (
 
 // commits sends the completions of a session in groups (group commit). A completion is sent at once if no
 // request is in progress. Otherwise completions are gathered until they fill a request, or until each earlier
-// request has returned or has taken longer than Config.patience.
+// request has returned or has taken longer than Config.patience. Those of Session.Return are sent at once.
 type commits struct {
 	session *Session
 	// window holds an element for each task whose handler may have run and whose completion is not confirmed.
@@ -54,7 +54,22 @@ func (c *commits) add(one commit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, one)
-	c.sendOn()
+	c.sendOn(c.last)
+}
+
+// addTogether queues completions that no others follow soon, and takes over their places in the window.
+func (c *commits) addTogether(all []commit) {
+	if len(all) == 0 {
+		return
+	}
+	now := time.Now()
+	for i := range all {
+		all[i].handed = now
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, all...)
+	c.sendOn(true)
 }
 
 // addAndWait queues a completion and waits for its result.
@@ -64,10 +79,10 @@ func (c *commits) addAndWait(set store.Settlement) settlementAnswer {
 	return <-landed
 }
 
-// sendOn starts the requests that can be sent now; c.mu is held.
-func (c *commits) sendOn() {
+// sendOn starts the requests that can be sent now, and all if nothing is to wait; c.mu is held.
+func (c *commits) sendOn(all bool) {
 	for {
-		group := c.next()
+		group := c.next(all)
 		if group == nil {
 			return
 		}
@@ -76,11 +91,11 @@ func (c *commits) sendOn() {
 	}
 }
 
-// next removes the next group to send: a full one, or all completions if no request is in progress or no more
-// completions will follow. It returns nil if there is none. c.mu is held.
-func (c *commits) next() []commit {
+// next removes the next group to send: a full one, or all completions if no request is in progress or nothing is
+// to wait. It returns nil if there is none. c.mu is held.
+func (c *commits) next(all bool) []commit {
 	size := c.session.engine.batch
-	if n := len(c.waiting); n == 0 || (n < size && c.sending > 0 && !c.last) {
+	if n := len(c.waiting); n == 0 || (n < size && c.sending > 0 && !all) {
 		return nil
 	}
 	n := min(size, len(c.waiting))
@@ -115,7 +130,7 @@ func (c *commits) pass() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sending--
-	c.sendOn()
+	c.sendOn(c.last)
 }
 
 // try sends a group once and returns the completions that got no definite answer.
@@ -157,7 +172,7 @@ func (c *commits) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last = true; c.window != nil {
-		c.sendOn()
+		c.sendOn(true)
 	}
 }
 

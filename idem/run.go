@@ -50,7 +50,7 @@ func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
 	}()
 	result, effect, err := b.call(claim.Task.Handler)
 	returned = true
-	b.settle(result, effect, err)
+	b.settle(result, effect, err, s.commits.add)
 }
 
 // separate reports whether an effect is committed in a request of its own.

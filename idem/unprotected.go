@@ -42,18 +42,18 @@ func (x *execution) returnedUnprotected(result []byte, err error) {
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
 	case c.class == permanent && task.DeadLetters != nil && !interrupted(s.handlers, err):
-		*out = s.deadLetterUnprotected(task, *out, err)
+		x.deadLetterUnprotected(err)
 	default:
 		out.Kind, out.Err = Retry, err
 	}
 }
 
-func (s *Session) deadLetterUnprotected(task *Task, out Outcome, cause error) Outcome {
+func (x *execution) deadLetterUnprotected(cause error) {
+	task, out := &x.claim.Task, &x.out
 	b := DeadLetter{Attempt: Attempt{Key: task.Key, Source: task.Source}, StoredKey: out.Key,
 		Failure: *failureOf(cause), Err: cause}
 	out.Kind, out.Err = DeadLettered, cause
-	if err := s.sendDeadLetter(task, b); err != nil {
+	if err := x.session.sendDeadLetter(task, b); err != nil {
 		out.Kind, out.Err = Retry, fmt.Errorf("%w; it is for: %w", err, cause)
 	}
-	return out
 }

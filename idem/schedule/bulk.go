@@ -100,9 +100,15 @@ func (c *bulkCall) tell(ends []event) {
 // end ends items by their results: those that need no answer in one step, the others in a goroutine each.
 func (c *bulkCall) end(parts []*bulkPart) {
 	c.busy.Store(true)
+	begun := make([]*idem.Begun, len(parts))
+	for i, p := range parts {
+		begun[i] = p.begun
+	}
 	ends := make([]event, 0, len(parts))
-	for _, p := range parts {
-		rest := p.begun.Return(p.result.Value, p.result.Err)
+	for i, rest := range c.driver.session.Return(begun, func(i int) ([]byte, error) {
+		return parts[i].result.Value, parts[i].result.Err
+	}) {
+		p := parts[i]
 		if rest == nil {
 			ends = append(ends, returned{p.item})
 			continue

@@ -73,17 +73,41 @@ func TestEndsOfACallDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// The completions of a call do not wait for a request of others when no handler follows.
-func TestCompletionsOfACallAreFlushed(t *testing.T) {
-	for _, n := range []int{2, 10, 25, 30, 60} {
+// The completions of a call are sent together, in as few requests as they need, and no request waits for another.
+func TestCompletionsOfACallAreSentTogether(t *testing.T) {
+	for _, n := range []int{1, 2, 10, 25, 30, 60} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}), latency: 5 * time.Millisecond}
 			items := newFixture(t, idem.Config{}).items(numbered(n)...)
 			began := time.Now()
 			bulksOn(t, s).Run(t.Context(), [][]*schedule.Item{items})
 			if took := time.Since(began); took != 2*s.latency {
-				t.Errorf("%d items took %v; want %v", n, took, 2*s.latency)
+				t.Errorf("%d items of a batch took %v; want %v", n, took, 2*s.latency)
 			}
+
+			requests := s.settles
+			var mu sync.Mutex
+			var told []time.Duration
+			stream := bulksOn(t, s).Stream(t.Context(), func(*schedule.Item) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, time.Since(began))
+			}, nil)
+			for i, it := range newFixture(t, idem.Config{}).items(numbered(n)...) {
+				items[i] = it
+				it.Lane, it.Task.Key = it.Task.Key, it.Task.Key+" of the stream"
+			}
+			began = time.Now()
+			stream.Add(items...)
+			pass(time.Second)
+			stream.Close(t.Context())
+			for _, took := range told {
+				if took != 2*s.latency {
+					t.Errorf("%d items of a stream took %v; want %v", n, took, 2*s.latency)
+				}
+			}
+			equal(t, "told", len(told), n)
+			equal(t, "requests of completions", s.settles-requests, (n+24)/25)
 		})
 	}
 }
