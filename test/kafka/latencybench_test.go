@@ -279,7 +279,8 @@ func (l *load) engine() *idem.Engine {
 	return engine
 }
 
-// latentStore is a store in memory that answers after a time.
+// latentStore is a store in memory that answers after a time. It keeps no completed key, because the garbage
+// collector of this process would scan what belongs to another server.
 type latentStore struct {
 	*memstore.Store
 
@@ -312,5 +313,13 @@ func (s *latentStore) Claim(ctx context.Context, reqs []store.ClaimRequest) []st
 // Settle implements store.Store.
 func (s *latentStore) Settle(ctx context.Context, ss []store.Settlement) []error {
 	s.wait()
-	return s.Store.Settle(ctx, ss)
+	errs := s.Store.Settle(ctx, ss)
+	for i := range ss {
+		if ss[i].Op == store.OpComplete && (errs == nil || errs[i] == nil) {
+			if err := s.Delete(ctx, ss[i].Key, ss[i].Token); err != nil {
+				panic(err)
+			}
+		}
+	}
+	return errs
 }
