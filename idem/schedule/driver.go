@@ -32,8 +32,8 @@ type driver struct {
 	taken    bool      // an item is being called, and the machine is not told yet
 	events   []event   // of a step
 
-	settling sync.Mutex
-	settled  []settled // the outcomes that the machine is not told yet; guarded by settling
+	queueing sync.Mutex
+	queued   []event // that the machine is not told yet; guarded by queueing
 
 	release func() bool
 }
@@ -97,25 +97,25 @@ func (d *driver) tick() {
 	d.tell()
 }
 
-// step passes events to the machine, after the outcomes that wait, and does what follows from them; d.mu is
+// step passes events to the machine, after those that are queued, and does what follows from them; d.mu is
 // held.
 func (d *driver) step(events ...event) {
-	if m := d.machine; m.over == nil {
-		if err := d.session.Handlers().Err(); err != nil {
-			d.perform(m.step(time.Now(), timeUp{err}))
-		}
+	d.events = d.events[:0]
+	if err := d.session.Handlers().Err(); err != nil && d.machine.over == nil {
+		d.events = append(d.events, timeUp{err})
 	}
-	if d.events = d.events[:0]; d.taken {
+	if d.taken {
 		d.taken = false
 		d.events = append(d.events, started{})
 	}
-	d.settling.Lock()
-	for _, s := range d.settled {
-		d.events = append(d.events, s)
+	d.queueing.Lock()
+	d.events = append(d.events, d.queued...)
+	clear(d.queued)
+	d.queued = d.queued[:0]
+	d.queueing.Unlock()
+	if d.events = append(d.events, events...); len(d.events) == 0 {
+		return // another goroutine has told them
 	}
-	d.settled = d.settled[:0]
-	d.settling.Unlock()
-	d.events = append(d.events, events...)
 	d.perform(d.machine.step(time.Now(), d.events...))
 	if at := d.machine.alarms.next(); !at.Equal(d.due) {
 		if d.due = at; at.IsZero() {
@@ -231,20 +231,29 @@ func (d *driver) do(job action) {
 // tell tells the caller the outcomes of items. d.mu is held, but not during the calls.
 func (d *driver) tell() {
 	for d.reports.len() > 0 {
-		a := d.reports.pop()
-		l := a.item.lane
-		if !a.item.removed {
-			l.calling = a.item
-			d.mu.Unlock()
+		var calls []action
+		var ends []event
+		for d.reports.len() > 0 { // one of each lane
+			a := d.reports.pop()
+			if ends = append(ends, reported{a.item}); !a.item.removed {
+				a.item.lane.calling = a.item
+				calls = append(calls, a)
+			}
+		}
+		d.mu.Unlock()
+		for _, a := range calls {
 			d.tellOne(a)
-			d.mu.Lock()
+		}
+		d.mu.Lock()
+		for _, a := range calls {
+			l := a.item.lane
 			l.calling = nil
 			if l.quiet != nil {
 				close(l.quiet)
 				l.quiet = nil
 			}
 		}
-		d.step(reported{a.item})
+		d.step(ends...)
 	}
 }
 
@@ -281,8 +290,10 @@ func (d *driver) run(it *Item, f func()) {
 			it.lane.latency.note(took)
 			d.scheduler.latency.note(took)
 		}
+		// Queued, because many handlers can return at once: the first that gets the lock tells for all.
+		d.queue(returned{it})
 		d.mu.Lock()
-		d.step(returned{it})
+		d.step()
 	}()
 	f()
 	exited = false
@@ -338,7 +349,12 @@ func (d *driver) note(it *Item, out idem.Outcome) {
 	if it.again = again; !refused {
 		it.Outcome = out
 	}
-	d.settling.Lock()
-	d.settled = append(d.settled, settled{it})
-	d.settling.Unlock()
+	d.queue(settled{it})
+}
+
+// queue queues an event for the next step.
+func (d *driver) queue(e event) {
+	d.queueing.Lock()
+	defer d.queueing.Unlock()
+	d.queued = append(d.queued, e)
 }
