@@ -66,34 +66,31 @@ func newBegun(s *Session, claim *Claim, done func(out Outcome, more bool)) *Begu
 // begin begins the task, and waits for its place in the window.
 func (b *Begun) begin() bool {
 	b.grouped = b.claim.hold.kind != holdNone && b.session.commits.enter(b.session.handlers)
-	if !b.execution.begin() {
-		b.ended()
-		return false
+	begun := false
+	defer func() { b.leaveUnless(begun) }()
+	if begun = b.execution.begin(); !begun {
+		b.done(b.out, false)
 	}
-	return true
+	return begun
 }
 
-// ended tells the outcome, and frees the place in the window.
-func (b *Begun) ended() {
-	b.done(b.out, false)
-	b.leave()
-}
-
-// leave frees the task's place in the window.
-func (b *Begun) leave() {
-	if b.grouped {
+// leaveUnless frees the task's place in the window, unless something else frees it. It is deferred, because a
+// handler or a sink of dead letters may end its goroutine.
+func (b *Begun) leaveUnless(taken bool) {
+	if b.grouped && !taken {
 		b.session.commits.leave()
 	}
 }
 
 // settlesAtOnce reports whether settle does not wait for an answer.
 func (b *Begun) settlesAtOnce(effect store.Effect, err error) bool {
-	completes := err == nil || classOf(err).class == resultless
-	return completes && effect == nil && (b.grouped || b.handler == nil || b.claim.committed != nil)
+	return err == nil && effect == nil && !b.claim.beats() && (b.grouped || b.handler == nil || b.claim.committed != nil)
 }
 
 // settle ends the task by the result of its handler. A completion that nothing waits for is queued by add.
 func (b *Begun) settle(result []byte, effect store.Effect, err error, add func(commit)) {
+	taken := false
+	defer func() { b.leaveUnless(taken) }()
 	set, left := b.returned(result, effect, err)
 	switch {
 	case !left:
@@ -102,15 +99,15 @@ func (b *Begun) settle(result []byte, effect store.Effect, err error, add func(c
 	case !b.grouped || separate(set.Effect):
 		b.settled(set, b.session.send(set))
 	case set.Effect != nil:
-		b.settled(set, b.session.commits.addAndWait(set)) // which frees the place
-		b.done(b.out, false)
-		return
+		taken = true
+		b.settled(set, b.session.commits.addAndWait(set))
 	default:
+		taken = true
 		add(commit{set: set, done: func(set store.Settlement, answer settlementAnswer, more bool) {
 			b.settled(set, answer)
 			b.done(b.out, more)
 		}})
 		return
 	}
-	b.ended()
+	b.done(b.out, false)
 }

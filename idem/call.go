@@ -16,7 +16,7 @@ import (
 // claimed.
 //
 // The caller makes a Call with Session.Call, calls the handler, then Seal, and then either Commit or Discard.
-// The tasks have begun before (Session.Begin), and end after that (Begun.Return).
+// The tasks have begun before (Session.Begin), and end after that (Session.Return).
 type Call struct {
 	context.Context // of the handlers
 

@@ -39,12 +39,16 @@ func (x *execution) begin() bool {
 		return x.beginUnprotected()
 	case x.claim.hold.kind == holdNone:
 		return x.session.engine.FailsOpen(x.claim.res.Err) && x.beginUnprotected()
-	case (x.beginsAtOnce() || x.mayBegin()) && x.beginHandler():
-		return true
 	}
-	x.claim.stopHeartbeat()
-	x.claim.reset()
-	return false
+	begun := false
+	defer func() { // deferred, because a sink of dead letters may end its goroutine
+		if !begun {
+			x.claim.stopHeartbeat()
+			x.claim.reset()
+		}
+	}()
+	begun = (x.beginsAtOnce() || x.mayBegin()) && x.beginHandler()
+	return begun
 }
 
 // beginsAtOnce reports whether the handler may be called, and no request to the store or to the dead letters

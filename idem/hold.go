@@ -66,6 +66,17 @@ func (claim *Claim) startHeartbeat(s *Session) {
 	}
 }
 
+// beats reports whether an extension of the claim is in progress.
+func (claim *Claim) beats() bool {
+	beat := claim.hold.beat
+	if beat == nil {
+		return false
+	}
+	beat.mu.Lock()
+	defer beat.mu.Unlock()
+	return beat.beating != nil
+}
+
 // stopHeartbeat stops the heartbeat of a claim, if it has one.
 func (claim *Claim) stopHeartbeat() {
 	if h := &claim.hold; h.beat != nil {

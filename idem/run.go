@@ -43,11 +43,7 @@ func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
 		return
 	}
 	returned := false
-	defer func() {
-		if !returned { // the handler has ended its goroutine
-			b.leave()
-		}
-	}()
+	defer func() { b.leaveUnless(returned) }()
 	result, effect, err := b.call(claim.Task.Handler)
 	returned = true
 	b.settle(result, effect, err, s.commits.add)

@@ -20,6 +20,9 @@ func (e *Engine) FailsOpen(err error) bool {
 // beginUnprotected begins the context of a task's handler without a claim.
 func (x *execution) beginUnprotected() bool {
 	s := x.session
+	if x.claim.Unprotected {
+		x.out = Outcome{}
+	}
 	if s.handlers.Err() != nil {
 		x.out.Kind, x.out.Err = NotStarted, s.notStartedError()
 		return false

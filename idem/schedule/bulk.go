@@ -47,7 +47,6 @@ func (d *driver) callBulk(items []*Item) {
 		claims[i], c.parts[i].item = &it.claim, it
 		c.parts[i].ended.Add(1)
 	}
-	c.busy.Store(true)
 	var begun []*bulkPart
 	var ends []event
 	for i, b := range d.session.Begin(claims, c.done) {

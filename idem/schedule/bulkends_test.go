@@ -111,3 +111,31 @@ func TestCompletionsOfACallAreSentTogether(t *testing.T) {
 		})
 	}
 }
+
+// An item whose release is not answered does not delay the completions of its call.
+func TestReleaseDoesNotDelayTheOtherItemsOfACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &mute{memstore.New(memstore.Config{BatchSize: 25}), "a", time.Now().Add(time.Hour)}
+		engine, err := idem.New(s, idem.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scheduler, err := schedule.New(engine, schedule.Config{
+			Bulk: func(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+				pass(engine.Config().Lease + time.Second)
+				results := make([]schedule.Result, len(items))
+				results[0].Err = idem.ResultUnavailable(context.Cause(items[0].Context()))
+				return results, nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		items := newFixture(t, idem.Config{}).items("a", "b", "c")
+		scheduler.Run(ctx, [][]*schedule.Item{items})
+		for i, want := range []idem.Kind{idem.Retry, idem.Executed, idem.Executed} {
+			equal(t, items[i].Task.Key, items[i].Outcome.Kind, want)
+		}
+	})
+}

@@ -263,6 +263,7 @@ func (d *driver) tellOne(a action) {
 		if a.err != nil {
 			it.claim.Refuse(a.err)
 		}
+		it.claim.Unprotected = false
 		it.Outcome = d.session.Run(&it.claim) // does not call the handler
 	}
 	d.report(it)
