@@ -62,8 +62,8 @@ func onServer(t *testing.T, url string) local.Options {
 func proven(t *testing.T, o local.Options) *local.Report {
 	t.Helper()
 	report := mustRun(t, o)
-	if !report.Verified.OK() || report.Done != o.Produce || report.Outcomes.DeadLettered == 0 ||
-		report.Outcomes.Replayed == 0 {
+	// The letters are counted in the queue: a process may be killed before it tells that it has sent one.
+	if !report.Verified.OK() || report.Done != o.Produce || report.Messages == 0 || report.Outcomes.Replayed == 0 {
 		t.Errorf("%+v\n%s", report, report.Text())
 	}
 	return report
