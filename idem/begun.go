@@ -60,7 +60,7 @@ func (s *Session) Return(begun []*Begun, result func(i int) (value []byte, err e
 }
 
 func newBegun(s *Session, claim *Claim, done func(out Outcome, more bool)) *Begun {
-	return &Begun{execution: execution{session: s, claim: claim, out: claim.outcome()}, done: done}
+	return &Begun{execution: newExecution(s, claim), done: done}
 }
 
 // begin begins the task, and waits for its place in the window.

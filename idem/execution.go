@@ -26,8 +26,8 @@ type execution struct {
 	handler *handlerContext         // ctx, if the task is claimed
 }
 
-func newExecution(s *Session, claim *Claim) *execution {
-	return &execution{session: s, claim: claim, out: claim.outcome()}
+func newExecution(s *Session, claim *Claim) execution {
+	return execution{session: s, claim: claim, out: claim.outcome()}
 }
 
 func (x *execution) cfg() *Config { return &x.session.engine.cfg }
@@ -100,7 +100,7 @@ func (x *execution) beginHandler() bool {
 		if lost := x.claim.beginUnderLease(x.handler); lost != nil {
 			x.handler.end(nil)
 			x.session.engine.outage.undecided(x.claim.key)
-			x.out.Kind, x.out.Err = NotStarted, fmt.Errorf("%w: %w", errNotBegun, lost)
+			x.out.Kind, x.out.Err = NotStarted, fmt.Errorf("idem: not begun: %w", lost)
 			return false
 		}
 	}

@@ -104,6 +104,13 @@ func (h *heartbeat) join() {
 	}
 }
 
+// sending reports whether a beat is in progress.
+func (h *heartbeat) sending() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.beating != nil
+}
+
 func (h *heartbeat) beat() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -68,13 +68,7 @@ func (claim *Claim) startHeartbeat(s *Session) {
 
 // beats reports whether an extension of the claim is in progress.
 func (claim *Claim) beats() bool {
-	beat := claim.hold.beat
-	if beat == nil {
-		return false
-	}
-	beat.mu.Lock()
-	defer beat.mu.Unlock()
-	return beat.beating != nil
+	return claim.hold.beat != nil && claim.hold.beat.sending()
 }
 
 // stopHeartbeat stops the heartbeat of a claim, if it has one.
@@ -125,6 +119,3 @@ func (x *execution) renew() (refused bool) {
 	x.refund(nil, 0)
 	return true
 }
-
-// errNotBegun means that the lease of the task's range was lost before its handler began.
-var errNotBegun = errors.New("idem: not begun")

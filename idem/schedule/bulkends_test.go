@@ -18,12 +18,16 @@ type mute struct {
 	*memstore.Store
 	key   string
 	until time.Time
+	holds bool // the request, until its context ends
 }
 
 func (s *mute) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
 	for i := range ss {
 		if ss[i].Key == s.key && time.Now().Before(s.until) {
+			if s.holds {
+				<-ctx.Done()
+			}
 			errs[i] = errCutOff
 		} else if err := s.Store.Settle(ctx, ss[i:i+1]); err != nil {
 			errs[i] = err[0]
@@ -32,8 +36,8 @@ func (s *mute) Settle(ctx context.Context, ss []store.Settlement) []error {
 	return errs
 }
 
-// bulksOn returns a scheduler with a bulk handler that does nothing.
-func bulksOn(t *testing.T, s store.Store) *schedule.Scheduler {
+// bulksOn returns a scheduler with a bulk handler, whose results have the errors that fail returns.
+func bulksOn(t *testing.T, s store.Store, fail func(*schedule.Item) error) *schedule.Scheduler {
 	t.Helper()
 	engine, err := idem.New(s, idem.Config{})
 	if err != nil {
@@ -41,7 +45,11 @@ func bulksOn(t *testing.T, s store.Store) *schedule.Scheduler {
 	}
 	scheduler, err := schedule.New(engine, schedule.Config{
 		Bulk: func(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
-			return make([]schedule.Result, len(items)), nil
+			results := make([]schedule.Result, len(items))
+			for i, it := range items {
+				results[i].Err = fail(it)
+			}
+			return results, nil
 		}})
 	if err != nil {
 		t.Fatal(err)
@@ -49,14 +57,16 @@ func bulksOn(t *testing.T, s store.Store) *schedule.Scheduler {
 	return scheduler
 }
 
+func never(*schedule.Item) error { return nil }
+
 // An item of a call whose completion is answered is told, although that of another item is not.
 func TestEndsOfACallDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		s := &mute{memstore.New(memstore.Config{BatchSize: 25}), "a", began.Add(10 * time.Second)}
+		s := &mute{memstore.New(memstore.Config{BatchSize: 25}), "a", began.Add(10 * time.Second), false}
 		var mu sync.Mutex
 		told := 0
-		stream := bulksOn(t, s).Stream(t.Context(), func(it *schedule.Item) {
+		stream := bulksOn(t, s, never).Stream(t.Context(), func(it *schedule.Item) {
 			mu.Lock()
 			defer mu.Unlock()
 			if told++; it.Task.Key != "a" && time.Since(began) > time.Second {
@@ -80,7 +90,7 @@ func TestCompletionsOfACallAreSentTogether(t *testing.T) {
 			s := &spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}), latency: 5 * time.Millisecond}
 			items := newFixture(t, idem.Config{}).items(numbered(n)...)
 			began := time.Now()
-			bulksOn(t, s).Run(t.Context(), [][]*schedule.Item{items})
+			bulksOn(t, s, never).Run(t.Context(), [][]*schedule.Item{items})
 			if took := time.Since(began); took != 2*s.latency {
 				t.Errorf("%d items of a batch took %v; want %v", n, took, 2*s.latency)
 			}
@@ -88,7 +98,7 @@ func TestCompletionsOfACallAreSentTogether(t *testing.T) {
 			requests := s.settles
 			var mu sync.Mutex
 			var told []time.Duration
-			stream := bulksOn(t, s).Stream(t.Context(), func(*schedule.Item) {
+			stream := bulksOn(t, s, never).Stream(t.Context(), func(*schedule.Item) {
 				mu.Lock()
 				defer mu.Unlock()
 				told = append(told, time.Since(began))
@@ -115,25 +125,18 @@ func TestCompletionsOfACallAreSentTogether(t *testing.T) {
 // An item whose release is not answered does not delay the completions of its call.
 func TestReleaseDoesNotDelayTheOtherItemsOfACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &mute{memstore.New(memstore.Config{BatchSize: 25}), "a", time.Now().Add(time.Hour)}
-		engine, err := idem.New(s, idem.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		scheduler, err := schedule.New(engine, schedule.Config{
-			Bulk: func(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
-				pass(engine.Config().Lease + time.Second)
-				results := make([]schedule.Result, len(items))
-				results[0].Err = idem.ResultUnavailable(context.Cause(items[0].Context()))
-				return results, nil
-			}})
-		if err != nil {
-			t.Fatal(err)
+		s := &mute{memstore.New(memstore.Config{BatchSize: 25}), "a", time.Now().Add(time.Hour), true}
+		afterItsLease := func(it *schedule.Item) error {
+			if it.Task.Key != "a" {
+				return nil
+			}
+			<-it.Context().Done()
+			return idem.ResultUnavailable(context.Cause(it.Context()))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		items := newFixture(t, idem.Config{}).items("a", "b", "c")
-		scheduler.Run(ctx, [][]*schedule.Item{items})
+		bulksOn(t, s, afterItsLease).Run(ctx, [][]*schedule.Item{items})
 		for i, want := range []idem.Kind{idem.Retry, idem.Executed, idem.Executed} {
 			equal(t, items[i].Task.Key, items[i].Outcome.Kind, want)
 		}
