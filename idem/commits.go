@@ -20,8 +20,9 @@ type commits struct {
 
 	mu      sync.Mutex
 	waiting []commit
-	sending int  // requests in progress, except those that are being retried or have taken too long
-	last    bool // no more completions will follow
+	spare   []*group // of requests that have ended
+	sending int      // requests in progress, except those that are being retried or have taken too long
+	last    bool     // no more completions will follow
 }
 
 // commit is a completion that is not confirmed yet.
@@ -30,6 +31,12 @@ type commit struct {
 	handed time.Time
 	err    error // the store's last answer
 	done   func(set store.Settlement, answer settlementAnswer, more bool)
+}
+
+// group is the completions of a request that have no definite answer.
+type group struct {
+	commits []commit
+	sets    []store.Settlement // of the request
 }
 
 // enter waits for a place in the window; false if completions are not gathered, or the context ends first.
@@ -93,36 +100,40 @@ func (c *commits) sendOn(all bool) {
 
 // next removes the next group to send: a full one, or all completions if no request is in progress or nothing is
 // to wait. It returns nil if there is none. c.mu is held.
-func (c *commits) next(all bool) []commit {
+func (c *commits) next(all bool) *group {
 	size := c.session.engine.batch
 	if n := len(c.waiting); n == 0 || (n < size && c.sending > 0 && !all) {
 		return nil
 	}
+	g := new(group)
+	if last := len(c.spare) - 1; last >= 0 {
+		g, c.spare = c.spare[last], c.spare[:last]
+	}
 	n := min(size, len(c.waiting))
-	group := make([]commit, n)
-	copy(group, c.waiting)
+	g.commits = append(g.commits, c.waiting[:n]...)
 	rest := copy(c.waiting, c.waiting[n:])
 	clear(c.waiting[rest:])
 	c.waiting = c.waiting[:rest]
-	return group
+	return g
 }
 
 // send sends a group, and retries those completions that got no definite answer until the session's time
 // ends. Later groups do not wait for the retries.
-func (c *commits) send(group []commit) {
+func (c *commits) send(g *group) {
 	ctx, cancel := c.session.settleContext()
 	defer cancel()
 	pass := sync.OnceFunc(c.pass)
 	late := time.AfterFunc(c.session.engine.cfg.patience(), pass)
-	unanswered := c.try(ctx, group)
+	c.try(ctx, g)
 	late.Stop()
 	pass()
-	for n := 0; len(unanswered) > 0 && sleep(ctx, backoff(n)); n++ {
-		unanswered = c.try(ctx, unanswered)
+	for n := 0; len(g.commits) > 0 && sleep(ctx, backoff(n)); n++ {
+		c.try(ctx, g)
 	}
-	for i := range unanswered {
-		c.end(&unanswered[i], i < len(unanswered)-1)
+	for i := range g.commits {
+		c.end(&g.commits[i], i < len(g.commits)-1)
 	}
+	c.reuse(g)
 }
 
 // pass sends the completions that were gathered while a request was in progress.
@@ -133,30 +144,43 @@ func (c *commits) pass() {
 	c.sendOn(c.last)
 }
 
-// try sends a group once and returns the completions that got no definite answer.
-func (c *commits) try(ctx context.Context, group []commit) (unanswered []commit) {
-	sets := make([]store.Settlement, len(group))
-	for i := range group {
-		sets[i] = group[i].set
+// reuse keeps a group for a later request.
+func (c *commits) reuse(g *group) {
+	clear(g.commits)
+	g.commits = g.commits[:0]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spare = append(c.spare, g)
+}
+
+// try sends a group once, and removes the completions that got a definite answer.
+func (c *commits) try(ctx context.Context, g *group) {
+	for i := range g.commits {
+		g.sets = append(g.sets, g.commits[i].set)
 	}
-	errs := c.session.engine.store.Settle(ctx, sets)
+	errs := c.session.engine.store.Settle(ctx, g.sets)
+	clear(g.sets)
+	g.sets = g.sets[:0]
 	last := -1 // that is answered
-	for i := range group {
-		if group[i].err = nil; errs != nil {
-			group[i].err = errs[i]
+	for i := range g.commits {
+		one := &g.commits[i]
+		if one.err = nil; errs != nil {
+			one.err = errs[i]
 		}
-		if answered(group[i].err) {
+		if answered(one.err) {
 			last = i
-		} else {
-			unanswered = append(unanswered, group[i])
 		}
 	}
-	for i := range group[:last+1] {
-		if one := &group[i]; answered(one.err) {
+	unanswered := g.commits[:0]
+	for i := range g.commits {
+		if one := &g.commits[i]; answered(one.err) {
 			c.end(one, i < last)
+		} else {
+			unanswered = append(unanswered, *one)
 		}
 	}
-	return unanswered
+	clear(g.commits[len(unanswered):])
+	g.commits = unanswered
 }
 
 // end reports a completion's result and releases its place in the window. more reports that another one

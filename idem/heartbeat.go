@@ -26,11 +26,12 @@ const minBeatTimeout = 250 * time.Millisecond
 type heartbeat struct {
 	session *Session
 	task    *Task
-	extend  store.Settlement
-	handler handlerContext
+	owner   string
+	handler handlerContext // has the key and the token too
 
 	mu       sync.Mutex
-	timer    *time.Timer // of the next beat
+	span     *store.Range // what the next extensions write; see extendWith
+	timer    *time.Timer  // of the next beat
 	leaseEnd time.Time
 	beating  chan struct{}      // closed when the beat in progress has ended; nil if there is none
 	cancel   context.CancelFunc // of the beat in progress
@@ -42,11 +43,20 @@ type heartbeat struct {
 // newHeartbeat returns the heartbeat of a claim, which has not begun. A claim that is settled before the
 // first beat costs no request.
 func newHeartbeat(s *Session, claim *Claim) *heartbeat {
-	cfg := &s.engine.cfg
-	h := &heartbeat{session: s, task: &claim.Task, leaseEnd: claim.hold.claimedAt.Add(cfg.Lease)}
-	h.extend = claim.settlement(store.OpExtend, cfg.Retention)
-	h.extend.Lease = cfg.Lease
-	return h
+	return &heartbeat{
+		session: s, task: &claim.Task, owner: claim.hold.owner,
+		handler:  handlerContext{attempt: claim.attempt(), stored: claim.key},
+		leaseEnd: claim.hold.claimedAt.Add(s.engine.cfg.Lease),
+	}
+}
+
+// extension returns the extension of the claim; h.mu is held.
+func (h *heartbeat) extension() store.Settlement {
+	cfg := &h.session.engine.cfg
+	return store.Settlement{
+		Op: store.OpExtend, Key: h.handler.stored, Token: h.handler.attempt.Token, Owner: h.owner,
+		Retention: cfg.Retention, Lease: cfg.Lease, Range: h.span,
+	}
 }
 
 // begin begins the heartbeat of a claim that was sent then.
@@ -69,7 +79,7 @@ func (h *heartbeat) over() error {
 	defer h.mu.Unlock()
 	if h.lost == nil && time.Now().After(h.leaseEnd) {
 		return fmt.Errorf("%w: key %q, token %d: it ended by the local clock, and is not extended yet",
-			ErrLeaseLost, h.extend.Key, h.extend.Token)
+			ErrLeaseLost, h.handler.stored, h.handler.attempt.Token)
 	}
 	return h.lost
 }
@@ -130,7 +140,7 @@ func (h *heartbeat) extendWith(r *store.Range) error {
 		<-beating
 		h.mu.Lock()
 	}
-	h.extend.Range = r
+	h.span = r
 	if err := h.send(); err != nil || h.lost == nil {
 		return err
 	}
@@ -151,7 +161,7 @@ func (h *heartbeat) send() error {
 	if limit.After(h.leaseEnd) {
 		limit = h.leaseEnd
 	}
-	done, extend := make(chan struct{}), h.extend
+	done, extend := make(chan struct{}), h.extension()
 	ctx, cancel := context.WithDeadline(h.session.settling, limit)
 	defer cancel()
 	h.beating, h.cancel = done, cancel
@@ -193,7 +203,7 @@ func (h *heartbeat) again(d time.Duration) {
 }
 
 func (h *heartbeat) lose(err error) {
-	h.lost = fmt.Errorf("%w: key %q, token %d: %w", ErrLeaseLost, h.extend.Key, h.extend.Token, err)
+	h.lost = fmt.Errorf("%w: key %q, token %d: %w", ErrLeaseLost, h.handler.stored, h.handler.attempt.Token, err)
 	h.handler.end(h.lost)
-	h.session.ended(observe.LeaseLost, h.task, h.handler.attempt, h.extend.Key, h.session.began(), h.lost)
+	h.session.ended(observe.LeaseLost, h.task, h.handler.attempt, h.handler.stored, h.session.began(), h.lost)
 }

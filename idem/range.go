@@ -140,7 +140,7 @@ func (r *Range) begin(s *Session) {
 		r.till = kept.Till
 	}
 	r.beat = newHeartbeat(s, &r.lease)
-	r.beat.handler.attempt, r.beat.handler.end = r.lease.attempt(), r.lose
+	r.beat.handler.end = r.lose
 	r.beat.begin(r.lease.hold.claimedAt)
 }
 

@@ -53,5 +53,6 @@ if [[ $# -eq 0 ]]; then
   GOGC=400 go test -tags servers -run '^$' -bench BenchmarkWrites/0s -benchtime 40000x ./idem/pgstore
   GOGC=400 go test -tags servers -run '^$' -bench BenchmarkWrites/1ms -benchtime 4000x ./idem/pgstore
   go test -tags servers -run '^$' -bench BenchmarkStreams -benchtime 40000x ./internal/test/storebench
-  (cd test/kafka && go test -run '^$' -bench 'BenchmarkSlowHandlers|BenchmarkLatency' -benchtime 1x .)
+  (cd test/kafka && GOGC=400 go test -run '^$' -bench BenchmarkSlowHandlers -benchtime 1x .)
+  (cd test/kafka && go test -run '^$' -bench BenchmarkLatency -benchtime 1x .)
 fi

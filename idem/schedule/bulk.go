@@ -85,7 +85,7 @@ type bulkPart struct {
 func (c *bulkCall) done(i int, out idem.Outcome, more bool) {
 	c.driver.note(c.parts[i].item, out)
 	if !more && !c.busy.Load() {
-		c.driver.pass()
+		c.driver.takeSteps()
 	}
 	c.parts[i].ended.Done()
 }

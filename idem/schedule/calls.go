@@ -19,7 +19,6 @@ type calls struct {
 	suspects []*lane   // whose next item's key has an owner whose lease is over
 	alone    bool      // one of them is being handled
 	running  int       // items that are being handled
-	offered  bool      // one of them waits for a goroutine: no other begins before it
 	inFlight time.Time // until when the last item waits whose key is in flight elsewhere; see waitFor
 	gathered []*lane   // whose next item waits for a call of a bulk handler
 	bulk     bool      // such a call is in progress
@@ -89,7 +88,6 @@ func (m *machine) beginCalls() {
 			case m.bulk() && l.queue[0].callable() && !m.late():
 				m.calls.gathered = append(m.calls.gathered, l)
 			default:
-				m.calls.offered = !m.bulk()
 				l.begin(doCall)
 			}
 		default:
@@ -98,14 +96,6 @@ func (m *machine) beginCalls() {
 		}
 	}
 }
-
-// started is that a goroutine has taken the item that was to be called.
-type started struct{}
-
-func (started) apply(m *machine) { m.calls.offered = false }
-
-// ready reports whether a lane may be ready for another call.
-func (m *machine) ready() bool { return m.calls.ready.len() > 0 && !m.isolating() }
 
 // mayBeginAlone reports whether a suspect may begin: nothing else is in progress or claimed.
 func (m *machine) mayBeginAlone() bool {
@@ -119,7 +109,7 @@ func (m *machine) mayBeginAlone() bool {
 func (m *machine) mayBegin() bool {
 	calls := &m.calls
 	switch {
-	case calls.ready.len() == 0, calls.offered, m.ended() && !m.once:
+	case calls.ready.len() == 0, m.ended() && !m.once:
 		return false
 	case m.late():
 		return true

@@ -10,27 +10,31 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// driver does the actions of a machine and passes it their answers. It has one lock, one timer, and workers,
-// which are started when they are needed. A worker does one action after another, because its stack has
-// already grown to the size that a handler needs. The machine bounds how many actions are in progress.
+// driver does the actions of a machine and passes it their answers. It has one lock, one timer, and workers.
+// The machine bounds how many actions are in progress.
+//
+// Thousands of handlers can return at once. A goroutine with an event that is ready does not wait for the
+// lock: it queues the event (see pass), and whoever has the lock takes the step.
 type driver struct {
 	scheduler *Scheduler
 	session   *idem.Session
 	report    func(*Item) // tells the caller the outcome of an item; nil if it isn't told
 	finished  chan struct{}
 
-	mu       sync.Mutex
-	machine  *machine
-	jobs     fifo[action]
-	reports  fifo[action]
-	workers  int
-	idle     int        // workers that wait for a job
-	wake     *sync.Cond // wakes an idle worker
-	starting bool       // a worker was started or woken, and has not looked for a job
-	timer    *time.Timer
-	due      time.Time // when timer fires; zero if it is not set
-	taken    bool      // an item is being called, and the machine is not told yet
-	events   []event   // of a step
+	workers *workers
+
+	mu      sync.Mutex
+	machine *machine
+	reports fifo[action]
+	telling bool // a worker is about to tell the reports
+	timer   *time.Timer
+	due     time.Time // when timer fires; zero if it is not set
+
+	// reused
+	events []event  // of a step
+	jobs   []action // of a step
+	calls  []action // of tell; nil while they are made
+	ends   []event  // of tell
 
 	queueing sync.Mutex
 	queued   []event // that the machine is not told yet; guarded by queueing
@@ -48,7 +52,7 @@ func newDriver(s *Scheduler, session *idem.Session, once bool, report func(*Item
 	}
 	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: request, mayWait: s.engine.MaxPrefetchAge(),
 		cooldown: s.engine.Config().BreakerCooldown, latency: &s.latency, jitter: jitter, engine: driverEngine{d}})
-	d.wake = sync.NewCond(&d.mu)
+	d.workers = newWorkers(d.do)
 	d.timer = time.AfterFunc(time.Hour, d.tick)
 	d.timer.Stop()
 	d.release = context.AfterFunc(session.Handlers(), d.tick)
@@ -63,10 +67,10 @@ func jitter(most time.Duration) time.Duration {
 func (d *driver) close() {
 	d.release()
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	d.machine.closed = true
 	d.timer.Stop()
-	d.wake.Broadcast()
+	d.workers.close()
 }
 
 // driverEngine answers what a machine asks.
@@ -91,10 +95,42 @@ func (e driverEngine) CallSize() int {
 // tick lets the machine do what is due. It runs in a goroutine of its own.
 func (d *driver) tick() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	d.due = time.Time{}
 	d.step(tick{})
-	d.tell()
+}
+
+// pass passes events to the machine. It does not wait for the lock.
+func (d *driver) pass(events ...event) {
+	d.queue(events...)
+	d.takeSteps()
+}
+
+// queue queues events for the next step.
+func (d *driver) queue(events ...event) {
+	d.queueing.Lock()
+	defer d.queueing.Unlock()
+	d.queued = append(d.queued, events...)
+}
+
+// takeSteps takes steps for the events that are queued, unless another goroutine has the lock, which will.
+func (d *driver) takeSteps() {
+	for d.behind() && d.mu.TryLock() {
+		d.step()
+		d.mu.Unlock()
+	}
+}
+
+func (d *driver) behind() bool {
+	d.queueing.Lock()
+	defer d.queueing.Unlock()
+	return len(d.queued) > 0
+}
+
+// unlock releases d.mu, and takes the steps for events that were queued meanwhile.
+func (d *driver) unlock() {
+	d.mu.Unlock()
+	d.takeSteps()
 }
 
 // step passes events to the machine, after those that are queued, and does what follows from them; d.mu is
@@ -103,10 +139,6 @@ func (d *driver) step(events ...event) {
 	d.events = d.events[:0]
 	if err := d.session.Handlers().Err(); err != nil && d.machine.over == nil {
 		d.events = append(d.events, timeUp{err})
-	}
-	if d.taken {
-		d.taken = false
-		d.events = append(d.events, started{})
 	}
 	d.queueing.Lock()
 	d.events = append(d.events, d.queued...)
@@ -126,15 +158,8 @@ func (d *driver) step(events ...event) {
 	}
 }
 
-// pass passes events to the machine, and tells the caller the outcomes that follow.
-func (d *driver) pass(events ...event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.step(events...)
-	d.tell()
-}
-
 func (d *driver) perform(actions []action) {
+	d.jobs = d.jobs[:0]
 	for _, a := range actions {
 		switch a.kind {
 		case doReport, doExplain:
@@ -147,72 +172,35 @@ func (d *driver) perform(actions []action) {
 			}
 		case doFinish:
 			close(d.finished)
-		case doClaim, doRelease, doCall, doBulk, doAlone, doHold, doLeave:
-			d.jobs.push(a)
+		case doClaim, doRelease, doCall, doBulk, doAlone, doHold, doLeave, doTell:
+			d.jobs = append(d.jobs, a)
 		}
 	}
-	d.startWorker(d.jobs.len() > 0)
-}
-
-// startWorker wakes or starts a worker if there is work. Only one is being started at a time; it starts the
-// next one.
-func (d *driver) startWorker(work bool) {
-	if d.starting || !work {
-		return
+	if d.reports.len() > 0 && !d.telling {
+		d.telling = true
+		d.jobs = append(d.jobs, action{kind: doTell})
 	}
-	d.starting = true
-	if d.idle > 0 {
-		d.wake.Signal()
-		return
-	}
-	d.workers++
-	go d.work()
-}
-
-func (d *driver) work() {
-	d.mu.Lock()
-	d.starting = false
-	defer func() { // deferred, because a handler may end its goroutine
-		d.workers--
-		d.startWorker(d.jobs.len() > 0)
-		d.mu.Unlock()
-	}()
-	for {
-		if d.taken && d.jobs.len() == 0 {
-			d.step()
-		}
-		if d.jobs.len() > 0 {
-			job := d.jobs.pop()
-			d.startWorker(d.jobs.len() > 0)
-			d.do(job)
-		}
-		d.tell()
-		if d.jobs.len() > 0 {
-			continue
-		}
-		if d.machine.closed {
-			return
-		}
-		d.idle++
-		d.wake.Wait()
-		d.idle--
-		d.starting = false
+	if len(d.jobs) > 0 {
+		d.workers.add(d.jobs...)
+		clear(d.jobs)
 	}
 }
 
-// do does a job and passes its answer to the machine. d.mu is held, but not while the job takes time.
+// do does a job and passes its answer to the machine.
 func (d *driver) do(job action) {
+	if job.kind == doCall {
+		d.call(job.item)
+		return
+	}
+	d.mu.Lock()
+	defer d.unlock()
 	switch job.kind {
 	case doClaim:
 		d.claim(job.items)
 	case doRelease:
 		d.unclaim(job.items)
-	case doCall:
-		d.taken = true
-		d.startWorker(d.machine.ready())
-		d.call(job.item)
 	case doBulk:
-		d.mu.Unlock()
+		d.unlock()
 		began := time.Now()
 		d.callBulk(job.items)
 		d.scheduler.latency.note(time.Since(began))
@@ -224,37 +212,41 @@ func (d *driver) do(job action) {
 		d.hold(job.span)
 	case doLeave:
 		d.leave(job.span)
-	case doReport, doExplain, doFlush, doEnd, doFinish: // see perform
+	case doTell:
+		d.tell()
+	case doCall, doReport, doExplain, doFlush, doEnd, doFinish: // see above and perform
 	}
 }
 
-// tell tells the caller the outcomes of items. d.mu is held, but not during the calls.
+// tell tells the caller the outcomes of items, one of each lane. d.mu is held, but not during the calls.
 func (d *driver) tell() {
+	calls, ends := d.calls[:0], d.ends[:0]
+	d.calls, d.ends = nil, nil // another goroutine can tell others meanwhile
 	for d.reports.len() > 0 {
-		var calls []action
-		var ends []event
-		for d.reports.len() > 0 { // one of each lane
-			a := d.reports.pop()
-			if ends = append(ends, reported{a.item}); !a.item.removed {
-				a.item.lane.calling = a.item
-				calls = append(calls, a)
-			}
+		a := d.reports.pop()
+		if ends = append(ends, reported{a.item}); !a.item.removed {
+			a.item.lane.calling = a.item
+			calls = append(calls, a)
 		}
-		d.mu.Unlock()
-		for _, a := range calls {
-			d.tellOne(a)
-		}
-		d.mu.Lock()
-		for _, a := range calls {
-			l := a.item.lane
-			l.calling = nil
-			if l.quiet != nil {
-				close(l.quiet)
-				l.quiet = nil
-			}
-		}
-		d.step(ends...)
 	}
+	d.telling = false
+	d.unlock()
+	for _, a := range calls {
+		d.tellOne(a)
+	}
+	d.mu.Lock()
+	for _, a := range calls {
+		l := a.item.lane
+		l.calling = nil
+		if l.quiet != nil {
+			close(l.quiet)
+			l.quiet = nil
+		}
+	}
+	d.step(ends...)
+	clear(calls)
+	clear(ends)
+	d.calls, d.ends = calls, ends
 }
 
 func (d *driver) tellOne(a action) {
@@ -274,27 +266,25 @@ var errExited = errors.New("the handler ended its goroutine (runtime.Goexit): th
 // call runs an item.
 func (d *driver) call(it *Item) {
 	it.claim.Unprotected = it.Unprotected
+	began := time.Now()
 	d.run(it, func() {
+		defer func() {
+			took := time.Since(began)
+			it.lane.latency.note(took)
+			d.scheduler.latency.note(took)
+		}()
 		d.session.RunAsync(&it.claim, func(out idem.Outcome, more bool) { d.tried(it, out, more) })
 	})
 }
 
 // run calls f, which runs an item and ends when its handler has returned. A handler may end its goroutine.
 func (d *driver) run(it *Item, f func()) {
-	began, alone, exited := time.Now(), d.machine.calls.alone, true
-	d.mu.Unlock()
+	exited := true
 	defer func() {
 		if exited {
-			d.tried(it, idem.Outcome{Kind: idem.Retry, Err: errExited}, false)
+			d.note(it, idem.Outcome{Kind: idem.Retry, Err: errExited})
 		}
-		if took := time.Since(began); !alone {
-			it.lane.latency.note(took)
-			d.scheduler.latency.note(took)
-		}
-		// Queued, because many handlers can return at once: the first that gets the lock tells for all.
-		d.queue(returned{it})
-		d.mu.Lock()
-		d.step()
+		d.pass(returned{it})
 	}()
 	f()
 	exited = false
@@ -305,7 +295,7 @@ func (d *driver) callAlone(it *Item) {
 	if d.scheduler.cfg.Bulk != nil {
 		defer d.step(callEnded{}) // deferred, because a handler may end its goroutine
 	}
-	d.mu.Unlock()
+	d.unlock()
 	d.session.WaitForCommits()
 	it.claim.TakeOver = true
 	d.session.Claim([]*idem.Claim{&it.claim})
@@ -318,10 +308,12 @@ func (d *driver) callAlone(it *Item) {
 		d.step(settled{it})
 		d.step(returned{it})
 	case d.scheduler.cfg.Bulk != nil && it.callable():
-		d.mu.Unlock()
+		d.unlock()
 		d.callBulk([]*Item{it})
 		d.mu.Lock()
 	default:
+		d.unlock()
+		defer d.mu.Lock() // deferred, because a handler may end its goroutine
 		d.run(it, func() {
 			out := d.session.Run(&it.claim)
 			if errors.Is(it.claim.Err(), idem.ErrStoreUnavailable) {
@@ -336,11 +328,9 @@ func (d *driver) callAlone(it *Item) {
 
 // tried passes the outcome of an item to the machine, with that of the next one if more follow.
 func (d *driver) tried(it *Item, out idem.Outcome, more bool) {
-	d.note(it, out)
-	if more {
-		return
+	if d.note(it, out); !more {
+		d.takeSteps()
 	}
-	d.pass()
 }
 
 // note notes an item's outcome for the next step.
@@ -351,11 +341,4 @@ func (d *driver) note(it *Item, out idem.Outcome) {
 		it.Outcome = out
 	}
 	d.queue(settled{it})
-}
-
-// queue queues an event for the next step.
-func (d *driver) queue(e event) {
-	d.queueing.Lock()
-	defer d.queueing.Unlock()
-	d.queued = append(d.queued, e)
 }

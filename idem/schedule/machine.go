@@ -101,7 +101,7 @@ type actionKind uint8
 const (
 	doClaim   actionKind = iota // claim the keys of items; the answer is claimsAnswered
 	doRelease                   // release the claims of items; the answer is released
-	doCall                      // run item; the answers are started, returned and settled
+	doCall                      // run item; the answers are returned and settled
 	doBulk                      // call a bulk handler for items; the answers are those of doCall, and callEnded
 	doAlone                     // take the key of item over and run it; the answers are returned and settled
 	doReport                    // tell the caller item's outcome; the answer is reported
@@ -111,6 +111,7 @@ const (
 	doFlush                     // send the completions that wait for others, because none follows soon
 	doEnd                       // tell who waits for it that lane has ended
 	doFinish                    // the batch has ended
+	doTell                      // of the driver: tell the reports
 )
 
 // step applies events and returns what is to be done. The slice is valid until the next step.

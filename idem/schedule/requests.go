@@ -31,7 +31,7 @@ func (d *driver) claim(items []*Item) {
 			looked = append(looked, &it.claim)
 		}
 	}
-	d.mu.Unlock()
+	d.unlock()
 	d.session.LookUp(looked)
 	for _, claim := range looked {
 		if !claim.ByPartition() {
@@ -61,7 +61,7 @@ func (d *driver) unclaim(items []*Item) {
 	for i, it := range items {
 		claims[i] = &it.claim
 	}
-	d.mu.Unlock()
+	d.unlock()
 	d.session.Release(claims)
 	d.mu.Lock()
 	d.step(released{items})
@@ -75,7 +75,7 @@ func (d *driver) hold(s *span) {
 		s.claim = lease
 	}
 	lease, from := s.claim, s.from
-	d.mu.Unlock()
+	d.unlock()
 	if d.machine.once {
 		d.session.ClaimRanges([]*idem.Range{lease})
 	} else {
@@ -113,7 +113,7 @@ func (d *driver) lost(s *span, lease *idem.Range) {
 // leave releases the lease of a range.
 func (d *driver) leave(s *span) {
 	lease := s.lease
-	d.mu.Unlock()
+	d.unlock()
 	if lease != nil {
 		d.session.ReleaseRanges(lease)
 	}

@@ -33,7 +33,7 @@ func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item, ranges ...Range) (
 	leases := d.claimRanges(ranges, twins)
 	d.mu.Lock()
 	d.step(given{lanes, twins})
-	d.mu.Unlock()
+	d.unlock()
 	var late <-chan time.Time
 	if at, bounded := session.GiveUpAt(); bounded { // the last of its contexts has ended by then
 		timer := time.NewTimer(time.Until(at))
@@ -48,7 +48,7 @@ func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item, ranges ...Range) (
 	}
 	d.mu.Lock()
 	overruns = d.machine.giveUp()
-	d.mu.Unlock()
+	d.unlock()
 	for _, lease := range leases { // handlers have not returned, so they end by themselves
 		lease.Abandon()
 	}
@@ -71,7 +71,7 @@ func (d *driver) claimRanges(ranges []Range, twins map[string][]*Item) (leases [
 	}
 	d.session.ClaimRanges(leases)
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	for _, s := range spans {
 		d.step(d.held(s))
 	}

@@ -48,9 +48,8 @@ func (st *Stream) Add(items ...*Item) {
 	}
 	d := st.driver
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	d.step(added{items})
-	d.startWorker(d.reports.len() > 0)
 }
 
 // Stop removes the items of the lanes that match, unless their handlers have begun: their claims are
@@ -82,8 +81,7 @@ func (st *Stream) Stop(ctx context.Context, match func(lane string) bool,
 		}
 	}
 	d.step(e)
-	d.startWorker(d.reports.len() > 0)
-	d.mu.Unlock()
+	d.unlock()
 	for _, l := range e.lanes {
 		select {
 		case <-l.ended:
@@ -109,7 +107,7 @@ func (d *driver) abandon(l *lane) []*Item {
 		quiet = make(chan struct{})
 		l.quiet = quiet
 	}
-	d.mu.Unlock()
+	d.unlock()
 	if quiet != nil {
 		<-quiet
 	}
@@ -123,7 +121,7 @@ func (st *Stream) Close(ctx context.Context) (running []*Item) {
 	d.mu.Lock()
 	d.step(closing{})
 	ranges := slices.Collect(maps.Keys(d.machine.ranges))
-	d.mu.Unlock()
+	d.unlock()
 	running = st.Stop(ctx, func(string) bool { return true }, ranges...)
 	d.close()
 	d.session.Close()
@@ -135,7 +133,7 @@ func (st *Stream) Close(ctx context.Context) (running []*Item) {
 func (st *Stream) EachRetrying(f func(*Item)) {
 	d := st.driver
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	for _, l := range d.machine.lanes {
 		if len(l.queue) > 0 && l.queue[0].tries > 0 && !l.queue[0].unreported {
 			f(l.queue[0])

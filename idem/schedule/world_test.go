@@ -124,7 +124,7 @@ func (p *proc) step(events ...event) {
 		switch a.kind {
 		case doFinish:
 			p.ended = true
-		case doFlush, doEnd:
+		case doFlush, doEnd, doTell:
 		case doClaim, doRelease, doCall, doBulk, doAlone, doReport, doExplain, doHold, doLeave:
 			p.jobs = append(p.jobs, &job{action: a})
 		}
@@ -237,7 +237,7 @@ func (p *proc) choicesOf(j *job, add func(string, []*Item, func())) {
 		})
 	case doCall, doAlone, doBulk:
 		p.choicesOfCall(j, add)
-	case doHold, doLeave, doFlush, doEnd, doFinish:
+	case doHold, doLeave, doFlush, doEnd, doFinish, doTell:
 	}
 }
 
@@ -315,9 +315,6 @@ func (p *proc) claimOne(it *Item, takeOver bool) answer {
 
 // call begins a call, and checks what must hold then.
 func (p *proc) call(j *job) {
-	if j.kind == doCall {
-		p.step(started{})
-	}
 	if j.kind == doAlone {
 		j.item.answer = p.claimOne(j.item, true)
 		p.checkAlone(j)

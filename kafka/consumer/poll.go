@@ -58,16 +58,16 @@ func (m *member) read(ctx context.Context, client *kgo.Client, f *kgo.FetchTopic
 		m.stop(ended(), map[string][]int32{at.topic: {at.partition}})
 		m.restart(at, f.Records[0].Offset)
 	}
-	records := make([]kafka.Record, 0, len(f.Records))
-	if m.enter(client, at, f, &records) {
-		m.stream.AddWithin(within, records...)
+	if m.enter(client, at, f) {
+		m.stream.AddWithin(within, m.records...)
 	}
+	clear(m.records)
+	m.records = m.records[:0]
 }
 
-// enter adds records to their window, and to records if they are to be handled. It reports whether the
+// enter adds records to their window, and to m.records if they are to be handled. It reports whether the
 // partition is assigned.
-func (m *member) enter(client *kgo.Client, at place, f *kgo.FetchTopicPartition,
-	records *[]kafka.Record) bool {
+func (m *member) enter(client *kgo.Client, at place, f *kgo.FetchTopicPartition) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.partitions[at]
@@ -81,7 +81,7 @@ func (m *member) enter(client *kgo.Client, at place, f *kgo.FetchTopicPartition,
 			control := r.Attrs.IsControl() // a marker of a transaction
 			w.add(entry{offset: r.Offset, epoch: r.LeaderEpoch, bytes: cost(r), settled: control}, now)
 			if !control {
-				*records = append(*records, record(r))
+				m.records = append(m.records, record(r))
 			}
 		}
 	})
