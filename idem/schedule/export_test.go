@@ -6,7 +6,7 @@ import "fmt"
 func (st *Stream) Leftover() string {
 	d := st.driver
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	d.workers.mu.Lock()
 	defer d.workers.mu.Unlock()
 	m := d.machine
