@@ -18,7 +18,7 @@ type calls struct {
 	ready    fifo[*lane]
 	suspects []*lane   // whose next item's key has an owner whose lease is over
 	alone    bool      // one of them is being handled
-	running  int       // items that are being handled
+	running  int       // items that are being handled, or wait for a goroutine
 	inFlight time.Time // until when the last item waits whose key is in flight elsewhere; see waitFor
 	gathered []*lane   // whose next item waits for a call of a bulk handler
 	bulk     bool      // such a call is in progress

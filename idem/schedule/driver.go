@@ -23,7 +23,7 @@ type driver struct {
 
 	workers *workers
 
-	mu      sync.Mutex
+	mu      sync.Mutex // released by unlock alone, because others may have queued events
 	machine *machine
 	reports fifo[action]
 	telling bool // a worker is about to tell the reports
@@ -113,7 +113,8 @@ func (d *driver) queue(events ...event) {
 	d.queued = append(d.queued, events...)
 }
 
-// takeSteps takes steps for the events that are queued, unless another goroutine has the lock, which will.
+// takeSteps takes steps for the events that are queued, unless another goroutine has the lock or waits for it,
+// which will.
 func (d *driver) takeSteps() {
 	for d.behind() && d.mu.TryLock() {
 		d.step()
@@ -149,6 +150,7 @@ func (d *driver) step(events ...event) {
 		return // another goroutine has told them
 	}
 	d.perform(d.machine.step(time.Now(), d.events...))
+	clear(d.events)
 	if at := d.machine.alarms.next(); !at.Equal(d.due) {
 		if d.due = at; at.IsZero() {
 			d.timer.Stop()

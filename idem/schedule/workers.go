@@ -9,11 +9,12 @@ type workers struct {
 	do func(action)
 
 	mu       sync.Mutex
-	jobs     fifo[action]
-	busy     int        // workers that do a job
-	idle     int        // workers that wait for one
-	wake     *sync.Cond // wakes an idle worker
-	starting bool       // a worker was started or woken, and has not looked for a job
+	calls    fifo[action] // of handlers
+	jobs     fifo[action] // all others, which are done first: handlers can use all of the CPU
+	busy     int          // workers that do a job
+	idle     int          // workers that wait for one
+	wake     *sync.Cond   // wakes an idle worker
+	starting bool         // a worker was started or woken, and has not looked for a job
 	closed   bool
 }
 
@@ -28,10 +29,17 @@ func (w *workers) add(jobs ...action) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, job := range jobs {
-		w.jobs.push(job)
+		if job.kind == doCall {
+			w.calls.push(job)
+		} else {
+			w.jobs.push(job)
+		}
 	}
 	w.start()
 }
+
+// left returns how many jobs no worker has taken. w.mu is held.
+func (w *workers) left() int { return w.calls.len() + w.jobs.len() }
 
 // close ends the workers when no jobs are left.
 func (w *workers) close() {
@@ -44,7 +52,7 @@ func (w *workers) close() {
 // start wakes or starts a worker if there is a job. Only one is being started at a time; it starts the next
 // one. w.mu is held.
 func (w *workers) start() {
-	if w.starting || w.jobs.len() == 0 {
+	if w.starting || w.left() == 0 {
 		return
 	}
 	w.starting = true
@@ -60,7 +68,7 @@ func (w *workers) work() {
 	defer w.mu.Unlock()
 	w.starting = false
 	for {
-		for w.jobs.len() > 0 {
+		for w.left() > 0 {
 			w.doNext()
 		}
 		if w.closed {
@@ -75,7 +83,11 @@ func (w *workers) work() {
 
 // doNext does the next job. w.mu is held, but not while it is done.
 func (w *workers) doNext() {
-	job := w.jobs.pop()
+	next := &w.jobs
+	if next.len() == 0 {
+		next = &w.calls
+	}
+	job := next.pop()
 	w.start()
 	w.busy++
 	w.mu.Unlock()
