@@ -20,9 +20,8 @@ type commits struct {
 
 	mu      sync.Mutex
 	waiting []commit
-	spare   []*group // of requests that have ended
-	sending int      // requests in progress, except those that are being retried or have taken too long
-	last    bool     // no more completions will follow
+	sending int  // requests in progress, except those that are being retried or have taken too long
+	last    bool // no more completions will follow
 }
 
 // commit is a completion that is not confirmed yet.
@@ -38,6 +37,9 @@ type group struct {
 	commits []commit
 	sets    []store.Settlement // of the request
 }
+
+// groups holds the groups of requests that have ended.
+var groups = sync.Pool{New: func() any { return new(group) }}
 
 // enter waits for a place in the window; false if completions are not gathered, or the context ends first.
 // The caller must release the place with leave, or pass it to add.
@@ -105,10 +107,7 @@ func (c *commits) next(all bool) *group {
 	if n := len(c.waiting); n == 0 || (n < size && c.sending > 0 && !all) {
 		return nil
 	}
-	g := new(group)
-	if last := len(c.spare) - 1; last >= 0 {
-		g, c.spare = c.spare[last], c.spare[:last]
-	}
+	g, _ := groups.Get().(*group)
 	n := min(size, len(c.waiting))
 	g.commits = append(g.commits, c.waiting[:n]...)
 	rest := copy(c.waiting, c.waiting[n:])
@@ -133,7 +132,9 @@ func (c *commits) send(g *group) {
 	for i := range g.commits {
 		c.end(&g.commits[i], i < len(g.commits)-1)
 	}
-	c.reuse(g)
+	clear(g.commits)
+	g.commits = g.commits[:0]
+	groups.Put(g)
 }
 
 // pass sends the completions that were gathered while a request was in progress.
@@ -142,15 +143,6 @@ func (c *commits) pass() {
 	defer c.mu.Unlock()
 	c.sending--
 	c.sendOn(c.last)
-}
-
-// reuse keeps a group for a later request.
-func (c *commits) reuse(g *group) {
-	clear(g.commits)
-	g.commits = g.commits[:0]
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.spare = append(c.spare, g)
 }
 
 // try sends a group once, and removes the completions that got a definite answer.

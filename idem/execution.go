@@ -95,8 +95,8 @@ func (x *execution) beginHandler() bool {
 	if x.claim.startHeartbeat(x.session); x.claim.hold.kind == holdKey {
 		x.handler = &x.claim.hold.beat.handler
 	} else {
-		x.handler = new(handlerContext)
-		x.handler.begin(x.session, x.claim)
+		x.handler = &handlerContext{attempt: x.claim.attempt(), stored: x.claim.key}
+		x.handler.begin(x.session)
 		if lost := x.claim.beginUnderLease(x.handler); lost != nil {
 			x.handler.end(nil)
 			x.session.engine.outage.undecided(x.claim.key)

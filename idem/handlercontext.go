@@ -23,9 +23,9 @@ type handlerContext struct {
 	returned bool         // the handler has returned, and can't enlist any more
 }
 
-// begin begins the context of a claim's handler.
-func (c *handlerContext) begin(s *Session, claim *Claim) {
-	c.attempt, c.stored, c.transactor = claim.attempt(), claim.key, s.engine.transactor
+// begin begins the context. The attempt and the key are set.
+func (c *handlerContext) begin(s *Session) {
+	c.transactor = s.engine.transactor
 	c.Context, c.end = context.WithCancelCause(s.handlers)
 }
 

@@ -61,7 +61,7 @@ func (claim *Claim) completion(cfg *Config, result []byte, omitted int) store.Se
 func (claim *Claim) startHeartbeat(s *Session) {
 	if h := &claim.hold; h.kind == holdKey {
 		h.beat = newHeartbeat(s, claim)
-		h.beat.handler.begin(s, claim)
+		h.beat.handler.begin(s)
 		h.beat.begin(h.claimedAt)
 	}
 }

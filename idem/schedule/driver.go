@@ -10,11 +10,11 @@ import (
 	"github.com/idemsk/idemsk/idem"
 )
 
-// driver does the actions of a machine and passes it their answers. It has one lock, one timer, and workers.
-// The machine bounds how many actions are in progress.
+// driver does the actions of a machine and passes it their answers. It has a lock for the machine, one timer,
+// and workers. The machine bounds how many actions are in progress.
 //
-// Thousands of handlers can return at once. A goroutine with an event that is ready does not wait for the
-// lock: it queues the event (see pass), and whoever has the lock takes the step.
+// Thousands of handlers can return at once. Their goroutines do not wait for the lock: they queue their events
+// (see pass), and whoever has the lock takes the step.
 type driver struct {
 	scheduler *Scheduler
 	session   *idem.Session
@@ -33,8 +33,8 @@ type driver struct {
 	// reused
 	events []event  // of a step
 	jobs   []action // of a step
-	calls  []action // of tell; nil while they are made
-	ends   []event  // of tell
+	calls  []action // of tell, as ends; both are nil while the calls are made
+	ends   []event
 
 	queueing sync.Mutex
 	queued   []event // that the machine is not told yet; guarded by queueing
@@ -190,24 +190,18 @@ func (d *driver) perform(actions []action) {
 
 // do does a job and passes its answer to the machine.
 func (d *driver) do(job action) {
-	if job.kind == doCall {
-		d.call(job.item)
-		return
-	}
-	d.mu.Lock()
-	defer d.unlock()
 	switch job.kind {
 	case doClaim:
 		d.claim(job.items)
 	case doRelease:
 		d.unclaim(job.items)
+	case doCall:
+		d.call(job.item)
 	case doBulk:
-		d.unlock()
 		began := time.Now()
 		d.callBulk(job.items)
 		d.scheduler.latency.note(time.Since(began))
-		d.mu.Lock()
-		d.step(callEnded{})
+		d.pass(callEnded{})
 	case doAlone:
 		d.callAlone(job.item)
 	case doHold:
@@ -216,12 +210,14 @@ func (d *driver) do(job action) {
 		d.leave(job.span)
 	case doTell:
 		d.tell()
-	case doCall, doReport, doExplain, doFlush, doEnd, doFinish: // see above and perform
+	case doReport, doExplain, doFlush, doEnd, doFinish: // see perform
 	}
 }
 
-// tell tells the caller the outcomes of items, one of each lane. d.mu is held, but not during the calls.
+// tell tells the caller the outcomes of items, one of each lane, without the lock.
 func (d *driver) tell() {
+	d.mu.Lock()
+	defer d.unlock()
 	calls, ends := d.calls[:0], d.ends[:0]
 	d.calls, d.ends = nil, nil // another goroutine can tell others meanwhile
 	for d.reports.len() > 0 {
@@ -294,6 +290,8 @@ func (d *driver) run(it *Item, f func()) {
 
 // callAlone takes a key over and runs its item.
 func (d *driver) callAlone(it *Item) {
+	d.mu.Lock()
+	defer d.unlock()
 	if d.scheduler.cfg.Bulk != nil {
 		defer d.step(callEnded{}) // deferred, because a handler may end its goroutine
 	}

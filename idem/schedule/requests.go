@@ -7,10 +7,12 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// The requests of a driver to the store. d.mu is held when they begin and end, but not while they are answered.
+// The requests of a driver to the store. d.mu is not held while they are answered.
 
 // claim claims the keys of items, or reads them under the lease of their range.
 func (d *driver) claim(items []*Item) {
+	d.mu.Lock()
+	defer d.unlock()
 	claims := make([]*idem.Claim, 0, len(items))
 	var looked []*idem.Claim
 	for _, it := range items {
@@ -57,6 +59,8 @@ func (d *driver) answer(it *Item) answer {
 
 // unclaim releases the claims of items.
 func (d *driver) unclaim(items []*Item) {
+	d.mu.Lock()
+	defer d.unlock()
 	claims := make([]*idem.Claim, len(items))
 	for i, it := range items {
 		claims[i] = &it.claim
@@ -69,6 +73,8 @@ func (d *driver) unclaim(items []*Item) {
 
 // hold claims the lease of a range.
 func (d *driver) hold(s *span) {
+	d.mu.Lock()
+	defer d.unlock()
 	if s.claim == nil {
 		lease := &idem.Range{Key: s.key, Source: s.source}
 		lease.Lost = func() { go d.lost(s, lease) }
@@ -112,6 +118,8 @@ func (d *driver) lost(s *span, lease *idem.Range) {
 
 // leave releases the lease of a range.
 func (d *driver) leave(s *span) {
+	d.mu.Lock()
+	defer d.unlock()
 	lease := s.lease
 	d.unlock()
 	if lease != nil {

@@ -24,7 +24,7 @@ type member struct {
 	wake   chan struct{} // a partition can be resumed
 	added  chan struct{} // partitions were assigned, and their committed offsets are known
 
-	records []kafka.Record // of a partition, while they are being read
+	records []kafka.Record // of a partition, while read adds them; it alone uses them
 
 	// held from the collection of offsets until they are committed, and while partitions are removed
 	commits gate
