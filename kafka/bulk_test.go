@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -272,6 +273,36 @@ func TestBulkHandlerOfAStream(t *testing.T) {
 		}
 		if len(sizes) > 6 || slices.Max(sizes) < 45 || alone["30"] != 1 {
 			t.Errorf("calls of %v records, alone %v", sizes, alone)
+		}
+		if running := stream.Close(t.Context()); len(running) > 0 {
+			t.Errorf("%d records have not ended", len(running))
+		}
+	})
+}
+
+// A record without a key that could not be identified at first has the key of its place, as it had when it was
+// rejected. The bulk handler is called for it once it is identified.
+func TestBulkHandlerOfARecordThatIsIdentifiedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dead letters
+		var called, identified atomic.Int64
+		bulk := func(_ context.Context, rs []kafka.Record) ([]error, error) {
+			called.Add(int64(len(rs)))
+			return make([]error, len(rs)), nil
+		}
+		p := newBulkProcessor(t, kafka.BulkHandler(bulk), kafka.Config{DeadLetters: &dead, MissingKey: kafka.Process,
+			Key: func(context.Context, *kafka.Record) (string, error) {
+				if identified.Add(1) < 3 {
+					return "", idem.Unavailable(errors.New("the registry is down"))
+				}
+				return "", kafka.ErrNoKey
+			}})
+		ended := make(chan idem.Kind, 1)
+		stream := p.Stream(t.Context(), "", func(m *kafka.Message) { ended <- m.Outcome.Kind })
+		stream.Add(record(0, ""))
+		if kind := <-ended; kind != idem.Executed || called.Load() != 1 || len(dead.all) > 0 {
+			t.Errorf("%v after %d calls, dead letters %v; want Executed after 1, and none", kind, called.Load(),
+				dead.all)
 		}
 		if running := stream.Close(t.Context()); len(running) > 0 {
 			t.Errorf("%d records have not ended", len(running))

@@ -96,9 +96,11 @@ func (l *lane) end(it *Item) {
 	l.report(it)
 }
 
-// retask lets an item be tried with the task that the caller has set when it was told of a try.
+// retask lets an item be tried with the task that the caller has set when it was told of a try. The key of a
+// rejected task may be that of the task that follows it.
 func (it *Item) retask() {
-	if !it.replaced && it.Task.Key != it.claim.Task.Key {
+	before := &it.claim.Task
+	if !it.replaced && (it.Task.Key != before.Key || it.Task.Rejected != before.Rejected) {
 		it.claim = idem.Claim{Task: it.Task}
 	}
 }
