@@ -153,6 +153,14 @@ var defectsOfBatches = []defect{
 // defectsOfStreams are those of the scheduler of a stream.
 var defectsOfStreams = []defect{
 	{
+		name:   "a record whose key is taken over has claims beside it",
+		undoes: "rule 7, S7",
+		shows:  "innocent records are charged attempts for one that kills its process",
+		test:   "idem/schedule TestAllStates",
+		not:    "a run has few deaths with claims beside the record that is taken over, and each charges one attempt",
+		changes: []replacement{{callsFile, "if m.unclaimAll(); len(m.claims.releases) > 0 {",
+			"if len(m.claims.releases) > 0 {"}},
+	}, {
 		name:   "handlers begin beside one whose key is taken over",
 		undoes: "rule 7, S7",
 		shows:  "innocent records are charged attempts for one that kills its process",
@@ -213,6 +221,14 @@ var defectsOfStreams = []defect{
 // defectsOfRecords are those of records, their letters, and of consumer processes.
 var defectsOfRecords = []defect{
 	{
+		name:   "a record that is identified late stays rejected if its key is that of its place",
+		undoes: "docs/design.md, how a record is settled",
+		shows:  "the bulk handler is not called for a record, which becomes a dead letter",
+		test:   "kafka TestBulkHandlerOfARecordThatIsIdentifiedLater",
+		config: "host=process,handler=bulk,keyless=yes,registry=silent,IDEMSK_MISSING_KEY=process",
+		changes: []replacement{{concludeFile, " || it.Task.Rejected != before.Rejected)",
+			")"}},
+	}, {
 		name:   "a record without a key is handled without a claim",
 		undoes: "docs/design.md, keys: IDEMSK_MISSING_KEY=process",
 		shows:  "a record without a key is handled again when it is delivered again",

@@ -148,8 +148,10 @@ func TestExactlyOnce(t *testing.T) {
 // names each.
 func TestKills(t *testing.T) {
 	o := torture(t, testkit.Size(t, 2000, 10_000), local.Faults{Duplicate: 0.3, Concurrent: 0.3, Kill: 0.3})
-	// A process that is slow for longer than a lease would explain a repetition too.
+	// A process that is slow for longer than a lease would explain a repetition too, and so would a booking
+	// that the deadline of its invocation cancels, which it may have waited for behind leases.
 	o.Env = append(o.Env, "IDEMSK_LEDGER=plain", "IDEMSK_LEASE=15s")
+	o.ESM.Timeout = 5 * time.Minute
 	report := finish(t, o, 10*time.Minute)
 	if len(report.Kills) == 0 {
 		t.Error("no process was killed")
