@@ -228,11 +228,7 @@ func (d *driver) tell() {
 		}
 	}
 	d.telling = false
-	d.unlock()
-	for _, a := range calls {
-		d.tellOne(a)
-	}
-	d.mu.Lock()
+	d.tellEach(calls)
 	for _, a := range calls {
 		l := a.item.lane
 		l.calling = nil
@@ -245,6 +241,15 @@ func (d *driver) tell() {
 	clear(calls)
 	clear(ends)
 	d.calls, d.ends = calls, ends
+}
+
+// tellEach does reports without the lock.
+func (d *driver) tellEach(calls []action) {
+	d.unlock()
+	defer d.mu.Lock() // deferred, because the caller's function may panic
+	for _, a := range calls {
+		d.tellOne(a)
+	}
 }
 
 func (d *driver) tellOne(a action) {

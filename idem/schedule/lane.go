@@ -313,13 +313,17 @@ func notStarted(err error) idem.Outcome {
 }
 
 // stopped is that the caller wants nothing to begin any more in some lanes, and the ranges with these keys to
-// end, of which it has all lanes.
+// end, of which it has all lanes. The driver has not called the handlers of uncalled, and will not.
 type stopped struct {
-	lanes  []*lane
-	ranges []*span
+	lanes    []*lane
+	ranges   []*span
+	uncalled []*Item
 }
 
 func (e stopped) apply(m *machine) {
+	for _, it := range e.uncalled {
+		it.uncall()
+	}
 	for _, l := range e.lanes {
 		delete(m.lanes, l.name)
 		l.stop()
@@ -327,6 +331,24 @@ func (e stopped) apply(m *machine) {
 	for _, s := range e.ranges {
 		s.stop(e.lanes)
 	}
+}
+
+// uncall returns an item whose handler was not called to the place where it was before.
+func (it *Item) uncall() {
+	l := it.lane
+	l.machine.calls.running--
+	l.leave(it)
+	l.queue = slices.Insert(l.queue, 0, it)
+	l.machine.queued++
+	if !it.Unprotected {
+		it.phase = claimed
+	} else {
+		it.phase = queued
+	}
+	if it.ahead() {
+		l.countAhead(1)
+	}
+	l.wake(laneRunning)
 }
 
 // abandon returns the items that are in progress, of which nothing is reported any more, except the one of

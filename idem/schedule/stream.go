@@ -80,6 +80,7 @@ func (st *Stream) Stop(ctx context.Context, match func(lane string) bool,
 			e.ranges = append(e.ranges, s)
 		}
 	}
+	e.uncalled = d.workers.withdraw(func(it *Item) bool { return it.lane.ended != nil })
 	d.step(e)
 	d.unlock()
 	for _, l := range e.lanes {

@@ -38,6 +38,20 @@ func (w *workers) add(jobs ...action) {
 	w.start()
 }
 
+// withdraw removes and returns the items of the calls that match and that no worker has taken.
+func (w *workers) withdraw(match func(*Item) bool) (items []*Item) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range w.calls.len() {
+		if call := w.calls.pop(); match(call.item) {
+			items = append(items, call.item)
+		} else {
+			w.calls.push(call)
+		}
+	}
+	return items
+}
+
 // left returns how many jobs no worker has taken. w.mu is held.
 func (w *workers) left() int { return w.calls.len() + w.jobs.len() }
 

@@ -192,6 +192,13 @@ func (p *proc) stop(prefix string) {
 			e.lanes = append(e.lanes, p.m.lanes[name])
 		}
 	}
+	p.jobs = slices.DeleteFunc(p.jobs, func(j *job) bool {
+		uncalled := j.kind == doCall && !j.running && slices.Contains(e.lanes, j.item.lane)
+		if uncalled {
+			e.uncalled = append(e.uncalled, j.item)
+		}
+		return uncalled
+	})
 	p.step(e)
 }
 
