@@ -9,8 +9,11 @@ import (
 )
 
 // commits sends the completions of a session in groups (group commit). A completion is sent at once if no
-// request is in progress. Otherwise completions are gathered until they fill a request, or until each earlier
-// request has returned or has taken longer than Config.patience. Those of Session.Return are sent at once.
+// request is in progress. While n are, completions are gathered until they are n eighths of a full request:
+// few requests are sent when there are many completions, and a completion waits shortly when there are few. In
+// a session with a deadline, whose caller waits for all of them, and without Engine.PartialRequests, they are
+// gathered until they fill a request or none is in progress. A request is in progress until it has returned or
+// has taken longer than Config.patience. The completions of Session.Return are sent at once.
 type commits struct {
 	session *Session
 	// window holds an element for each task whose handler may have run and whose completion is not confirmed.
@@ -31,6 +34,9 @@ type commit struct {
 	err    error // the store's last answer
 	done   func(set store.Settlement, answer settlementAnswer, more bool)
 }
+
+// partialRequests is how many requests may be in progress before only full ones are sent.
+const partialRequests = 8
 
 // group is the completions of a request that have no definite answer.
 type group struct {
@@ -100,11 +106,11 @@ func (c *commits) sendOn(all bool) {
 	}
 }
 
-// next removes the next group to send: a full one, or all completions if no request is in progress or nothing is
-// to wait. It returns nil if there is none. c.mu is held.
+// next removes the next group to send: a full one, or all completions if there are enough of them or if nothing
+// is to wait. It returns nil if there is none. c.mu is held.
 func (c *commits) next(all bool) *group {
 	size := c.session.engine.batch
-	if n := len(c.waiting); n == 0 || (n < size && c.sending > 0 && !all) {
+	if n := len(c.waiting); n == 0 || n < size && !all && !c.mayBePartial(n) {
 		return nil
 	}
 	g, _ := groups.Get().(*group)
@@ -114,6 +120,14 @@ func (c *commits) next(all bool) *group {
 	clear(c.waiting[rest:])
 	c.waiting = c.waiting[:rest]
 	return g
+}
+
+// mayBePartial reports whether n completions may be sent beside the requests in progress, which n do not fill.
+func (c *commits) mayBePartial(n int) bool {
+	if c.session.bounded || !c.session.engine.PartialRequests() {
+		return c.sending == 0
+	}
+	return n*partialRequests >= c.sending*c.session.engine.batch
 }
 
 // send sends a group, and retries those completions that got no definite answer until the session's time

@@ -115,28 +115,47 @@ func (a *async) wantAll(t *testing.T, want idem.Kind) {
 	}
 }
 
-// The first completion is sent at once, a full request when it is full, and the rest when the last request
-// has returned.
+// The first completion is sent at once, and a full request when it is full. Fewer completions are sent in a
+// session with a deadline, or with a window of less than four full requests, when no request is in progress,
+// and otherwise when they are so many eighths of a full request as are in progress.
 func TestCompletionsAreGrouped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := newSlowStore()
-		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 11, returning("receipt", nil))
-		begun := time.Now()
-		a.runAll()
-		a.wantAll(t, idem.Executed)
-		equal(t, "requests", st.sizes(), "[1 2 4 4]")
-		equal(t, "time", time.Since(begun), 2*time.Second)
-		for i, at := range st.begun {
-			want := time.Duration(0)
-			if len(st.calls[i]) == 2 { // the rest
-				want = time.Second
-			}
-			equal(t, fmt.Sprint("begin of request ", i), at.Sub(begun), want)
-		}
-		for i := range a.claims {
-			equal(t, "status", get(t, st, fmt.Sprint("payments#", i)).Status, store.StatusCompleted)
-		}
-	})
+	for name, test := range map[string]struct {
+		deadline bool
+		window   int
+		tasks    int
+		sizes    string
+		took     time.Duration
+	}{
+		"with a deadline":     {true, 16, 11, "[1 2 4 4]", 2 * time.Second},
+		"with a small window": {false, 15, 11, "[1 2 4 4]", 2 * time.Second},
+		"without a deadline":  {false, 16, 13, "[1 1 1 2 2 3 3]", time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, ctx := newSlowStore(), t.Context()
+				if test.deadline {
+					ctx = until(t, time.Hour)
+				}
+				engine := newEngine(t, st, idem.Config{CommitWindow: test.window})
+				a := newAsync(session(t, engine, ctx), test.tasks, returning("receipt", nil))
+				begun := time.Now()
+				a.runAll()
+				a.wantAll(t, idem.Executed)
+				equal(t, "requests", st.sizes(), test.sizes)
+				equal(t, "time", time.Since(begun), test.took)
+				for i, at := range st.begun {
+					want := time.Duration(0)
+					if test.took > time.Second && len(st.calls[i]) == 2 { // the rest
+						want = time.Second
+					}
+					equal(t, fmt.Sprint("begin of request ", i), at.Sub(begun), want)
+				}
+				for i := range a.claims {
+					equal(t, "status", get(t, st, fmt.Sprint("payments#", i)).Status, store.StatusCompleted)
+				}
+			})
+		})
+	}
 }
 
 // The number of handlers that have returned without a confirmed completion is at most the window.
@@ -181,7 +200,7 @@ func TestFailedCompletionIsRetriedSeparately(t *testing.T) {
 			}
 			return errs
 		}
-		a := newAsync(session(t, newEngine(t, st, idem.Config{}), t.Context()), 7, returning("receipt", nil))
+		a := newAsync(session(t, newEngine(t, st, idem.Config{}), until(t, time.Hour)), 7, returning("receipt", nil))
 		begun := time.Now()
 		a.runAll()
 		a.wantAll(t, idem.Executed)

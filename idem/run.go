@@ -29,9 +29,9 @@ func (s *Session) Run(claim *Claim) Outcome {
 // RunAsync is Run with group commit, for many tasks on a store that is a Batcher. It returns when the handler
 // has returned, and calls done with the outcome before it returns or later, from another goroutine. more
 // reports that done is called for another task next, by the same goroutine, which has its answer already. A
-// completion is sent at once if none is being sent; otherwise it is sent together with others in the next
-// request. At most Config.CommitWindow completions are unconfirmed: RunAsync waits for one before it calls
-// the handler. The caller must not use the claim, nor close the session, until done has been called.
+// completion is sent at once if none is being sent; otherwise it may be gathered with others. At most
+// Config.CommitWindow completions are unconfirmed: RunAsync waits for one before it calls the handler. The
+// caller must not use the claim, nor close the session, until done has been called.
 //
 // RunAsync does not wait for a plain completion, because the effect already happened when the handler
 // returned. It waits for a completion that commits an effect, because the next handler may have to see the

@@ -7,10 +7,11 @@ import (
 )
 
 // Claims are sent for the next items of the lanes, one of each lane in turn, before their turn. A request is
-// sent when it is full, or when a lane can do nothing without it, no lane is ready, and no other request is
-// in progress. A full request has as many claims as the store takes, but no more than the handlers begin
-// soon. So many are claimed ahead of them, or two full requests. More would not make the handlers begin
-// earlier, and other processes take over the claims of one that dies one at a time.
+// sent when it is full, or when a lane can do nothing without it, no lane is ready, and no other request is in
+// progress. With rules.partial, n others may be in progress if it has n eighths of a full one's claims. A full
+// request has as many claims as the store takes, but no more than the handlers begin soon. So many are claimed
+// ahead of them, or two full requests. More would not make the handlers begin earlier, and other processes
+// take over the claims of one that dies one at a time.
 //
 // No claims are sent for items that are estimated to begin only after their claims have waited too long: by
 // the latency of the lane for the items of a lane, and by that of all lanes for their number. A claim that
@@ -49,7 +50,7 @@ func (l *lane) list() {
 		l.listed = true
 		claims.lanes.push(l)
 	}
-	if needs := n > 0 && l.state == laneIdle; needs != l.needs {
+	if needs := n > 0 && l.sent == 0 && l.state == laneIdle; needs != l.needs {
 		if l.needs = needs; needs {
 			claims.needed++
 		} else {
@@ -93,6 +94,7 @@ func (l *lane) fit() int {
 // request.
 const (
 	requestsTogether = 4
+	partialRequests  = 8  // in progress, before only full requests are sent
 	requestsAhead    = 2  // full requests claimed ahead of handlers that are slower than the store
 	mostAhead        = 24 // full requests claimed ahead of handlers that are faster
 )
@@ -162,10 +164,24 @@ func (m *machine) claimsToSend() int {
 	if n := min(most, max(soon, requestsAhead*full)-claims.ahead); n >= full {
 		return min(n-n%full, requestsTogether*m.request)
 	}
-	if claims.requests == 0 && claims.needed > 0 && m.calls.ready.len() == 0 {
-		return max(0, min(most, full))
+	if claims.needed == 0 || m.calls.ready.len() > 0 {
+		return 0
+	}
+	if claims.requests > 0 {
+		most = min(most, claims.needed, max(soon, requestsAhead*full)-claims.ahead)
+	}
+	if n := min(most, full); n > 0 && m.mayBePartial(n, full) {
+		return n
 	}
 	return 0
+}
+
+// mayBePartial reports whether a request for n claims may be sent beside those in progress.
+func (m *machine) mayBePartial(n, full int) bool {
+	if !m.partial {
+		return m.claims.requests == 0
+	}
+	return n*partialRequests >= m.claims.requests*full
 }
 
 // claimsForCall returns how many claims are to be sent now for the next call of a bulk handler, which are

@@ -50,7 +50,8 @@ func newDriver(s *Scheduler, session *idem.Session, once bool, report func(*Item
 	if once {
 		request = s.engine.BatchSize()
 	}
-	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: request, mayWait: s.engine.MaxPrefetchAge(),
+	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: request,
+		partial: !once && s.engine.PartialRequests(), mayWait: s.engine.MaxPrefetchAge(),
 		cooldown: s.engine.Config().BreakerCooldown, latency: &s.latency, jitter: jitter, engine: driverEngine{d}})
 	d.workers = newWorkers(d.do)
 	d.timer = time.AfterFunc(time.Hour, d.tick)
