@@ -31,10 +31,15 @@ func (e *Engine) refuses(task *Task) error {
 		cmp.Or(task.Source, "an unknown source"))
 }
 
-// unended reports whether a claimed key may be one of which an attempt has begun and not ended. It has
-// counted at least that attempt.
-func (e *Engine) unended(claim *Claim) bool {
-	return e.cfg.AtMostOnce && claim.hold.takesOver && claim.res.Entry.Attempts > 1 && !claim.Task.Rejected
+// unended reports whether a claimed key may be one of which an attempt has begun and not ended, so that the
+// task must end as a dead letter.
+func (e *Engine) unended(claim *Claim) bool { return e.takesUnended(claim) && !claim.Task.Rejected }
+
+// takesUnended reports whether a claim has taken over a key of which an attempt may have begun and not ended.
+// The key has counted at least that attempt. A rejected task does not release it: the next task with the key
+// may have a handler, as that of a record without a key, which is identified later by its place.
+func (e *Engine) takesUnended(claim *Claim) bool {
+	return e.cfg.AtMostOnce && claim.hold.takesOver && claim.res.Entry.Attempts > 1
 }
 
 // noteUnended keeps the entries of attempts that have not ended, for their dead letters.

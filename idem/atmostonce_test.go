@@ -303,6 +303,22 @@ func TestRejectedTaskKeepsItsReason(t *testing.T) {
 	})
 }
 
+// A rejected task that is to be tried again leaves the key claimed. The task that follows it, of a record that is
+// identified now, finds the attempt that did not end.
+func TestRejectedTaskLeavesAnAttemptThatDidNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, letters := newSpy(), &deadLetters{}
+		e := newEngine(t, st, atMostOnce)
+		die(t, st, e)
+		rejected := taskWithDeadLetters(letters, returning("", idem.Unavailable(errBoom)))
+		rejected.Rejected = true
+		wantKind(t, e.Do(t.Context(), rejected), idem.DependencyDown)
+		out := e.Do(t.Context(), taskWithDeadLetters(letters, neverCalled(t)))
+		wantKind(t, out, idem.DeadLettered)
+		wantErr(t, out.Err, idem.ErrOutcomeUnknown)
+	})
+}
+
 func TestAtMostOnceNeedsDeadLetters(t *testing.T) {
 	out := newEngine(t, newSpy(), atMostOnce).Do(t.Context(), taskOf(neverCalled(t)))
 	wantKind(t, out, idem.NotStarted)

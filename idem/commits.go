@@ -2,6 +2,7 @@ package idem
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,11 +10,12 @@ import (
 )
 
 // commits sends the completions of a session in groups (group commit). A completion is sent at once if no
-// request is in progress. While n are, completions are gathered until they are n eighths of a full request:
-// few requests are sent when there are many completions, and a completion waits shortly when there are few. In
-// a session with a deadline, whose caller waits for all of them, and without Engine.PartialRequests, they are
-// gathered until they fill a request or none is in progress. A request is in progress until it has returned or
-// has taken longer than Config.patience. The completions of Session.Return are sent at once.
+// request is in progress. While n are, completions are gathered until they are n eighths of a full request, so
+// that a completion waits less while there are few. They are gathered until they fill a request or none is in
+// progress without Engine.PartialRequests, in a session with a deadline, whose caller waits for all of them, and
+// if one commits an effect: the store commits effects on one item that are sent together one after another,
+// and those of two requests conflict. A request is in progress until it has returned or has taken longer than
+// Config.patience. The completions of Session.Return are sent at once.
 type commits struct {
 	session *Session
 	// window holds an element for each task whose handler may have run and whose completion is not confirmed.
@@ -124,7 +126,8 @@ func (c *commits) next(all bool) *group {
 
 // mayBePartial reports whether n completions may be sent beside the requests in progress, which n do not fill.
 func (c *commits) mayBePartial(n int) bool {
-	if c.session.bounded || !c.session.engine.PartialRequests() {
+	effect := func(one commit) bool { return one.set.Effect != nil }
+	if c.session.bounded || !c.session.engine.PartialRequests() || slices.ContainsFunc(c.waiting, effect) {
 		return c.sending == 0
 	}
 	return n*partialRequests >= c.sending*c.session.engine.batch

@@ -116,19 +116,19 @@ func (a *async) wantAll(t *testing.T, want idem.Kind) {
 }
 
 // The first completion is sent at once, and a full request when it is full. Fewer completions are sent in a
-// session with a deadline, or with a window of less than four full requests, when no request is in progress,
-// and otherwise when they are so many eighths of a full request as are in progress.
+// session with a deadline, or to a store with large requests, when no request is in progress, and otherwise
+// when they are so many eighths of a full request as are in progress.
 func TestCompletionsAreGrouped(t *testing.T) {
 	for name, test := range map[string]struct {
 		deadline bool
-		window   int
+		request  int // of the store
 		tasks    int
 		sizes    string
 		took     time.Duration
 	}{
-		"with a deadline":     {true, 16, 11, "[1 2 4 4]", 2 * time.Second},
-		"with a small window": {false, 15, 11, "[1 2 4 4]", 2 * time.Second},
-		"without a deadline":  {false, 16, 13, "[1 1 1 2 2 3 3]", time.Second},
+		"with a deadline":     {true, batchSize, 11, "[1 2 4 4]", 2 * time.Second},
+		"with large requests": {false, 33, 35, "[1 1 33]", 2 * time.Second},
+		"without a deadline":  {false, batchSize, 13, "[1 1 1 2 2 3 3]", time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestCompletionsAreGrouped(t *testing.T) {
 				if test.deadline {
 					ctx = until(t, time.Hour)
 				}
-				engine := newEngine(t, st, idem.Config{CommitWindow: test.window})
-				a := newAsync(session(t, engine, ctx), test.tasks, returning("receipt", nil))
+				st.Store = memstore.New(memstore.Config{BatchSize: test.request})
+				a := newAsync(session(t, newEngine(t, st, idem.Config{}), ctx), test.tasks, returning("receipt", nil))
 				begun := time.Now()
 				a.runAll()
 				a.wantAll(t, idem.Executed)
@@ -145,7 +145,7 @@ func TestCompletionsAreGrouped(t *testing.T) {
 				equal(t, "time", time.Since(begun), test.took)
 				for i, at := range st.begun {
 					want := time.Duration(0)
-					if test.took > time.Second && len(st.calls[i]) == 2 { // the rest
+					if test.took > time.Second && i == len(st.begun)-1 { // the rest
 						want = time.Second
 					}
 					equal(t, fmt.Sprint("begin of request ", i), at.Sub(begun), want)

@@ -172,7 +172,7 @@ func TestEffectIsCommittedBeforeTheNextHandler(t *testing.T) {
 func TestEffectsAreGrouped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, counts := newSlowStore(), [9]int{}
-		s := session(t, newEngine(t, st, idem.Config{}), until(t, time.Hour))
+		s := session(t, newEngine(t, st, idem.Config{}), t.Context())
 		a := newAsync(s, len(counts), nil)
 		var all sync.WaitGroup
 		for i := range counts {

@@ -66,7 +66,7 @@ type Config struct {
 	// CommitWindow is the maximum number of tasks of a session whose handler has begun and whose completion is
 	// not confirmed yet (default 256; 1 to 10,000). It applies to Session.RunAsync on a store that is a
 	// Batcher. So it also bounds the handlers that run at once, and the tasks that are executed again after
-	// the death of a process. See also Engine.PartialRequests.
+	// the death of a process.
 	CommitWindow int
 	// ClaimByPartition lets one lease hold the messages of a Range, for stores that are Rangers: a task whose
 	// key is absent begins without a claim, and its settlement inserts the entry. This saves a write for each
@@ -205,14 +205,14 @@ func (e *Engine) BatchSize() int {
 	return e.batch
 }
 
-// windowRequests is how many full requests of completions the commit window must hold for PartialRequests.
-const windowRequests = 4
+// smallRequest is the maximum size of a request for PartialRequests.
+const smallRequest = 32
 
 // PartialRequests reports whether a caller without batches sends requests that are not full beside those in
-// progress, so that few tasks wait shortly: if the commit window holds several full requests. The store then
-// answers many at once, as DynamoDB does. A server that commits a window in few large requests is faster with
-// these.
-func (e *Engine) PartialRequests() bool { return e.cfg.CommitWindow >= windowRequests*e.BatchSize() }
+// progress, so that a task waits less while there are few. A store with small requests gets them, such as
+// DynamoDB with 25 elements, which answers many requests at once. PostgreSQL and Redis take 100: one server
+// answers all requests, and is faster with few large ones.
+func (e *Engine) PartialRequests() bool { return e.BatchSize() <= smallRequest }
 
 // HandlerDown reports whether there is an outage of what the handler needs (Config.OutageFailures), and how
 // long no task can try the handler: 0 if one can.

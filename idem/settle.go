@@ -33,6 +33,10 @@ func (x *execution) refund(f *store.Failure, delay time.Duration) {
 
 // release releases the key. One that could not be released is free when its lease ends.
 func (x *execution) release(f *store.Failure, delay time.Duration, refund bool) {
+	if x.session.engine.takesUnended(x.claim) {
+		x.out.RetryIn = max(x.out.RetryIn, x.cfg().Lease)
+		return
+	}
 	set := x.claim.settlement(store.OpRelease, x.cfg().Retention)
 	set.Failure, set.Delay, set.Refund = f, delay, refund
 	answer := x.received(&set, x.session.send(set))

@@ -8,8 +8,8 @@ import (
 
 // Claims are sent for the next items of the lanes, one of each lane in turn, before their turn. A request is
 // sent when it is full, or when a lane can do nothing without it, no lane is ready, and no other request is in
-// progress. With rules.partial, n others may be in progress if it has n eighths of a full one's claims. A full
-// request has as many claims as the store takes, but no more than the handlers begin soon. So many are claimed
+// progress. With rules.partial, n others may be in progress if it has n eighths of a full one's claims, and all
+// that are wanted. A full request has as many claims as the store takes, but no more than the handlers begin soon. So many are claimed
 // ahead of them, or two full requests. More would not make the handlers begin earlier, and other processes
 // take over the claims of one that dies one at a time.
 //
@@ -167,21 +167,20 @@ func (m *machine) claimsToSend() int {
 	if claims.needed == 0 || m.calls.ready.len() > 0 {
 		return 0
 	}
-	if claims.requests > 0 {
-		most = min(most, claims.needed, max(soon, requestsAhead*full)-claims.ahead)
-	}
 	if n := min(most, full); n > 0 && m.mayBePartial(n, full) {
 		return n
 	}
 	return 0
 }
 
-// mayBePartial reports whether a request for n claims may be sent beside those in progress.
+// mayBePartial reports whether a request for n claims may be sent beside those in progress. If more are wanted, the
+// next request is soon full.
 func (m *machine) mayBePartial(n, full int) bool {
-	if !m.partial {
-		return m.claims.requests == 0
+	claims := &m.claims
+	if !m.partial || claims.suspects || claims.failures > 0 || claims.wanted > n {
+		return claims.requests == 0
 	}
-	return n*partialRequests >= m.claims.requests*full
+	return n*partialRequests >= claims.requests*full
 }
 
 // claimsForCall returns how many claims are to be sent now for the next call of a bulk handler, which are

@@ -97,10 +97,13 @@ func (l *lane) end(it *Item) {
 }
 
 // retask lets an item be tried with the task that the caller has set when it was told of a try. The key of a
-// rejected task may be that of the task that follows it.
+// rejected task may be that of the task that follows it, whose claim then knows what was sent for the key.
 func (it *Item) retask() {
-	before := &it.claim.Task
-	if !it.replaced && (it.Task.Key != before.Key || it.Task.Rejected != before.Rejected) {
+	switch {
+	case it.replaced:
+	case it.Task.Key == it.claim.Task.Key:
+		it.claim.Task = it.Task
+	default:
 		it.claim = idem.Claim{Task: it.Task}
 	}
 }

@@ -27,8 +27,8 @@ type Stream struct{ driver *driver }
 // The stream calls done once for each item that is settled, and retry, if it is not nil, each time an item
 // was tried and is not settled. Item.Outcome is the outcome. retry may set an Item.Task with another key or
 // another Task.Rejected, with which the item is tried next. Both are called from any goroutine except those
-// that call the stream's methods, never concurrently for the items of one lane. They must not block, and must
-// not call Stop or Close.
+// that call the stream's methods, never concurrently for the items of one lane. They must not block, nor end
+// their goroutine, nor call Stop or Close.
 func (s *Scheduler) Stream(ctx context.Context, done, retry func(*Item)) *Stream {
 	return &Stream{driver: newDriver(s, s.engine.Session(ctx), false, func(it *Item) {
 		switch {

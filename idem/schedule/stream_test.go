@@ -26,14 +26,19 @@ type spyStore struct {
 	mu       sync.Mutex
 	down     error
 	claims   []int // the sizes of the calls of Claim
+	claiming int   // calls of Claim in progress
 	releases int   // keys released with their attempt given back
 	settles  int   // calls of Settle
 }
 
 // Claim implements store.Store.
 func (s *spyStore) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	s.mu.Lock()
+	s.claiming++
+	s.mu.Unlock()
 	pass(s.latency)
 	s.mu.Lock()
+	s.claiming--
 	s.claims = append(s.claims, len(reqs))
 	down := s.down
 	s.mu.Unlock()

@@ -54,6 +54,27 @@ func TestStreamWaitsWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
+// Items that are added while a request tries a store that does not answer wait for it, also if they are few.
+func TestOneRequestTriesASilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreaming(t, idem.Config{}, schedule.Config{})
+		s.store.latency = time.Minute
+		s.store.setDown(errNetwork)
+		s.add("first", "first")
+		pass(s.store.latency + 10*time.Second) // it has failed, and is tried again
+		for i := range 20 {
+			s.add(fmt.Sprint("next", i), fmt.Sprint("next", i))
+			pass(time.Second)
+		}
+		s.store.mu.Lock()
+		equal(t, "requests in progress", s.store.claiming, 1)
+		s.store.mu.Unlock()
+		s.store.setDown(nil)
+		pass(10 * time.Minute)
+		s.close()
+	})
+}
+
 // Items with the key of an item in progress take its outcome without a request, in any lane, unless they make
 // another request.
 func TestStreamSharesTheOutcomeOfDuplicates(t *testing.T) {

@@ -31,7 +31,7 @@ func TestRequestsOfAStream(t *testing.T) {
 				for _, round := range []struct {
 					name  string
 					limit float64
-				}{{"fresh", 0.095}, {"duplicates", 0.06}} {
+				}{{"fresh", 0.09}, {"duplicates", 0.06}} {
 					db.ResetUsage()
 					const items = 5_000
 					streamAll(scheduler, items,

@@ -5,6 +5,13 @@ const atMostOnceFile = "idem/atmostonce.go"
 // defectsOfAtMostOnce are those of IDEMSK_EFFECTS=at-most-once.
 var defectsOfAtMostOnce = []defect{
 	{
+		name:    "a record that is not identified releases a key whose attempt did not end",
+		undoes:  "docs/design.md, at-most-once",
+		shows:   "a handler is called again after an attempt that did not end",
+		test:    "idem TestRejectedTaskLeavesAnAttemptThatDidNotEnd",
+		config:  "host=process,keyless=yes,registry=silent,IDEMSK_MISSING_KEY=process,IDEMSK_EFFECTS=at-most-once",
+		changes: []replacement{{settleFile, "if x.session.engine.takesUnended(x.claim) {", "if false {"}},
+	}, {
 		name:   "an attempt that did not end is repeated",
 		undoes: "docs/design.md, at-most-once",
 		shows:  "a handler is called again after its process died",

@@ -32,6 +32,8 @@ var regressions = []struct {
 			"IDEMSK_COMMIT_WINDOW=1,IDEMSK_OUTAGE_FAILURES=5,IDEMSK_OUTAGE_LIMIT=5m,IDEMSK_KAFKA_LEAVE=true," +
 			"IDEMSK_KAFKA_RESET=latest,IDEMSK_COMMIT_INTERVAL=5s,IDEMSK_REVOKE_TIMEOUT=500ms," +
 			"IDEMSK_PARTITION_RECORDS=2,IDEMSK_MAX_RECORDS=3"},
+	{"a record that could not be identified released the key of an attempt that had not ended", 379,
+		"host=process,keyless=yes,registry=silent,IDEMSK_MISSING_KEY=process,IDEMSK_EFFECTS=at-most-once"},
 }
 
 func TestRegressions(t *testing.T) {
