@@ -56,7 +56,7 @@ func (x *execution) begin() bool {
 func (x *execution) beginsAtOnce() bool {
 	claim, engine := x.claim, x.session.engine
 	return claim.hold.kind != holdNone && !claim.needsRenewal(&engine.cfg) && engine.outage.quiet() &&
-		!engine.unended(claim) && claim.res.Entry.Attempts <= engine.attemptLimit(&claim.Task) &&
+		!engine.unended(claim) && claim.res.Entry.Attempts <= engine.attemptLimit(claim) &&
 		x.session.handlers.Err() == nil
 }
 
@@ -69,7 +69,7 @@ func (x *execution) mayBegin() bool {
 		x.outcomeUnknown(x.claim.atMostOnce.unendedError())
 		return false
 	}
-	if limit := engine.attemptLimit(&x.claim.Task); x.claim.res.Entry.Attempts > limit {
+	if limit := engine.attemptLimit(x.claim); x.claim.res.Entry.Attempts > limit {
 		x.claim.startHeartbeat(x.session)
 		x.deadLetter(exhausted(x.claim, limit))
 		return false
@@ -179,9 +179,9 @@ func (x *execution) notBegun(err error, wait time.Duration) {
 }
 
 // attemptLimit is the limit of rule 8: the number of the last attempt. A task without a dead-letter sink has
-// no limit.
-func (e *Engine) attemptLimit(task *Task) int {
-	if e.cfg.MaxAttempts < 0 || task.DeadLetters == nil {
+// no limit, nor has a rejected one that leaves the key claimed each time (takesUnended).
+func (e *Engine) attemptLimit(claim *Claim) int {
+	if e.cfg.MaxAttempts < 0 || claim.Task.DeadLetters == nil || claim.Task.Rejected && e.takesUnended(claim) {
 		return math.MaxInt
 	}
 	return e.cfg.MaxAttempts
@@ -278,7 +278,7 @@ func (x *execution) failed(err error) {
 		x.refund(x.claim.failure(err), c.delay)
 	case c.class == permanent && x.claim.Task.DeadLetters != nil:
 		x.deadLetter(err)
-	case attempts >= x.session.engine.attemptLimit(&x.claim.Task):
+	case attempts >= x.session.engine.attemptLimit(x.claim):
 		x.deadLetter(fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, attempts,
 			x.cfg().MaxAttempts, err))
 	case c.class == permanent:

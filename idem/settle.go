@@ -31,7 +31,8 @@ func (x *execution) refund(f *store.Failure, delay time.Duration) {
 	x.release(f, delay, true)
 }
 
-// release releases the key. One that could not be released is free when its lease ends.
+// release releases the key. One that could not be released is free when its lease ends, and so is one of an
+// attempt that did not end (takesUnended).
 func (x *execution) release(f *store.Failure, delay time.Duration, refund bool) {
 	if x.session.engine.takesUnended(x.claim) {
 		x.out.RetryIn = max(x.out.RetryIn, x.cfg().Lease)

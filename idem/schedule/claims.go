@@ -9,9 +9,9 @@ import (
 // Claims are sent for the next items of the lanes, one of each lane in turn, before their turn. A request is
 // sent when it is full, or when a lane can do nothing without it, no lane is ready, and no other request is in
 // progress. With rules.partial, n others may be in progress if it has n eighths of a full one's claims, and all
-// that are wanted. A full request has as many claims as the store takes, but no more than the handlers begin soon. So many are claimed
-// ahead of them, or two full requests. More would not make the handlers begin earlier, and other processes
-// take over the claims of one that dies one at a time.
+// that are wanted. A full request has as many claims as the store takes, but no more than the handlers begin
+// soon. So many are claimed ahead of them, or two full requests. More would not make the handlers begin
+// earlier, and other processes take over the claims of one that dies one at a time.
 //
 // No claims are sent for items that are estimated to begin only after their claims have waited too long: by
 // the latency of the lane for the items of a lane, and by that of all lanes for their number. A claim that
@@ -156,6 +156,9 @@ func (m *machine) claimsToSend() int {
 	if n, down := m.claimsInOutage(); down {
 		return n
 	}
+	if claims.failures > 0 && claims.requests > 0 {
+		return 0 // one request tries the store
+	}
 	if m.bulk() {
 		return m.claimsForCall()
 	}
@@ -167,17 +170,20 @@ func (m *machine) claimsToSend() int {
 	if claims.needed == 0 || m.calls.ready.len() > 0 {
 		return 0
 	}
+	if claims.requests > 0 {
+		most = min(most, max(soon, requestsAhead*full)-claims.ahead)
+	}
 	if n := min(most, full); n > 0 && m.mayBePartial(n, full) {
 		return n
 	}
 	return 0
 }
 
-// mayBePartial reports whether a request for n claims may be sent beside those in progress. If more are wanted, the
-// next request is soon full.
+// mayBePartial reports whether a request for n claims may be sent beside those in progress. If more are wanted,
+// there is a backlog, in which few large requests are better.
 func (m *machine) mayBePartial(n, full int) bool {
 	claims := &m.claims
-	if !m.partial || claims.suspects || claims.failures > 0 || claims.wanted > n {
+	if !m.partial || claims.suspects || claims.wanted > n {
 		return claims.requests == 0
 	}
 	return n*partialRequests >= claims.requests*full

@@ -45,8 +45,8 @@ var defectsOfAttempts = []defect{
 		test:   "idem TestLastAttemptIsDeadLettered",
 		changes: []replacement{{
 			executionFile,
-			"case attempts >= x.session.engine.attemptLimit(&x.claim.Task):",
-			"case attempts+1 >= x.session.engine.attemptLimit(&x.claim.Task):",
+			"case attempts >= x.session.engine.attemptLimit(x.claim):",
+			"case attempts+1 >= x.session.engine.attemptLimit(x.claim):",
 		}},
 	}, {
 		name:   "a task whose processes died at each attempt is tried for ever",
