@@ -11,8 +11,21 @@ import (
 // mayHaveEffect reports whether a call may have had its effect: it has not returned, or not with an error
 // that says that there was none.
 func (e *execution) mayHaveEffect() bool {
+	if e.deniesEffect() {
+		return false
+	}
 	return !e.ended || e.succeeded || e.err == nil || e.cancelled || e.thrown || e.died ||
 		errors.Is(e.err, context.DeadlineExceeded) || errors.Is(e.err, context.Canceled)
+}
+
+// deniesEffect reports whether the handler has returned an error with a mark of idem, which says that there was no
+// effect, also if the context of the record ended while the call handled others.
+func (e *execution) deniesEffect() bool {
+	if !e.ended || e.thrown || e.died || !errors.Is(e.err, errForNow) {
+		return false
+	}
+	kind := e.record.payment.Kind
+	return kind == permanent || kind == flaky || kind == waiting
 }
 
 // mayHaveHadEffect reports whether a call for a key may have had its effect.
