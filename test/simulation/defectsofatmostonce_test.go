@@ -54,7 +54,7 @@ var defectsOfAtMostOnce = []defect{
 		undoes: "docs/design.md, at-most-once",
 		shows:  "a handler is called again after a full queue",
 		test:   "idem TestAttemptThatDidNotEnd",
-		config: "IDEMSK_EFFECTS=at-most-once",
+		config: "letters=slow queue,slow records=yes,IDEMSK_EFFECTS=at-most-once",
 		changes: []replacement{{executionFile, "if errors.Is(cause, ErrOutcomeUnknown) {",
 			"if errors.Is(cause, ErrOutcomeUnknown) && x.claim == nil {"}},
 	}, {
