@@ -37,9 +37,6 @@ type commit struct {
 	done   func(set store.Settlement, answer settlementAnswer, more bool)
 }
 
-// partialRequests is how many requests may be in progress before only full ones are sent.
-const partialRequests = 8
-
 // group is the completions of a request that have no definite answer.
 type group struct {
 	commits []commit
@@ -124,13 +121,17 @@ func (c *commits) next(all bool) *group {
 	return g
 }
 
-// mayBePartial reports whether n completions may be sent beside the requests in progress, which n do not fill.
+// mayBePartial reports whether n completions, which do not fill a request, may be sent beside those in progress.
 func (c *commits) mayBePartial(n int) bool {
 	effect := func(one commit) bool { return one.set.Effect != nil }
-	if c.session.bounded || !c.session.engine.PartialRequests() || slices.ContainsFunc(c.waiting, effect) {
-		return c.sending == 0
+	switch engine := c.session.engine; {
+	case c.sending == 0:
+		return true
+	case c.session.bounded, slices.ContainsFunc(c.waiting, effect):
+		return false
+	default:
+		return n*engine.PartialRequests() >= c.sending*engine.batch
 	}
-	return n*partialRequests >= c.sending*c.session.engine.batch
 }
 
 // send sends a group, and retries those completions that got no definite answer until the session's time

@@ -205,14 +205,22 @@ func (e *Engine) BatchSize() int {
 	return e.batch
 }
 
-// smallRequest is the maximum size of a request for PartialRequests.
-const smallRequest = 32
+const (
+	smallRequest    = 32 // the maximum size of a request for partial ones
+	partialRequests = 8  // see Engine.PartialRequests
+)
 
-// PartialRequests reports whether a caller without batches sends requests that are not full beside those in
-// progress, so that a task waits less while there are few. A store with small requests gets them, such as
-// DynamoDB with 25 elements, which answers many requests at once. PostgreSQL and Redis take 100: one server
-// answers all requests, and is faster with few large ones.
-func (e *Engine) PartialRequests() bool { return e.BatchSize() <= smallRequest }
+// PartialRequests returns how many requests may be in progress before a caller without batches sends only full
+// ones: 8, or 0 if partial requests are sent alone. Beside n requests in progress, a partial one has at least n
+// eighths of a full one, so that a task waits less while there are few. A store with small requests gets them,
+// such as DynamoDB with 25 elements, which answers many requests at once. PostgreSQL and Redis take 100: one
+// server answers all requests, and is faster with few large ones.
+func (e *Engine) PartialRequests() int {
+	if e.BatchSize() > smallRequest {
+		return 0
+	}
+	return partialRequests
+}
 
 // HandlerDown reports whether there is an outage of what the handler needs (Config.OutageFailures), and how
 // long no task can try the handler: 0 if one can.

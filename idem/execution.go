@@ -179,9 +179,9 @@ func (x *execution) notBegun(err error, wait time.Duration) {
 }
 
 // attemptLimit is the limit of rule 8: the number of the last attempt. A task without a dead-letter sink has
-// no limit, nor has a rejected one that leaves the key claimed each time (takesUnended).
+// no limit, nor has a rejected one that leaves its key claimed (takesUnended).
 func (e *Engine) attemptLimit(claim *Claim) int {
-	if e.cfg.MaxAttempts < 0 || claim.Task.DeadLetters == nil || claim.Task.Rejected && e.takesUnended(claim) {
+	if e.cfg.MaxAttempts < 0 || claim.Task.DeadLetters == nil || e.takesUnended(claim) {
 		return math.MaxInt
 	}
 	return e.cfg.MaxAttempts

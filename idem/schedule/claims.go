@@ -8,10 +8,10 @@ import (
 
 // Claims are sent for the next items of the lanes, one of each lane in turn, before their turn. A request is
 // sent when it is full, or when a lane can do nothing without it, no lane is ready, and no other request is in
-// progress. With rules.partial, n others may be in progress if it has n eighths of a full one's claims, and all
-// that are wanted. A full request has as many claims as the store takes, but no more than the handlers begin
-// soon. So many are claimed ahead of them, or two full requests. More would not make the handlers begin
-// earlier, and other processes take over the claims of one that dies one at a time.
+// progress. In a stream, n others may be in progress if it has n eighths of a full one's claims, and all that
+// are wanted (idem.Engine.PartialRequests). A full request has as many claims as the store takes, but no more
+// than the handlers begin soon. So many are claimed ahead of them, or two full requests. More would not make
+// the handlers begin earlier, and other processes take over the claims of one that dies one at a time.
 //
 // No claims are sent for items that are estimated to begin only after their claims have waited too long: by
 // the latency of the lane for the items of a lane, and by that of all lanes for their number. A claim that
@@ -94,7 +94,6 @@ func (l *lane) fit() int {
 // request.
 const (
 	requestsTogether = 4
-	partialRequests  = 8  // in progress, before only full requests are sent
 	requestsAhead    = 2  // full requests claimed ahead of handlers that are slower than the store
 	mostAhead        = 24 // full requests claimed ahead of handlers that are faster
 )
@@ -164,29 +163,18 @@ func (m *machine) claimsToSend() int {
 	}
 	soon, most := m.beginSoon(), min(claims.wanted, m.room())
 	full := min(m.request, soon)
-	if n := min(most, max(soon, requestsAhead*full)-claims.ahead); n >= full {
+	n := min(most, max(soon, requestsAhead*full)-claims.ahead)
+	switch {
+	case n >= full:
 		return min(n-n%full, requestsTogether*m.request)
-	}
-	if claims.needed == 0 || m.calls.ready.len() > 0 {
+	case claims.needed == 0 || m.calls.ready.len() > 0:
 		return 0
-	}
-	if claims.requests > 0 {
-		most = min(most, max(soon, requestsAhead*full)-claims.ahead)
-	}
-	if n := min(most, full); n > 0 && m.mayBePartial(n, full) {
-		return n
+	case claims.requests == 0:
+		return max(0, min(most, full))
+	case !claims.suspects && claims.wanted <= n && n*m.partial >= claims.requests*full:
+		return n // if more were wanted, there would be a backlog, in which few large requests are better
 	}
 	return 0
-}
-
-// mayBePartial reports whether a request for n claims may be sent beside those in progress. If more are wanted,
-// there is a backlog, in which few large requests are better.
-func (m *machine) mayBePartial(n, full int) bool {
-	claims := &m.claims
-	if !m.partial || claims.suspects || claims.wanted > n {
-		return claims.requests == 0
-	}
-	return n*partialRequests >= claims.requests*full
 }
 
 // claimsForCall returns how many claims are to be sent now for the next call of a bulk handler, which are

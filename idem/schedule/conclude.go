@@ -99,11 +99,11 @@ func (l *lane) end(it *Item) {
 // retask lets an item be tried with the task that the caller has set when it was told of a try. The key of a
 // rejected task may be that of the task that follows it, whose claim then knows what was sent for the key.
 func (it *Item) retask() {
-	switch {
-	case it.replaced:
-	case it.Task.Key == it.claim.Task.Key:
-		it.claim.Task = it.Task
-	default:
-		it.claim = idem.Claim{Task: it.Task}
+	if it.replaced {
+		return
 	}
+	if it.Task.Key != it.claim.Task.Key {
+		it.claim = idem.Claim{}
+	}
+	it.claim.Task = it.Task
 }

@@ -46,12 +46,11 @@ type driver struct {
 func newDriver(s *Scheduler, session *idem.Session, once bool, report func(*Item)) *driver {
 	d := &driver{scheduler: s, session: session, report: report,
 		finished: make(chan struct{})}
-	request := s.engine.PrefetchSize()
+	request, partial := s.engine.PrefetchSize(), s.engine.PartialRequests()
 	if once {
-		request = s.engine.BatchSize()
+		request, partial = s.engine.BatchSize(), 0
 	}
-	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: request,
-		partial: !once && s.engine.PartialRequests(), mayWait: s.engine.MaxPrefetchAge(),
+	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: request, partial: partial, mayWait: s.engine.MaxPrefetchAge(),
 		cooldown: s.engine.Config().BreakerCooldown, latency: &s.latency, jitter: jitter, engine: driverEngine{d}})
 	d.workers = newWorkers(d.do)
 	d.timer = time.AfterFunc(time.Hour, d.tick)

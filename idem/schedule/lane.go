@@ -340,9 +340,8 @@ func (it *Item) uncall() {
 	l.leave(it)
 	l.queue = slices.Insert(l.queue, 0, it)
 	l.machine.queued++
-	if !it.Unprotected {
-		it.phase = claimed
-	} else {
+	it.phase = claimed
+	if it.Unprotected {
 		it.phase = queued
 	}
 	if it.ahead() {

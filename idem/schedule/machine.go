@@ -42,7 +42,7 @@ type rules struct {
 	cfg      Config
 	once     bool          // a batch: an item that is not settled ends its lane, and is not tried again
 	request  int           // how many claims a request of the store takes
-	partial  bool          // requests that are not full are sent beside others
+	partial  int           // see idem.Engine.PartialRequests; 0 for a batch
 	mayWait  time.Duration // how long a claim may wait for its handler to begin
 	cooldown time.Duration // of the circuit breaker
 	latency  *estimate     // of handlers

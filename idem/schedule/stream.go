@@ -25,10 +25,10 @@ type Stream struct{ driver *driver }
 // any more. ctx should have no deadline.
 //
 // The stream calls done once for each item that is settled, and retry, if it is not nil, each time an item
-// was tried and is not settled. Item.Outcome is the outcome. retry may set an Item.Task with another key or
-// another Task.Rejected, with which the item is tried next. Both are called from any goroutine except those
-// that call the stream's methods, never concurrently for the items of one lane. They must not block, nor end
-// their goroutine, nor call Stop or Close.
+// was tried and is not settled. Item.Outcome is the outcome. retry may set another Item.Task, with which the
+// item is tried next. Both are called from any goroutine except those that call the stream's methods, never
+// concurrently for the items of one lane. They must not block, nor end their goroutine, nor call Stop or
+// Close.
 func (s *Scheduler) Stream(ctx context.Context, done, retry func(*Item)) *Stream {
 	return &Stream{driver: newDriver(s, s.engine.Session(ctx), false, func(it *Item) {
 		switch {

@@ -91,8 +91,12 @@ func (w *world) start() {
 	if w.ahead {
 		latency.note(time.Millisecond)
 	}
-	p.m = newMachine(rules{cfg: cfg, once: w.once, request: w.request, partial: !w.once, mayWait: 1000 * time.Hour, cooldown: time.Second,
-		latency: latency, jitter: func(time.Duration) time.Duration { return 0 }, engine: p})
+	partial := 8
+	if w.once {
+		partial = 0
+	}
+	p.m = newMachine(rules{cfg: cfg, once: w.once, request: w.request, partial: partial, mayWait: 1000 * time.Hour,
+		cooldown: time.Second, latency: latency, jitter: func(time.Duration) time.Duration { return 0 }, engine: p})
 	w.procs = append(w.procs, p)
 	lanes := map[string][]*Item{}
 	for _, msg := range w.messages {
