@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -102,7 +103,10 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 			return Parts{}, err
 		}
 	}
-	p.Handler, err = build(ctx, b)
+	if p.Handler, err = build(ctx, b); isBulk(p.Handler) {
+		b.Config.Records.CallRecords = b.Vars.Int(CallRecordsVariable,
+			cmp.Or(b.Config.Records.CallRecords, maxCallRecords), 1, maxCallRecords)
+	}
 	b.Vars.WarnUnread(ctx, b.Logger)
 	if wrong := b.Vars.Err(); wrong != nil {
 		return Parts{}, wrong
@@ -129,6 +133,15 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	p.Records.Logger = b.Logger
 	p.Records.DeadLetters, err = b.deadLetters(ctx)
 	return p, err
+}
+
+// isBulk reports whether a handler takes many records in a call.
+func isBulk(h kafka.Handler) bool {
+	switch h.(type) {
+	case kafka.BulkHandler, kafka.BulkAttempts:
+		return true
+	}
+	return false
 }
 
 // OpenStore opens the configured store, which Close closes. It sends no request to DynamoDB.

@@ -75,7 +75,12 @@ const (
 	maxOutageLimit    = 7 * 24 * time.Hour
 
 	maxConcurrency = 10_000 // the largest batch
+	maxCallRecords = store.MaxCommitWindow
 )
+
+// CallRecordsVariable is the variable of kafka.Config.CallRecords. It is read if the handler is a bulk handler, or
+// by its Build.
+const CallRecordsVariable = "IDEMSK_CALL_RECORDS"
 
 // Defaults are the defaults of a host.
 type Defaults struct {

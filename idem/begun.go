@@ -41,6 +41,27 @@ func (s *Session) Begin(claims []*Claim, done func(i int, out Outcome, more bool
 // Context returns the context for the handler. It ends when the claim is lost.
 func (b *Begun) Context() context.Context { return b.ctx }
 
+// Withdraw ends a task whose handler is not called: because of an earlier one of its lane, if behind is set, or
+// because its claim is lost. The attempt is given back. Withdraw waits for the answer.
+func (b *Begun) Withdraw(behind bool) {
+	defer b.leaveUnless(false)
+	b.out.Kind = NotStarted
+	if b.out.Err = context.Cause(b.ctx); behind {
+		b.out.Kind, b.out.Err = Behind, nil
+	}
+	b.end(nil)
+	if b.handler != nil {
+		_ = b.lost() // the handler counts as returned
+	}
+	if b.claim.hold.kind == holdKey {
+		b.refund(nil, 0)
+	}
+	b.claim.stopHeartbeat()
+	b.claim.reset()
+	b.session.engine.outage.undecided(b.claim.key)
+	b.done(b.out, false)
+}
+
 // Return ends tasks whose handlers have returned results. The completions without an effect are sent together,
 // and Return does not wait for their answers. For a task that must wait for an answer, it returns a function,
 // which the caller must call, also in another goroutine; nil for the others.

@@ -160,6 +160,15 @@ func claimErrorKind(err error) Kind {
 	return KindUnknown
 }
 
+// MayTakeOverBeside reports whether the next claim of a key whose owner's lease is over may take it over beside
+// other tasks (Claim.TakeOver). One attempt has begun, whose process may have died of another task, and at least
+// two are left: one beside others, and one alone.
+func (e *Engine) MayTakeOverBeside(claim *Claim) bool {
+	const attempts = 3
+	return claim.res.State == store.ClaimLeaseOver && claim.res.Entry.Attempts <= 1 &&
+		e.attemptLimit(claim) >= attempts && !e.cfg.AtMostOnce
+}
+
 // Release releases claims that were not run, without counting their attempts, in one call to the store. A key
 // that can't be released is free when its lease ends. The task may be claimed again afterwards, by a new
 // owner.

@@ -85,6 +85,17 @@ func Unavailable(err error) error { return classify(err, unavailable, RetryDelay
 // handle the task alone. CallFailed returns nil if err is nil.
 func CallFailed(err error) error { return classify(err, callFailed, 0) }
 
+// OutOfTurn marks the error of a task that is to be handled later: in its call with others, one before it in its
+// lane failed, or the call had no room for it. The attempt is not counted. If err says that the effect may have
+// taken place, Config.AtMostOnce does not heed the mark. OutOfTurn returns nil if err is nil, and err if it is
+// marked by CallFailed.
+func OutOfTurn(err error) error {
+	if classOf(err).class == callFailed {
+		return err
+	}
+	return classify(err, outOfTurn, 0)
+}
+
 // OutcomeUnknown marks an error after which the effect may have taken place, such as a request without an
 // answer. With Config.AtMostOnce the task gets a dead letter and is not handled again. Otherwise the mark has
 // no meaning. OutcomeUnknown returns nil if err is nil.
@@ -104,6 +115,9 @@ func RetryDelay(err error) time.Duration { return classOf(err).delay }
 // IsUnavailable reports whether err is, or wraps, an error marked by Unavailable.
 func IsUnavailable(err error) bool { return classOf(err).class == unavailable }
 
+// IsResultUnavailable reports whether err is, or wraps, an error marked by ResultUnavailable.
+func IsResultUnavailable(err error) bool { return classOf(err).class == resultless }
+
 // IsOutcomeUnknown reports whether err is, or wraps, an error marked by OutcomeUnknown.
 func IsOutcomeUnknown(err error) bool { return classOf(err).class == outcomeUnknown }
 
@@ -116,6 +130,7 @@ const (
 	callFailed
 	resultless
 	outcomeUnknown
+	outOfTurn
 )
 
 // classified is an error with its class; the outermost one in a chain counts.

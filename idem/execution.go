@@ -211,6 +211,14 @@ func (x *execution) conclude(result []byte, effect store.Effect, err error) (set
 		return x.complete(nil, store.ResultUnencodable, effect), true
 	}
 	discard(effect)
+	if c := classOf(err); c.class == outOfTurn {
+		if err = c.err; !x.atMostOnce() || !mayHaveEffect(x.session.handlers, err) {
+			outage.undecided(x.claim.key)
+			x.out.Kind, x.out.Err = Behind, err
+			x.refund(nil, classOf(err).delay)
+			return set, false
+		}
+	}
 	if x.atMostOnce() && mayHaveEffect(x.session.handlers, err) {
 		_, _ = x.duringOutage(err) // it is a sign of one, but this attempt is not given back
 		x.outcomeUnknown(x.claim.begunError(err))

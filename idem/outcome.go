@@ -45,12 +45,16 @@ const (
 	Mismatched
 	// InvalidKey: store.ErrInvalidKey.
 	InvalidKey
-	lastKind = InvalidKey
+	// Behind: an earlier message of its lane is not settled, and the attempt was not counted. The handler was not
+	// called, or it returned an error marked by OutOfTurn.
+	Behind
+	lastKind = Behind
 )
 
 var kindNames = [...]string{
 	"Unknown", "Executed", "Replayed", "ReplayedFailed", "DeadLettered", "FailedOpen", "Unprotected", "Retry",
 	"DependencyDown", "InFlight", "NotStarted", "Fenced", "CompletionFailed", "StoreDown", "Mismatched", "InvalidKey",
+	"Behind",
 }
 
 // String returns the kind's name.
@@ -67,7 +71,7 @@ func (k Kind) Settled() bool {
 	case Executed, Replayed, ReplayedFailed, DeadLettered, FailedOpen, Unprotected:
 		return true
 	case KindUnknown, Retry, DependencyDown, InFlight, NotStarted, Fenced, CompletionFailed, StoreDown,
-		Mismatched, InvalidKey:
+		Mismatched, InvalidKey, Behind:
 	}
 	return false
 }

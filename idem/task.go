@@ -70,8 +70,9 @@ type Claim struct {
 	Task Task
 	// TakeOver allows the claim to take the key from an owner whose lease has ended. A caller that runs tasks
 	// concurrently sends claims without it first. If State is store.ClaimLeaseOver, it claims again with
-	// TakeOver while no other handler runs, so that only the message that killed its process has an attempt
-	// counted (rule 7). With Config.AtMostOnce no other claim may set it.
+	// TakeOver, beside others if Engine.MayTakeOverBeside allows it, and otherwise while no other handler runs, so
+	// that only the message that killed its process has an attempt counted (rule 7). With Config.AtMostOnce no
+	// other claim may set it.
 	TakeOver bool
 	// Position is the place of the message in its Range.
 	Position int64

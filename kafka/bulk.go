@@ -11,21 +11,25 @@ import (
 
 // BulkHandler performs the effects of many records, and returns one error for each, in their order: nil if
 // the effect took place. These errors are treated as those of a HandlerFunc. A call contains only records for
-// which a HandlerFunc would be called, at most idem.Config.CommitWindow of them. The records of a partition
-// are in the order of their offsets. In a consumer process, a call has the records that came while the call
-// before was in progress. Calls are made one at a time; Config.Order and Config.Concurrency do not apply.
+// which a HandlerFunc would be called, at most Config.CallRecords of them: of each lane (Config.Order) the next
+// ones, in their order. In a consumer process, a call has the records that came while the calls before were in
+// progress. No record is called before the earlier ones of its lane are settled, or are in its call.
+//
+// If a record fails, the records behind it in its lane that fail too use no attempt: they are handled again after
+// it. Those for which the handler returns nil are completed, because their effects took place. A handler that stops
+// at the first failure of a lane, and returns an error for the rest of it, keeps the order of the effects too.
 //
 // The second error means that the call failed as a whole, as do a panic and another number of errors: a
 // statement for all records was refused, say. That is no evidence against one of the records. The handler is
-// called again for each of them alone, in their order, and only the failure of such a call counts as an
-// attempt. A record whose effect took place in the failed call has it twice, unless its transaction was
-// rolled back. The next calls are smaller. idem.Unavailable releases all records, and counts no attempt.
+// called again for each of them alone, lane by lane, in their order, and only the failure of such a call counts as
+// an attempt; the rest of its lane waits for it. A record whose effect took place in the failed call has it twice,
+// unless its transaction was rolled back. The next calls are smaller. idem.Unavailable releases all records, and
+// counts no attempt.
 //
-// Records after one that fails may have their effects before it is retried. No results are stored. If the
-// process dies during a call, all of its records are handled again, because the effects do not commit with
-// the completions. They do if they are in the transaction of the call, which pgstore.TxFrom returns for the
-// context of the call. If some of the records then fail, the transaction is rolled back, and the handler is
-// called once more for the others.
+// No results are stored. If the process dies during a call, all of its records are handled again, because the
+// effects do not commit with the completions. They do if they are in the transaction of the call, which
+// pgstore.TxFrom returns for the context of the call. If some of the records then fail, the transaction is rolled
+// back, and the handler is called once more for the others that do not have to wait.
 type BulkHandler func(ctx context.Context, rs []Record) ([]error, error)
 
 func (BulkHandler) each() HandlerFunc { return nil }
@@ -94,8 +98,8 @@ func (p *Processor) bulk(ctx context.Context, items []*schedule.Item) ([]schedul
 }
 
 func wrongResults(results, records int) error {
-	return fmt.Errorf("the bulk handler returned %d results for %d records: want one for each", results,
-		records)
+	return idem.OutcomeUnknown(fmt.Errorf("the bulk handler returned %d results for %d records: want one for each",
+		results, records))
 }
 
 // logFailedCall logs a call that failed as a whole. Its error is that of no record's outcome, unless the

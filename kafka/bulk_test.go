@@ -88,7 +88,7 @@ func TestBulkHandler(t *testing.T) {
 		calls = append(calls, keys)
 		return errs, nil
 	}
-	p := newBulkProcessor(t, kafka.BulkHandler(bulk), kafka.Config{DeadLetters: &dead})
+	p := newBulkProcessor(t, kafka.BulkHandler(bulk), kafka.Config{DeadLetters: &dead, Order: kafka.Unordered})
 	other := record(4, "a")
 	other.Value = []byte("another value")
 	undecodable := record(6, "x")
@@ -117,7 +117,7 @@ func TestBulkHandler(t *testing.T) {
 
 func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
 	bulk := func(context.Context, []kafka.Record) ([]error, error) { return nil, nil }
-	p := newBulkProcessor(t, kafka.BulkHandler(bulk), kafka.Config{})
+	p := newBulkProcessor(t, kafka.BulkHandler(bulk), kafka.Config{Order: kafka.Unordered})
 	b := p.Run(t.Context(), "", [][]kafka.Record{{record(1, "a"), record(2, "b")}})
 	for i := range b.Partitions[0] {
 		if m := &b.Partitions[0][i]; m.Outcome.Kind != idem.Retry ||

@@ -60,9 +60,15 @@ type Config struct {
 	// Order is the order in which records are handled (default ByPartition; that of package kafka/consumer is
 	// ByKey).
 	Order Order
-	// Concurrency is the number of records handled at once (default schedule.DefaultConcurrency). The engine's
+	// Concurrency is the number of calls of a HandlerFunc at once (default schedule.DefaultConcurrency). The engine's
 	// CommitWindow bounds it too.
 	Concurrency int
+	// Calls is the number of calls of a BulkHandler or of BulkAttempts at once (default 1). They share the engine's
+	// CommitWindow.
+	Calls int
+	// CallRecords is the maximum number of records in a call of a BulkHandler or of BulkAttempts (default: as many as
+	// the engine's CommitWindow allows).
+	CallRecords int
 	// Backoff is the time before a record of a Stream is tried for the second time. It doubles with each try,
 	// up to MaxBackoff, less a random part of up to a half (defaults schedule.DefaultBackoff and
 	// schedule.DefaultMaxBackoff).
@@ -122,6 +128,8 @@ func (c Config) validate() error {
 	bad(c.MissingKey <= Process, "MissingKey is %d: want Reject or Process", c.MissingKey)
 	bad(c.Order <= Unordered, "Order is %d: want DefaultOrder, ByPartition, ByKey or Unordered", c.Order)
 	bad(c.Concurrency >= 0, "Concurrency is %d: want 1 or more", c.Concurrency)
+	bad(c.Calls >= 0, "Calls is %d: want 1 or more", c.Calls)
+	bad(c.CallRecords >= 0, "CallRecords is %d: want 1 or more", c.CallRecords)
 	if len(errs) > 0 {
 		return fmt.Errorf("kafka: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}

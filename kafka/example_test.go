@@ -57,5 +57,5 @@ func ExampleBulkHandler() {
 	// 0 rows inserted
 	//   payments-0@17 Replayed
 	//   payments-0@18 Retry
-	//   payments-0@19 Replayed
+	//   payments-0@19 Behind
 }

@@ -98,8 +98,6 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 	out := &m.Outcome
 	name := out.Kind.String()
 	switch {
-	case out.Kind == idem.KindUnknown:
-		name = "Behind"
 	case out.Kind == idem.Executed && m.Duplicate: // another record of the batch was executed
 		name = "Duplicate"
 	}
@@ -153,7 +151,7 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 		return slog.LevelError, true
 	case out.Kind == idem.DeadLettered, out.Kind == idem.StoreDown, out.Kind == idem.FailedOpen:
 		return slog.LevelError, false
-	case out.Kind == idem.KindUnknown:
+	case out.Kind == idem.Behind:
 		return slog.LevelDebug, false
 	case out.Kind == idem.Executed && out.Err != nil:
 		return slog.LevelWarn, false

@@ -39,7 +39,7 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 	p := &Processor{engine: engine, each: handler.each(), many: handler.many(), cfg: cfg}
 	rules := schedule.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff, MaxBackoff: cfg.MaxBackoff}
 	if p.many != nil {
-		rules.Bulk = p.bulk
+		rules.Bulk, rules.Concurrency, rules.CallItems = p.bulk, cfg.Calls, cfg.CallRecords
 	}
 	var err error
 	if p.scheduler, err = schedule.New(engine, rules); err != nil {

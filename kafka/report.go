@@ -161,13 +161,13 @@ func (r *Report) counter(k idem.Kind) *int {
 		return &r.Unprotected
 	case idem.InFlight:
 		return &r.InFlight
-	case idem.NotStarted, idem.KindUnknown:
+	case idem.NotStarted, idem.Behind:
 		return &r.NotStarted
 	case idem.CompletionFailed:
 		return &r.CompletionFailed
 	case idem.StoreDown:
 		return &r.StoreDown
-	case idem.Retry, idem.DependencyDown, idem.Fenced, idem.Mismatched, idem.InvalidKey:
+	case idem.Retry, idem.DependencyDown, idem.Fenced, idem.Mismatched, idem.InvalidKey, idem.KindUnknown:
 	}
 	return &r.Retried
 }

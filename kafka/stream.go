@@ -120,12 +120,10 @@ func messageOf(it *schedule.Item) *Message {
 	return t.Message
 }
 
-// lane returns the name of a record's lane: the partition's prefix, and a key or an offset. With a bulk
-// handler, each record is a lane.
+// lane returns the name of a record's lane: the partition's prefix, and a key or an offset.
 func (s *Stream) lane(r *Record) string {
 	name := lanePrefix(r.Topic, r.Partition)
 	switch {
-	case s.processor.many != nil: // a call has records of all partitions
 	case s.processor.cfg.Order == ByPartition:
 		return name
 	case s.processor.cfg.Order == ByKey && r.Key != nil:

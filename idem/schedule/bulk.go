@@ -18,17 +18,22 @@ import (
 // The error of a result is treated as an error of an idem.Handler. The context ends when a handler's context
 // would end. Item.Context is the context of one item, with its attempt.
 //
+// A call has a run of the next items of each of its lanes, in order. If an item fails, those behind it in its lane
+// that fail too use no attempt, whatever their errors: they are handled again after it. Those that succeed are
+// completed, because their effects took place.
+//
 // An error of the call, a panic, or another number of results means that the call failed as a whole. That is
 // no evidence against one of its items: the handler is called again for each of them alone, in their order,
-// and only a failure of such a call counts as an attempt. So the effect of an item can happen twice if a call
-// fails after it, unless it is enlisted in a transaction of the store (store.EffectFrom). idem.Unavailable
-// releases all items. With idem.Config.AtMostOnce the items of a call that failed as a whole are not handled
-// again: their outcome is unknown. idem.Unavailable then says that no item had its effect. The call has no
-// transaction.
+// and only a failure of such a call counts as an attempt. The items behind it in its lane wait for it. So the
+// effect of an item can happen twice if a call fails after it, unless it is enlisted in a transaction of the
+// store (store.EffectFrom). idem.Unavailable releases all items. With idem.Config.AtMostOnce the items of a call
+// that failed as a whole are not handled again: their outcome is unknown. idem.Unavailable then says that no item
+// had its effect. The call has no transaction.
 //
 // If the handler takes the effect of the call (store.EffectFrom with the context of the call, as
 // pgstore.TxFrom does), this effect commits with the completions of all items, or nothing does. If some items
-// fail, it is discarded, and the handler is called once more for the others. Otherwise the effects of one
+// fail, it is discarded, and the handler is called once more for the others, except those behind them in their
+// lanes. Otherwise the effects of one
 // call are not one transaction: if the process dies during the call, all of its items are handled again.
 type BulkHandler func(ctx context.Context, items []*Item) ([]Result, error)
 
@@ -49,12 +54,23 @@ func (d *driver) callBulk(items []*Item) {
 	}
 	var begun []*bulkPart
 	var ends []event
+	stopped := make(map[*lane]bool)
 	for i, b := range d.session.Begin(claims, c.done) {
-		if p := &c.parts[i]; b != nil {
-			p.begun = b
+		p := &c.parts[i]
+		p.begun = b
+		switch it := p.item; {
+		case b == nil:
+			ends = append(ends, returned{it})
+			stopped[it.lane] = stopped[it.lane] || it.again || !it.Outcome.Kind.Settled()
+		case stopped[it.lane], b.Context().Err() != nil: // its claim was lost while others waited for answers
+			behind := stopped[it.lane]
+			stopped[it.lane] = true
+			c.rest.Go(func() {
+				b.Withdraw(behind)
+				d.pass(returned{it})
+			})
+		default:
 			begun = append(begun, p)
-		} else {
-			ends = append(ends, returned{p.item})
 		}
 	}
 	c.tell(ends)
@@ -151,11 +167,13 @@ func (c *bulkCall) invokeTogether(parts []*bulkPart) (left []*bulkPart, err erro
 	case err == nil:
 		c.driver.scheduler.calls.succeeded(len(parts))
 	}
-	together := slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
 	late := len(parts) > 1 && errors.Is(c.driver.session.Handlers().Err(), context.DeadlineExceeded)
+	together := slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
+	stopped := make(map[*lane]bool)
 	ended := make([]*bulkPart, 0, len(parts))
 	for i, p := range parts {
-		if slices.Contains(again, i) {
+		redo := slices.Contains(again, i)
+		if redo && !stopped[p.item.lane] {
 			left = append(left, p)
 			continue
 		}
@@ -163,6 +181,10 @@ func (c *bulkCall) invokeTogether(parts []*bulkPart) (left []*bulkPart, err erro
 		if err := p.result.Err; late && errors.Is(err, context.DeadlineExceeded) {
 			p.result.Err = idem.CallFailed(err) // the call took too long
 		}
+		if redo {
+			p.result.Err = errRolledBack
+		}
+		p.stopLane(stopped)
 		p.item.claim.Together = together
 		ended = append(ended, p)
 	}
@@ -170,28 +192,61 @@ func (c *bulkCall) invokeTogether(parts []*bulkPart) (left []*bulkPart, err erro
 	return left, nil
 }
 
+// stopLane stops the lane of an item that has failed. One that fails behind another in its lane is handled again
+// after that (rule S2).
+func (p *bulkPart) stopLane(stopped map[*lane]bool) {
+	err := p.result.Err
+	switch {
+	case err == nil || idem.IsResultUnavailable(err):
+	case stopped[p.item.lane]:
+		p.result = Result{Err: idem.OutOfTurn(fmt.Errorf("%w: in its call: %w", ErrBehind, err))}
+	default:
+		stopped[p.item.lane] = true
+	}
+}
+
 // invokeEach calls the handler for each item alone, after the call for all of them has failed with an error,
-// and without what that call has enlisted. The completion of an item is answered before the next call begins:
-// a handler that ends the process then repeats nothing but its own item. Items for which no time is left, and
-// all that follow the beginning of an outage, are released, and get a call of their own in their next
-// delivery.
+// and without what that call has enlisted: lane by lane, and of a lane until one fails. The completion of an item
+// is answered before the next call begins: a handler that ends the process then repeats nothing but its own item.
+// Items for which no time is left, and all that follow the beginning of an outage, are released, and get a call of
+// their own in their next delivery.
 func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 	for _, p := range parts { // also of the items that wait: in a database, effects can block each other
 		store.DiscardEffect(p.begun.Context())
 	}
-	for _, p := range parts {
+	stopped := make(map[*lane]bool)
+	for _, p := range byLane(parts) {
 		_, down := c.driver.scheduler.engine.HandlerDown()
-		if down || p.begun.Context().Err() != nil || c.driver.session.Handlers().Err() != nil {
+		late := down || p.begun.Context().Err() != nil || c.driver.session.Handlers().Err() != nil
+		switch {
+		case late:
 			p.result = Result{Err: idem.CallFailed(failed)}
-			c.end([]*bulkPart{p})
-			continue
+		case stopped[p.item.lane]:
+			p.result = Result{Err: failed}
+		default:
+			p.item.claim.Again = true
+			results, _, _ := c.results([]*bulkPart{p}) // the error is that of the result
+			p.result = results[0]
 		}
-		p.item.claim.Again = true
-		results, _, _ := c.results([]*bulkPart{p}) // the error is that of the result
-		p.result = results[0]
-		c.end([]*bulkPart{p})
-		p.ended.Wait()
+		called := !late && !stopped[p.item.lane]
+		p.stopLane(stopped)
+		if c.end([]*bulkPart{p}); called {
+			p.ended.Wait()
+		}
 	}
+}
+
+// byLane returns the parts lane by lane.
+func byLane(parts []*bulkPart) []*bulkPart {
+	first := make(map[*lane]int)
+	for i, p := range parts {
+		if _, ok := first[p.item.lane]; !ok {
+			first[p.item.lane] = i
+		}
+	}
+	parts = slices.Clone(parts)
+	slices.SortStableFunc(parts, func(a, b *bulkPart) int { return first[a.item.lane] - first[b.item.lane] })
+	return parts
 }
 
 // results calls the handler, commits the transaction of the call if it has one, and returns a result for each
@@ -226,7 +281,7 @@ func (c *bulkCall) results(parts []*bulkPart) (results []Result, again []int, er
 
 // handle calls the handler with a context.
 func (c *bulkCall) handle(ctx context.Context, items []*Item) (results []Result, err error) {
-	err = errExited // if the handler ends its goroutine
+	err = idem.OutcomeUnknown(errors.New("the handler ended its goroutine (runtime.Goexit)")) // if it does
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -237,8 +292,8 @@ func (c *bulkCall) handle(ctx context.Context, items []*Item) (results []Result,
 		}()
 		results, err = c.driver.scheduler.cfg.Bulk(ctx, items)
 		if err == nil && len(results) != len(items) {
-			err = fmt.Errorf("schedule: the handler returned %d results for %d items: want one for each",
-				len(results), len(items))
+			err = idem.OutcomeUnknown(fmt.Errorf("schedule: the handler returned %d results for %d items: want one for each",
+				len(results), len(items)))
 		}
 	}()
 	<-done

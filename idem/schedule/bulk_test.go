@@ -74,8 +74,7 @@ func TestBulkHandlerGetsKeysInFlightInALaterCall(t *testing.T) {
 func TestBulkClaimsNothingAfterTheHandlersTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, idem.Config{CommitWindow: 2})
-		f.hold("dead", time.Second)
-		<-time.After(2 * time.Second)
+		f.die("dead", 2)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		items := f.items("dead", "a", "b")
@@ -84,44 +83,73 @@ func TestBulkClaimsNothingAfterTheHandlersTime(t *testing.T) {
 			<-ctx.Done()
 			return make([]schedule.Result, len(items)), nil
 		})
-		f.wantKinds(items, idem.InFlight, idem.Executed, idem.NotStarted)
-		entry, err := f.store.Get(t.Context(), "dead")
-		equal(t, "owner of the key of a dead owner", entry.Owner, "another")
-		equal(t, "error", err, nil)
-		_, err = f.store.Get(t.Context(), "b")
-		equal(t, "entry of an item that was not called", errors.Is(err, store.ErrNotFound), true)
+		f.wantKinds(items, idem.Executed, idem.NotStarted, idem.NotStarted)
+		for _, key := range []string{"a", "b"} {
+			entry, err := f.store.Get(t.Context(), key)
+			equal(t, "the key of "+key+" is free", errors.Is(err, store.ErrNotFound) || entry.Released(), true)
+		}
 	})
 }
 
-// A message that killed its process is handled alone, with nothing else claimed, so that only it is charged
-// if the process dies again.
-func TestBulkItemOfADeadOwnerGetsItsOwnCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, idem.Config{})
-		f.hold("b", time.Second)
-		f.hold("d", time.Second)
-		<-time.After(2 * time.Second)
-		items := f.items("a", "b", "c", "d")
-		f.bulk(items, func(ctx context.Context, it *schedule.Item) error {
-			if it.Task.Key != "b" {
-				return nil
-			}
-			for _, key := range []string{"a", "c"} {
-				entry, err := f.store.Get(ctx, key)
-				if err != nil {
-					return err
+// A message that may have killed two processes is handled alone, with nothing else claimed, so that only it is charged
+// if the process dies again. One whose first attempt did not end is handled beside others once more, if two attempts
+// are left.
+func TestItemsOfDeadOwners(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		cfg   idem.Config
+		died  map[string]int // attempts that did not end, by key
+		calls [][]string
+	}{
+		{"after one attempt", idem.Config{}, map[string]int{"b": 1, "d": 1}, [][]string{{"a", "b", "c", "d"}}},
+		{"after two attempts", idem.Config{}, map[string]int{"b": 2, "d": 2}, [][]string{{"b"}, {"d"}, {"a", "c"}}},
+		{"after one and two", idem.Config{}, map[string]int{"b": 1, "d": 2}, [][]string{{"d"}, {"a", "b", "c"}}},
+		{"without two attempts left", idem.Config{MaxAttempts: 2}, map[string]int{"b": 1}, [][]string{{"b"}, {"a", "c", "d"}}},
+		{"with two attempts left", idem.Config{MaxAttempts: 3}, map[string]int{"b": 1}, [][]string{{"a", "b", "c", "d"}}},
+		{"without a limit of attempts", idem.Config{MaxAttempts: -1}, map[string]int{"b": 1, "d": 3},
+			[][]string{{"d"}, {"a", "b", "c"}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, tc.cfg)
+				for key, n := range tc.died {
+					f.die(key, n)
 				}
-				equal(t, "status of "+key, entry.Status, store.StatusCompleted)
-			}
-			entry, err := f.store.Get(ctx, "d")
-			equal(t, "owner of the other one", entry.Owner, "another")
-			return err
+				items := f.items("a", "b", "c", "d")
+				for _, it := range items {
+					it.Task.DeadLetters = idem.DeadLetterFunc(func(context.Context, idem.DeadLetter) error { return nil })
+				}
+				f.bulk(items, func(ctx context.Context, it *schedule.Item) error {
+					if tc.died[it.Task.Key] > 1 {
+						f.wantNothingClaimedBeside(ctx, it.Task.Key)
+					}
+					equal(t, "attempt at "+it.Task.Key, attemptOf(it), tc.died[it.Task.Key]+1)
+					return nil
+				})
+				f.wantCalls(tc.calls...)
+				f.wantKinds(items, idem.Executed, idem.Executed, idem.Executed, idem.Executed)
+				equal(t, "stolen", items[1].Outcome.Stolen, true)
+			})
 		})
-		f.wantCalls([]string{"a", "c"}, []string{"b"}, []string{"d"})
-		f.wantKinds(items, idem.Executed, idem.Executed, idem.Executed, idem.Executed)
-		equal(t, "stolen", items[1].Outcome.Stolen, true)
-		equal(t, "attempt", items[1].Outcome.Attempt, 2)
-	})
+	}
+}
+
+func attemptOf(it *schedule.Item) int {
+	a, _ := idem.AttemptFrom(it.Context())
+	return a.Number
+}
+
+// wantNothingClaimedBeside checks that this process has claimed no other key.
+func (f *fixture) wantNothingClaimedBeside(ctx context.Context, key string) {
+	f.Helper()
+	for entry, err := range f.store.List(ctx, store.ListQuery{Status: store.StatusStarted}) {
+		if err != nil {
+			f.Fatal(err)
+		}
+		if entry.Key != key && !entry.Released() && !strings.HasPrefix(entry.Owner, "dead ") {
+			f.Errorf("%s is claimed beside %s", entry.Key, key)
+		}
+	}
 }
 
 // The context of an item has its attempt, and ends when its claim is lost. The call continues for the other
@@ -359,7 +387,7 @@ func TestClaimsForTheNextCallAreSentDuringACall(t *testing.T) {
 		{"short calls", idem.Config{CommitWindow: 60}, time.Second, 50},
 		{"long calls", idem.Config{CommitWindow: 60}, 5 * time.Second, 0},
 		{"one attempt", idem.Config{CommitWindow: 60, MaxAttempts: 1}, time.Second, 0},
-		{"a window below a request", idem.Config{CommitWindow: 20}, time.Second, 0},
+		{"a window below a request", idem.Config{CommitWindow: 20}, time.Second, 25},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -235,7 +236,7 @@ func TestCompletionsAfterTheHandlersTimeAreWaitedFor(t *testing.T) {
 		}
 		f := newFixture(t, idem.Config{})
 		items := f.items("a", "b")
-		overruns := scheduler.Run(ctx, [][]*schedule.Item{items})
+		overruns := scheduler.Run(ctx, unordered(items))
 		equal(t, "overruns", len(overruns), 0)
 		f.wantKinds(items, idem.Executed, idem.Executed)
 	})
@@ -284,20 +285,30 @@ func TestEffectsOfAFailedCallAreDiscarded(t *testing.T) {
 	})
 }
 
-// With AtMostOnce no item of a call that failed as a whole is handled again, also if the call had one item
-// and its error says that its outcome is unknown.
+// With AtMostOnce no item of a call that failed as a whole is handled again, also if the call had one item, unless its
+// error says that there was no effect.
 func TestItemsOfAFailedCallAreHandledAtMostOnce(t *testing.T) {
+	type results = []schedule.Result
+	returning := func(err error) func() (results, error) { return func() (results, error) { return nil, err } }
 	for name, tc := range map[string]struct {
-		keys []string
-		err  error
-		want idem.Kind
+		keys   []string
+		handle func() (results, error)
+		want   idem.Kind
 	}{
-		"several items":              {[]string{"a", "b", "c"}, errBoom, idem.DeadLettered},
-		"a permanent error":          {[]string{"a", "b"}, idem.Permanent(errBoom), idem.DeadLettered},
-		"one item":                   {[]string{"a"}, errBoom, idem.Retry},
-		"one item without an answer": {[]string{"a"}, idem.OutcomeUnknown(errBoom), idem.DeadLettered},
-		"the call did not happen":    {[]string{"a", "b"}, idem.Unavailable(errBoom), idem.DependencyDown},
-		"one of several parts":       {[]string{"a"}, idem.CallFailed(errBoom), idem.DeadLettered},
+		"several items":              {[]string{"a", "b", "c"}, returning(errBoom), idem.DeadLettered},
+		"a permanent error":          {[]string{"a", "b"}, returning(idem.Permanent(errBoom)), idem.DeadLettered},
+		"one item":                   {[]string{"a"}, returning(errBoom), idem.Retry},
+		"one item without an answer": {[]string{"a"}, returning(idem.OutcomeUnknown(errBoom)), idem.DeadLettered},
+		"the call did not happen":    {[]string{"a", "b"}, returning(idem.Unavailable(errBoom)), idem.DependencyDown},
+		"one of several parts":       {[]string{"a"}, returning(idem.CallFailed(errBoom)), idem.DeadLettered},
+		"one item without a result":  {[]string{"a"}, returning(nil), idem.DeadLettered},
+		"one item with two results":  {[]string{"a"}, func() (results, error) { return make(results, 2), nil }, idem.DeadLettered},
+		"one item that panics":       {[]string{"a"}, func() (results, error) { panic("no") }, idem.DeadLettered},
+		"one item whose goroutine ends": {[]string{"a"}, func() (results, error) { runtime.Goexit(); return nil, nil },
+			idem.DeadLettered},
+		"items without results":             {[]string{"a", "b"}, returning(nil), idem.DeadLettered},
+		"items whose goroutine ends":        {[]string{"a", "b"}, func() (results, error) { runtime.Goexit(); return nil, nil }, idem.DeadLettered},
+		"items of which the handler panics": {[]string{"a", "b"}, func() (results, error) { panic("no") }, idem.DeadLettered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -315,7 +326,7 @@ func TestItemsOfAFailedCallAreHandledAtMostOnce(t *testing.T) {
 				calls := 0
 				f.runBulk(t.Context(), items, func(context.Context, []*schedule.Item) ([]schedule.Result, error) {
 					calls++
-					return nil, tc.err
+					return tc.handle()
 				})
 				f.wantKinds(items, slices.Repeat([]idem.Kind{tc.want}, len(items))...)
 				equal(t, "calls", calls, 1)

@@ -90,7 +90,7 @@ func TestCompletionsOfACallAreSentTogether(t *testing.T) {
 			s := &spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}), latency: 5 * time.Millisecond}
 			items := newFixture(t, idem.Config{}).items(numbered(n)...)
 			began := time.Now()
-			bulksOn(t, s, never).Run(t.Context(), [][]*schedule.Item{items})
+			bulksOn(t, s, never).Run(t.Context(), unordered(items))
 			if took := time.Since(began); took != 2*s.latency {
 				t.Errorf("%d items of a batch took %v; want %v", n, took, 2*s.latency)
 			}
@@ -136,7 +136,7 @@ func TestReleaseDoesNotDelayTheOtherItemsOfACall(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		items := newFixture(t, idem.Config{}).items("a", "b", "c")
-		bulksOn(t, s, afterItsLease).Run(ctx, [][]*schedule.Item{items})
+		bulksOn(t, s, afterItsLease).Run(ctx, unordered(items))
 		for i, want := range []idem.Kind{idem.Retry, idem.Executed, idem.Executed} {
 			equal(t, items[i].Task.Key, items[i].Outcome.Kind, want)
 		}

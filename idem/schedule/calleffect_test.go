@@ -238,7 +238,7 @@ func TestUnansweredCommitOfACall(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				items := f.items("a", "b")
-				scheduler.Run(ctx, [][]*schedule.Item{items})
+				scheduler.Run(ctx, unordered(items))
 				f.wantKinds(items, tc.kind, tc.kind)
 				equal(t, "effects", l.effects["a"], tc.effects)
 				equal(t, "calls", len(l.calls), 1)
@@ -270,7 +270,7 @@ func TestCallWithATransactionUnderALease(t *testing.T) {
 			t.Fatal(err)
 		}
 		items := p.items(0, 0, 3)
-		scheduler.Run(t.Context(), [][]*schedule.Item{items}, rangeOf(0, items))
+		scheduler.Run(t.Context(), unordered(items), rangeOf(0, items))
 		l.want(items, "a b c", "a c")
 		l.f.wantKinds(items, idem.Executed, idem.Fenced, idem.Executed)
 		for _, key := range []string{"a", "c"} {

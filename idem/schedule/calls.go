@@ -2,33 +2,35 @@ package schedule
 
 import (
 	"slices"
-	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
 )
 
+// A call takes one item, or many if a handler takes many (Config.Bulk): of each lane a run of its next items, in
+// order (rule S1). It begins no item behind one that fails: see outOfTurn.
+//
 // A key whose owner's lease is over may belong to a message that kills its process (rule 7). So its claim
-// does not take the key (idem.Claim.TakeOver is false), but only reports it. While it is the next of its lane,
-// no other handler begins, no claim is sent, and all claims are released. When nothing is in progress any
-// more, the key is taken over and the item handled. If the process dies again, only this message is charged
-// an attempt.
+// does not take the key (idem.Claim.TakeOver is false), but only reports it. After its first attempt the key is
+// claimed again like others, with TakeOver, if at least two more attempts are left: those that were handled
+// beside such a message are then handled beside others once more. After that it is handled alone: while it is
+// the next of its lane, no other handler begins, no claim is sent, and all claims are released. When nothing is
+// in progress any more, the key is taken over and the item handled. If the process dies again, only this message
+// is charged an attempt.
 
 // calls is the state of a machine's calls of handlers.
 type calls struct {
 	ready    fifo[*lane]
-	suspects []*lane   // whose next item's key has an owner whose lease is over
-	alone    bool      // one of them is being handled
-	running  int       // items that are being handled, or wait for a goroutine
-	inFlight time.Time // until when the last item waits whose key is in flight elsewhere; see waitFor
-	gathered []*lane   // whose next item waits for a call of a bulk handler
-	bulk     bool      // such a call is in progress
+	suspects []*lane // whose next item is to be handled alone
+	alone    bool    // one of them is being handled
+	running  int     // items that are being handled, or wait for a goroutine
+	gathered []*lane // whose next item waits for a call of a bulk handler
+	bulk     int     // such calls that are in progress
 }
 
-// isolate lets a lane's next item be handled alone. The claims that wait for a call of a bulk handler are
-// handled before.
+// isolate lets a lane's next item be handled alone.
 func (m *machine) isolate(l *lane) {
 	m.calls.suspects = append(m.calls.suspects, l)
-	if len(m.calls.suspects) == 1 && !m.bulk() {
+	if len(m.calls.suspects) == 1 {
 		m.unclaimAll()
 	}
 }
@@ -75,10 +77,12 @@ func (m *machine) beginCalls() {
 		switch {
 		case m.mayBeginAlone():
 			if m.unclaimAll(); len(m.claims.releases) > 0 {
-				return // of items behind others that can't begin, which no call of a bulk handler has taken
+				return // of items behind others that can't begin
 			}
 			if l := m.calls.nextSuspect(); l != nil {
-				m.calls.alone, m.calls.bulk = true, m.bulk()
+				if m.calls.alone = true; m.bulk() {
+					m.calls.bulk++
+				}
 				l.begin(doAlone)
 			}
 		case m.mayBegin():
@@ -100,12 +104,11 @@ func (m *machine) beginCalls() {
 // mayBeginAlone reports whether a suspect may begin: nothing else is in progress or claimed.
 func (m *machine) mayBeginAlone() bool {
 	calls, claims := &m.calls, &m.claims
-	return len(calls.suspects) > 0 && !m.ended() && !calls.alone && !calls.bulk && calls.running == 0 &&
-		claims.requests == 0 && claims.releasing == 0 && len(claims.releases) == 0 &&
-		(!m.bulk() || calls.ready.len() == 0 && len(calls.gathered) == 0)
+	return len(calls.suspects) > 0 && !m.ended() && !calls.alone && calls.bulk == 0 && calls.running == 0 &&
+		claims.requests == 0 && claims.releasing == 0 && len(claims.releases) == 0
 }
 
-// mayBegin reports whether a lane that is ready may begin an item.
+// mayBegin reports whether a lane that is ready may begin an item, or wait for a call of a bulk handler.
 func (m *machine) mayBegin() bool {
 	calls := &m.calls
 	switch {
@@ -113,55 +116,109 @@ func (m *machine) mayBegin() bool {
 		return false
 	case m.late():
 		return true
-	case m.bulk():
-		return !calls.alone
 	}
-	return !m.isolating() && calls.running < m.cfg.Concurrency
+	return !m.isolating() && (m.bulk() || calls.running < m.cfg.Concurrency)
 }
 
-// beginBulk begins a call of a bulk handler for the items that were gathered: when they fill a call, or no
-// claims follow. One call is in progress at a time, until its completions are answered: if the handler ends
-// the process, only the items of its call are handled again. An item whose last attempt failed gets its own
-// call.
+// beginBulk begins calls of a bulk handler for the items that are ready: when they fill a call, or no claims
+// follow. A call is in progress until its completions are answered: if the handler ends the process, only the
+// items of the calls in progress are handled again.
 func (m *machine) beginBulk() {
-	if len(m.calls.gathered) == 0 || m.calls.bulk || m.calls.alone && !m.late() {
+	calls := &m.calls
+	if len(calls.gathered) == 0 {
 		return
 	}
-	m.calls.gathered = slices.DeleteFunc(m.calls.gathered, func(l *lane) bool {
+	calls.gathered = slices.DeleteFunc(calls.gathered, func(l *lane) bool {
 		ready := l.headIsReady() && !m.late()
 		if !ready {
 			l.wake(laneReady)
 		}
 		return !ready
 	})
-	lanes, size := m.calls.gathered, m.engine.CallSize()
-	slices.SortFunc(lanes, byNext)
-	alone := slices.IndexFunc(lanes, func(l *lane) bool { return l.queue[0].answer.failed })
-	switch {
-	case alone >= 0:
-		m.beginCall(lanes[alone : alone+1])
-		m.calls.gathered = slices.Delete(lanes, alone, alone+1)
-	case len(lanes) >= size, m.claims.requests == 0 && len(lanes) > 0:
-		size = min(size, len(lanes))
-		m.beginCall(lanes[:size])
-		m.calls.gathered = slices.Delete(lanes, 0, size)
+	for len(calls.gathered) > 0 && calls.bulk < m.cfg.Concurrency && !m.isolating() && m.beginOneBulk() {
 	}
 }
 
-func (m *machine) beginCall(lanes []*lane) {
-	m.calls.bulk = true
-	a := action{kind: doBulk, items: make([]*Item, len(lanes))}
-	for i, l := range lanes {
-		a.items[i] = l.next()
+// beginOneBulk begins a call of a bulk handler, unless it waits for claims.
+func (m *machine) beginOneBulk() bool {
+	calls, size := &m.calls, m.engine.CallSize()
+	if m.claims.requests > 0 && m.claims.ahead < size {
+		return false
 	}
-	m.do(a)
+	items := m.nextCall(size)
+	if len(items) < size && m.claims.requests > 0 && !items[0].answer.failed {
+		return false
+	}
+	calls.bulk++
+	for _, it := range items {
+		it.lane.beginUpTo(it)
+	}
+	calls.gathered = slices.DeleteFunc(calls.gathered, func(l *lane) bool { return l.state != laneReady })
+	m.do(action{kind: doBulk, items: items})
+	return true
+}
+
+// nextCall returns the items of the next call of a bulk handler, at most size, in the order in which they were
+// added. An item whose last attempt failed has a call of its own.
+func (m *machine) nextCall(size int) (items []*Item) {
+	for _, l := range m.calls.gathered {
+		if l.queue[0].answer.failed {
+			return []*Item{l.queue[0]}
+		}
+		items = l.appendRun(items, size)
+	}
+	slices.SortFunc(items, byNumber)
+	return items[:min(size, len(items))]
+}
+
+// appendRun appends the lane's next items that one call of a bulk handler can take, at most size.
+func (l *lane) appendRun(items []*Item, size int) []*Item {
+	for _, it := range l.queue {
+		switch {
+		case size == 0:
+			return items
+		case it.endsWithoutCall():
+		case it.readyForCall():
+			items = append(items, it)
+			size--
+		default:
+			return items
+		}
+	}
+	return items
+}
+
+// beginUpTo begins the lane's next items up to one of a call, and ends those between that need no call.
+func (l *lane) beginUpTo(last *Item) {
+	for {
+		switch it := l.queue[0]; {
+		case it == last:
+			l.next()
+			return
+		case it.phase == sharing:
+			l.enter(l.pop())
+		default:
+			l.begin(doCall) // which calls no handler
+		}
+	}
+}
+
+// readyForCall reports whether a call of a bulk handler can take an item with others.
+func (it *Item) readyForCall() bool {
+	return it.callable() && !it.answer.failed && (it.phase == claimed || it.Unprotected && !it.unreported)
+}
+
+// endsWithoutCall reports whether an item behind those of a call ends without a handler, whatever they return:
+// it takes the outcome of one of them, or its key is COMPLETED.
+func (it *Item) endsWithoutCall() bool {
+	return it.phase == sharing || it.phase == claimed && it.answer.state == store.ClaimCompleted
 }
 
 // callEnded is that the completions of a call of a bulk handler are answered, or that no call was needed for
 // an item that was to be handled alone.
 type callEnded struct{}
 
-func (callEnded) apply(m *machine) { m.calls.bulk = false }
+func (callEnded) apply(m *machine) { m.calls.bulk-- }
 
 func (l *lane) headIsSuspect() bool {
 	return l.state == laneSuspect && len(l.queue) > 0 && l.queue[0].phase == claimed &&
@@ -173,7 +230,7 @@ func (l *lane) headIsReady() bool {
 		l.queue[0].Unprotected && !l.queue[0].unreported)
 }
 
-// begin begins the lane's next item.
+// begin begins the lane's next item with an action of its own.
 func (l *lane) begin(kind actionKind) { l.machine.do(action{kind: kind, item: l.next()}) }
 
 // next removes the lane's next item and counts it as in progress.
@@ -185,6 +242,7 @@ func (l *lane) next() *Item {
 	it.phase, it.returned, it.known, it.again, it.Duplicate = begun, false, false, false, false
 	l.enter(it)
 	l.state = laneRunning
+	l.running++
 	l.machine.calls.running++
 	l.touch()
 	return it

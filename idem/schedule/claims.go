@@ -80,7 +80,10 @@ func (l *lane) claimable() int {
 
 // fit returns how many items of the lane are estimated to begin within mayWait.
 func (l *lane) fit() int {
-	if l.machine.request == 1 {
+	switch {
+	case l.machine.bulk():
+		return maxFit // see claimsForCall
+	case l.machine.request == 1:
 		return 1
 	}
 	latency := &l.latency
@@ -177,20 +180,24 @@ func (m *machine) claimsToSend() int {
 	return 0
 }
 
-// claimsForCall returns how many claims are to be sent now for the next call of a bulk handler, which are
-// sent together. While a call is in progress, whole requests are, if the next call is estimated to begin in
-// time.
+// claimsForCall returns how many claims are to be sent now for the next calls of a bulk handler, which are
+// sent together. While calls are in progress, whole requests are, for as many calls as are estimated to begin in
+// time after these.
 func (m *machine) claimsForCall() int {
-	claims := &m.claims
-	n := max(0, min(claims.wanted, m.engine.CallSize()-claims.ahead))
-	switch {
-	case claims.requests > 0:
-		return 0
-	case !m.calls.bulk:
-		return n
-	case m.request == 1 || m.latency.fit(2, m.mayWait) < 2: //nolint:mnd // this call and the next one
+	claims, size := &m.claims, m.engine.CallSize()
+	if claims.requests > 0 {
 		return 0
 	}
+	idle := m.cfg.Concurrency - m.calls.bulk
+	if n := min(claims.wanted, max(1, idle)*size-claims.ahead); idle > 0 {
+		return max(0, n)
+	}
+	if m.request == 1 {
+		return 0
+	}
+	ahead := max(1, requestsAhead*m.request/size) // calls
+	rounds := m.latency.fit(1+ahead, m.mayWait)   // with those in progress
+	n := max(0, min(claims.wanted, m.cfg.Concurrency*(rounds-1)*size-claims.ahead))
 	return n - n%m.request
 }
 
@@ -259,15 +266,20 @@ func (e claimsAnswered) apply(m *machine) {
 		l := it.lane
 		l.pending--
 		it.phase = claimed
-		suspect = suspect || it.answer.state == store.ClaimLeaseOver
+		leaseOver := it.answer.state == store.ClaimLeaseOver
+		it.takesOver = leaseOver && it.answer.beside
+		suspect = suspect || leaseOver && !it.takesOver
 		next := l.state == laneIdle && len(l.queue) > 0 && l.queue[0] == it
 		switch {
 		case !m.once && (it.answer.lost || l.within != nil && !l.within.open):
 			it.unclaim() // it is looked up again under another lease
+		case it.takesOver:
+			it.unclaim() // it is claimed again
+			l.sent, l.barred = 0, false
 		case it.answer.down && !m.once:
 			failed = append(failed, it)
 			it.unclaim()
-		case it.removed, l.state == lanePaused, l.state == laneWaiting, l.state == laneHeld, m.isolating() && !m.bulk():
+		case it.removed, l.state == lanePaused, l.state == laneWaiting, l.state == laneHeld, m.isolating():
 			it.unclaim()
 		case !next && (it.answer.down || it.answer.state == store.ClaimInFlight && !it.answer.delayed):
 			it.unclaim() // it is claimed again when it is the next

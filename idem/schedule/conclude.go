@@ -11,7 +11,6 @@ type returned struct{ item *Item }
 
 func (e returned) apply(m *machine) {
 	it := e.item
-	m.calls.running--
 	m.calls.alone = false
 	it.returned = true
 	if it.known {
@@ -19,7 +18,7 @@ func (e returned) apply(m *machine) {
 	} else {
 		it.wakeWaiting()
 	}
-	it.lane.wake(laneRunning)
+	it.lane.handlerEnded()
 }
 
 // settled is that the outcome of an item is known, which the driver has set. It may come before returned.
@@ -48,13 +47,17 @@ func (it *Item) conclude() {
 	it.lane.conclude(it)
 }
 
-// conclude ends an item that is settled. Another is tried again after a pause, or ends its lane in a batch.
+// conclude ends an item that is settled. One that is behind another returns to its place. Any other is tried again
+// after a pause, or ends its lane in a batch.
 func (l *lane) conclude(it *Item) {
 	m := l.machine
 	switch {
 	case it.Outcome.Kind.Settled():
 		l.end(it)
 		m.endOutage()
+		return
+	case it.Outcome.Kind == idem.Behind:
+		l.putBack(it)
 		return
 	case m.once && it.heldBack():
 		it.held = true

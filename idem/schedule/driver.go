@@ -84,12 +84,15 @@ func (e driverEngine) WaitTime(it *Item) (time.Duration, bool) {
 // HandlerDown implements engine.
 func (e driverEngine) HandlerDown() (time.Duration, bool) { return e.d.scheduler.engine.HandlerDown() }
 
-// CallSize implements engine: the commit window, rounded down to whole requests of the store, or fewer after
-// a call that failed as a whole.
+// CallSize implements engine: what the commit window has for each call, rounded down to whole requests of the store
+// unless Config.CallItems are less, or fewer after a call that failed as a whole.
 func (e driverEngine) CallSize() int {
-	engine := e.d.scheduler.engine
-	window, request := engine.Config().CommitWindow, engine.BatchSize()
-	return e.d.scheduler.calls.size(window - window%min(window, request))
+	cfg, engine := e.d.scheduler.cfg, e.d.scheduler.engine
+	size, request := max(1, engine.Config().CommitWindow/cfg.Concurrency), engine.BatchSize()
+	if size -= size % min(size, request); cfg.CallItems > 0 {
+		size = min(size, cfg.CallItems)
+	}
+	return e.d.scheduler.calls.size(size)
 }
 
 // tick lets the machine do what is due. It runs in a goroutine of its own.

@@ -79,14 +79,14 @@ func ExampleBulkHandler() {
 		log.Fatal(err)
 	}
 	for delivery := range 2 {
-		var items []*schedule.Item
+		var lanes [][]*schedule.Item // one for each message: they need no order
 		for _, id := range []string{"m1", "m2", "m3", "m1"} {
-			items = append(items, &schedule.Item{Task: idem.Task{Key: id}})
+			lanes = append(lanes, []*schedule.Item{{Task: idem.Task{Key: id}}})
 		}
-		scheduler.Run(context.Background(), [][]*schedule.Item{items})
+		scheduler.Run(context.Background(), lanes)
 		fmt.Println("delivery", delivery+1)
-		for _, it := range items {
-			fmt.Println(" ", it.Task.Key, it.Outcome.Kind)
+		for _, lane := range lanes {
+			fmt.Println(" ", lane[0].Task.Key, lane[0].Outcome.Kind)
 		}
 	}
 	// Output:

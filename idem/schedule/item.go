@@ -30,8 +30,8 @@ type Item struct {
 
 	// State reports whether the outcome is known. It is not set before the run has ended.
 	State State
-	// Outcome is the item's outcome. Its Kind is idem.KindUnknown if the item was not tried, because an
-	// earlier item of its lane was not settled.
+	// Outcome is the item's outcome. Its Kind is idem.Behind if the item was not tried, because an earlier item of
+	// its lane was not settled.
 	Outcome idem.Outcome
 	// Duplicate reports that the outcome is that of another item of the batch, with the same key and the same
 	// request.
@@ -53,6 +53,7 @@ type progress struct {
 	answer answer    // to its last claim, which the driver sets
 	sent   time.Time // when its claim was sent
 
+	takesOver  bool // its next claim takes the key from an owner whose lease is over
 	tries      int
 	notBefore  time.Time // when it may be tried again
 	held       bool      // it waits because of an outage
@@ -91,6 +92,7 @@ type answer struct {
 	down    bool // the store did not answer, and the handler must not be called
 	open    bool // the store did not answer, and the engine fails open
 	failed  bool // its last attempt failed: a bulk handler is called for it alone
+	beside  bool // of a key whose owner's lease is over: it may be handled beside others
 }
 
 // Substitute finds another task for a message whose key was refused.

@@ -10,7 +10,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// lane is a sequence of items whose handlers are called one after another.
+// lane is a sequence of items that begin one after another, or several at once in one call of a bulk handler.
 type lane struct {
 	machine *machine
 	name    string
@@ -19,6 +19,7 @@ type lane struct {
 	touched bool    // in machine.touched
 	queue   []*Item // have not begun, in order
 	open    []*Item // have begun and not ended, in no order
+	running int     // items whose handlers have not returned
 	pending int     // claims, releases and reports in progress for its items
 	pause   alarm
 	latency estimate
@@ -47,7 +48,7 @@ type laneState uint8
 const (
 	laneIdle    laneState = iota // an item, or the claim of its next item
 	laneReady                    // its turn
-	laneRunning                  // a handler
+	laneRunning                  // its handlers
 	lanePaused                   // the time when its next item may be tried
 	laneWaiting                  // another item with the key of its next item
 	laneSuspect                  // to run its next item alone
@@ -156,25 +157,12 @@ func (l *lane) decideClaimed(it *Item) laneState {
 		return l.state
 	case store.ClaimInFlight:
 		if wait, ok := l.machine.engine.WaitTime(it); ok {
-			it.notBefore = l.machine.waitFor(it, wait)
+			it.notBefore = l.machine.now.Add(wait)
 			return l.waitUntil(it.notBefore)
 		}
 	case store.ClaimUnknown, store.Claimed, store.ClaimCompleted, store.ClaimFailed:
 	}
 	return l.isReady()
-}
-
-// waitFor returns when an item's key that is in flight elsewhere is claimed again. The items for a bulk handler
-// are claimed in the order in which they were added.
-func (m *machine) waitFor(it *Item, wait time.Duration) time.Time {
-	at := m.now.Add(wait)
-	if m.bulk() && !it.answer.delayed {
-		if at.Before(m.calls.inFlight) {
-			at = m.calls.inFlight
-		}
-		m.calls.inFlight = at
-	}
-	return at
 }
 
 func (l *lane) isReady() laneState {
@@ -223,13 +211,18 @@ func (l *lane) putBack(it *Item) {
 		return
 	}
 	l.unclaim()
+	l.insert(it)
+	l.wake(laneWaiting)
+}
+
+// insert adds an item at its place.
+func (l *lane) insert(it *Item) {
 	i := slices.IndexFunc(l.queue, func(other *Item) bool { return other.number > it.number })
 	if i < 0 {
 		i = len(l.queue)
 	}
 	l.queue = slices.Insert(l.queue, i, it)
 	l.machine.queued++
-	l.wake(laneWaiting)
 }
 
 // report tells the caller the outcome of an item. One that is not settled does not begin before that.
@@ -281,7 +274,9 @@ func (e reported) apply(*machine) {
 func (l *lane) stop() {
 	l.stopped = true
 	for _, it := range l.queue {
-		it.removed = true
+		if it.removed = true; it.Outcome.Kind == idem.KindUnknown {
+			it.Outcome.Kind = idem.Behind
+		}
 	}
 	if l.state != laneRunning {
 		l.machine.calls.forget(l)
@@ -336,10 +331,8 @@ func (e stopped) apply(m *machine) {
 // uncall returns an item whose handler was not called to the place where it was before.
 func (it *Item) uncall() {
 	l := it.lane
-	l.machine.calls.running--
 	l.leave(it)
-	l.queue = slices.Insert(l.queue, 0, it)
-	l.machine.queued++
+	l.insert(it)
 	it.phase = claimed
 	if it.Unprotected {
 		it.phase = queued
@@ -347,7 +340,15 @@ func (it *Item) uncall() {
 	if it.ahead() {
 		l.countAhead(1)
 	}
-	l.wake(laneRunning)
+	l.handlerEnded()
+}
+
+// handlerEnded counts a handler of the lane that has returned, or is not called.
+func (l *lane) handlerEnded() {
+	l.machine.calls.running--
+	if l.running--; l.running == 0 {
+		l.wake(laneRunning)
+	}
 }
 
 // abandon returns the items that are in progress, of which nothing is reported any more, except the one of

@@ -19,7 +19,7 @@ func (w *world) String() string {
 	d.put(w.faults.failures, w.faults.silences, w.faults.crashes, w.faults.deliveries, w.faults.stops)
 	for _, key := range slices.Sorted(maps.Keys(w.keys)) {
 		state := w.keys[key]
-		d.put(key, slices.Index(w.procs, state.owner), state.completed, state.failed)
+		d.put(key, slices.Index(w.procs, state.owner), state.completed, state.failed, state.attempts)
 	}
 	for _, p := range w.procs {
 		if d.put("\n", p.dead); !p.dead {
@@ -60,10 +60,10 @@ func (p *proc) describe(d *description) {
 	}
 	for n, it := range p.items {
 		l := it.lane
-		d.put(";", n, int(it.phase), int(it.answer.state), it.answer.down, it.answer.failed, it.tries,
+		d.put(";", n, int(it.phase), int(it.answer.state), it.answer.down, it.answer.failed, it.answer.beside, it.takesOver, it.tries,
 			int(max(0, it.notBefore.Sub(p.world.now))), it.unreported, it.removed, it.open, it.returned, it.known,
 			it.again, int(it.Outcome.Kind), it.Duplicate, len(it.waiting), m.keys[it.key] == it,
-			"lane", l.name, int(l.state), len(l.queue), len(l.open), l.pending, l.sent, l.ahead, l.barred, l.wanted,
+			"lane", l.name, int(l.state), len(l.queue), len(l.open), l.running, l.pending, l.sent, l.ahead, l.barred, l.wanted,
 			l.listed, l.needs, l.reports.len(), l.reporting, l.stopped, l.over)
 		for _, other := range it.sharers {
 			d.put("sharer", slices.Index(p.items, other))
@@ -72,7 +72,7 @@ func (p *proc) describe(d *description) {
 	var jobs []string
 	for _, j := range p.jobs {
 		var one description
-		one.put("job", int(j.kind), j.running, j.returned, slices.Index(p.items, j.item))
+		one.put("job", int(j.kind), j.running, j.returned, len(j.failed), slices.Index(p.items, j.item))
 		for _, it := range j.items {
 			one.put(slices.Index(p.items, it))
 		}
@@ -123,24 +123,31 @@ func explore(t *testing.T, of smallWorld) (states, steps int) {
 func TestAllStates(t *testing.T) {
 	twoLanes := []message{{"x", "a", 1}, {"x", "b", 1}, {"y", "a", 1}}
 	other := []message{{"x", "a", 1}, {"x", "b", 1}, {"y", "b", 1}, {"y", "a", 2}}
+	lane := []message{{"x", "a", 1}, {"x", "b", 1}, {"x", "c", 1}}
+	lanes := []message{{"x", "a", 1}, {"y", "b", 1}, {"x", "c", 1}, {"x", "d", 1}}
 	for _, of := range []smallWorld{
-		{"two lanes", twoLanes, false, false, 1, false, budget{failures: 1, silences: 1}},
-		{"two lanes that cross", other, false, false, 2, false, budget{failures: 1}},
-		{"two processes", twoLanes[:2], false, false, 2, false, budget{crashes: 1, deliveries: 1}},
-		{"a lane that is stopped", other[:3], false, false, 2, false, budget{failures: 1, stops: 1}},
-		{"claims ahead of the handlers of two processes", other[:3], false, false, 2, true, budget{crashes: 1, deliveries: 1}},
-		{"claims ahead of handlers that fail", twoLanes, false, false, 2, true, budget{failures: 1, stops: 1}},
-		{"claims ahead of a bulk handler", []message{{"x", "a", 1}, {"x", "b", 1}, {"x", "c", 1}}, false, true, 2, true,
-			budget{failures: 1, crashes: 1}},
-		{"a lane that is stopped beside a dead process", other[:3], false, false, 2, false, budget{crashes: 1, stops: 1}},
-		{"a batch", twoLanes, true, false, 2, false, budget{failures: 1, silences: 1}},
-		{"a batch whose lanes cross", other, true, false, 2, false, budget{failures: 1}},
-		{"batches of two processes", twoLanes, true, false, 2, false, budget{crashes: 1, deliveries: 1}},
-		{"a batch for a bulk handler", twoLanes, true, true, 2, false, budget{failures: 1, silences: 1}},
-		{"bulk handlers of two processes", twoLanes, true, true, 2, false, budget{crashes: 1, deliveries: 1}},
-		{"a stream for a bulk handler", twoLanes, false, true, 2, false, budget{failures: 1, crashes: 1}},
+		{"two lanes", twoLanes, false, 0, 1, false, budget{failures: 1, silences: 1}},
+		{"two lanes that cross", other, false, 0, 2, false, budget{failures: 1}},
+		{"two processes", twoLanes[:2], false, 0, 2, false, budget{crashes: 1, deliveries: 1}},
+		{"three processes, of which two die", twoLanes, false, 0, 2, false, budget{crashes: 2}},
+		{"a lane that is stopped", other[:3], false, 0, 2, false, budget{failures: 1, stops: 1}},
+		{"claims ahead of the handlers of two processes", other[:3], false, 0, 2, true, budget{crashes: 1, deliveries: 1}},
+		{"claims ahead of handlers that fail", twoLanes, false, 0, 2, true, budget{failures: 1, stops: 1}},
+		{"a lane that is stopped beside dead processes", other[:3], false, 0, 2, false, budget{crashes: 2, stops: 1}},
+		{"a batch", twoLanes, true, 0, 2, false, budget{failures: 1, silences: 1}},
+		{"a batch whose lanes cross", other, true, 0, 2, false, budget{failures: 1}},
+		{"batches of two processes", twoLanes, true, 0, 2, false, budget{crashes: 1, deliveries: 1}},
+		{"batches of three processes, of which two die", twoLanes, true, 0, 2, false, budget{crashes: 2}},
+		{"claims ahead of a bulk handler", lane, false, 1, 2, true, budget{failures: 1, crashes: 2}},
+		{"a batch for a bulk handler", twoLanes, true, 1, 2, false, budget{failures: 2, silences: 1}},
+		{"a batch of a lane for a bulk handler", lane, true, 1, 2, false, budget{failures: 2}},
+		{"bulk handlers of two processes", twoLanes, true, 1, 2, false, budget{crashes: 2, deliveries: 1}},
+		{"a stream for a bulk handler", twoLanes, false, 1, 2, false, budget{failures: 1, crashes: 2}},
+		{"lanes for two calls of a bulk handler", lanes, false, 2, 2, false, budget{failures: 2}},
+		{"lanes for two calls of a bulk handler that dies", lanes[:3], false, 2, 2, true, budget{failures: 1, crashes: 2}},
 		{"lanes for a bulk handler that are stopped", []message{{"x1", "a", 1}, {"x2", "b", 1}, {"y", "c", 1}}, false,
-			true, 2, false, budget{crashes: 1, stops: 1}},
+			1, 2, false, budget{crashes: 1, stops: 1}},
+		{"a lane for a bulk handler that is stopped", lane, false, 1, 2, true, budget{failures: 1, stops: 1}},
 	} {
 		t.Run(of.name, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +185,7 @@ func mediumWorlds() (all []smallWorld) {
 	}
 	faults := budget{failures: 4, silences: 2, crashes: 2, deliveries: 1, stops: 4}
 	for _, once := range []bool{false, true} {
-		for _, bulk := range []bool{false, true} {
+		for bulk := range 3 {
 			for _, ahead := range []bool{false, true} {
 				all = append(all, smallWorld{"medium", messages, once, bulk, 3, ahead, faults})
 			}

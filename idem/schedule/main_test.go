@@ -97,10 +97,15 @@ func (f *fixture) handleBulk(ctx context.Context, items []*schedule.Item) ([]sch
 	return f.handle(ctx, items)
 }
 
-// runBulk runs items with a bulk handler.
+// runBulk runs items with a bulk handler, each in a lane of its own.
 func (f *fixture) runBulk(ctx context.Context, items []*schedule.Item, handle schedule.BulkHandler) []*schedule.Item {
 	f.handle = handle
-	return f.bulks.Run(ctx, [][]*schedule.Item{items})
+	return f.bulks.Run(ctx, unordered(items))
+}
+
+// unordered returns a lane for each item.
+func unordered(items []*schedule.Item) (lanes [][]*schedule.Item) {
+	return slices.Collect(slices.Chunk(items, 1))
 }
 
 // hold claims a key for another process.
@@ -114,6 +119,23 @@ func (f *fixture) hold(key string, lease time.Duration) store.Entry {
 		f.Fatalf("state %v: %v", res.State, res.Err)
 	}
 	return res.Entry
+}
+
+// die lets attempts at a key begin whose processes die. The last lease is over.
+func (f *fixture) die(key string, attempts int) (entry store.Entry) {
+	f.Helper()
+	for n := range attempts {
+		res := f.store.Claim(context.Background(), []store.ClaimRequest{{
+			Key: key, Owner: fmt.Sprint("dead ", n), Fingerprint: store.FingerprintOf([]byte(key)), Lease: time.Second,
+			Retention: time.Hour, TakeOver: true,
+		}})[0]
+		if res.State != store.Claimed || res.Entry.Attempts != n+1 {
+			f.Fatalf("state %v, attempt %d: %v", res.State, res.Entry.Attempts, res.Err)
+		}
+		entry = res.Entry
+		<-time.After(2 * time.Second)
+	}
+	return entry
 }
 
 func (f *fixture) wantCalls(want ...[]string) {

@@ -58,9 +58,9 @@ func TestRangeCountsFailedAttempts(t *testing.T) {
 		return nil
 	}
 	one := p.byPartition()
-	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Executed Retry Unknown")
+	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Executed Retry Behind")
 	p.wantEntry("b", "STARTED 1")
-	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Replayed Retry Unknown")
+	p.wantEnded(one.deliver(t.Context(), 0, 0, 3), "Replayed Retry Behind")
 	p.wantRuns("a attempt 1", "b attempt 1", "b attempt 2")
 	p.wantEnded(one.deliver(t.Context(), 0, 1, 3), "DeadLettered Executed")
 	p.wantEntry("b", "FAILED 3")
@@ -214,7 +214,7 @@ func TestRangeWithoutStore(t *testing.T) {
 	p := newPartitions(t, []string{"a", "b"})
 	one := p.byPartition()
 	one.requests.cutOff.Store(true)
-	p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "StoreDown Unknown")
+	p.wantEnded(one.deliver(t.Context(), 0, 0, 2), "StoreDown Behind")
 	p.wantRuns()
 }
 

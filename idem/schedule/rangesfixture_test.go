@@ -118,9 +118,13 @@ func endsOf(items []*schedule.Item) (ended string) {
 	return strings.TrimSpace(ended)
 }
 
-// run runs the items in a lane, or in calls of a bulk handler.
+// run runs the items in a lane, or each in a lane of its own in calls of a bulk handler.
 func (p *process) run(ctx context.Context, items []*schedule.Item, r schedule.Range) {
-	p.scheduler.Run(ctx, [][]*schedule.Item{items}, r)
+	lanes := [][]*schedule.Item{items}
+	if p.bulk {
+		lanes = unordered(items)
+	}
+	p.scheduler.Run(ctx, lanes, r)
 }
 
 // handleAll is a bulk handler.

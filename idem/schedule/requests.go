@@ -16,6 +16,7 @@ func (d *driver) claim(items []*Item) {
 	claims := make([]*idem.Claim, 0, len(items))
 	var looked []*idem.Claim
 	for _, it := range items {
+		it.claim.TakeOver = it.takesOver
 		switch s := it.lane.within; {
 		case s == nil:
 			claims = append(claims, &it.claim)
@@ -43,6 +44,7 @@ func (d *driver) claim(items []*Item) {
 	d.session.Claim(claims)
 	d.mu.Lock()
 	for _, it := range items {
+		it.claim.TakeOver = false
 		it.answer = d.answer(it)
 	}
 	d.step(claimsAnswered{items})
@@ -54,7 +56,8 @@ func (d *driver) answer(it *Item) answer {
 	down := errors.Is(err, idem.ErrStoreUnavailable)
 	open := down && d.scheduler.engine.FailsOpen(err)
 	return answer{state: it.claim.State(), delayed: it.claim.Delayed(), lost: it.claim.LeaseLost(),
-		down: down && !open, open: open, failed: it.claim.State() == store.Claimed && it.claim.FailedBefore()}
+		down: down && !open, open: open, failed: it.claim.State() == store.Claimed && it.claim.FailedBefore(),
+		beside: d.scheduler.engine.MayTakeOverBeside(&it.claim)}
 }
 
 // unclaim releases the claims of items.

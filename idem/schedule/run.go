@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -12,14 +11,9 @@ import (
 // before it in any case. It then returns the items whose handlers have not returned, which have the State
 // Overrun. The process should then end.
 //
-// With Config.Bulk, each item is a lane of its own.
-//
 // The leases of ranges hold their items: they are claimed first, and released at the end. Items of the lanes
 // that belong to no range are claimed by their keys.
 func (s *Scheduler) Run(ctx context.Context, lanes [][]*Item, ranges ...Range) (overruns []*Item) {
-	if s.cfg.Bulk != nil {
-		lanes = slices.Collect(slices.Chunk(slices.Concat(lanes...), 1))
-	}
 	session := s.engine.Session(ctx)
 	defer session.Close()
 	d := newDriver(s, session, true, nil)

@@ -34,12 +34,14 @@ func DefaultCommitWindow(concurrency int) int {
 
 // Config configures a Scheduler. Every field's zero value stands for its default.
 type Config struct {
-	// Concurrency is the number of items handled at once (default DefaultConcurrency).
+	// Concurrency is the number of calls of handlers at once (default DefaultConcurrency, and 1 for Bulk).
 	Concurrency int
 	// Bulk handles the items, if it is not nil. The handlers of the items' tasks are called only for tasks of a
-	// Substitute, and for rejected tasks. The commit window of the engine bounds the number of items in a call
-	// (see BulkHandler), and one call is made at a time.
+	// Substitute, and for rejected tasks.
 	Bulk BulkHandler
+	// CallItems is the maximum number of items in a call of Bulk (default: no other limit than the commit window
+	// of the engine, which the calls at once share).
+	CallItems int
 	// Backoff is the time before an item of a Stream is tried for the second time (default DefaultBackoff).
 	// It doubles with each try, up to MaxBackoff (default DefaultMaxBackoff), less a random part of up to a
 	// half. An item whose handler failed also waits for idem.Config.RetryDelay.
@@ -48,6 +50,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Bulk != nil {
+		c.Concurrency = cmp.Or(c.Concurrency, 1)
+	}
 	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
 	c.Backoff = cmp.Or(c.Backoff, DefaultBackoff)
 	c.MaxBackoff = cmp.Or(c.MaxBackoff, max(c.Backoff, DefaultMaxBackoff))
@@ -55,9 +60,10 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate() error {
-	if c.Concurrency < 0 || c.Backoff < 0 || c.MaxBackoff < c.Backoff {
-		return fmt.Errorf("schedule: %w: Concurrency is %d, Backoff %v, MaxBackoff %v: want a Concurrency of 1 or more, and 0 < Backoff <= MaxBackoff",
-			idem.ErrInvalidConfig, c.Concurrency, c.Backoff, c.MaxBackoff)
+	if c.Concurrency < 0 || c.CallItems < 0 || c.Backoff < 0 || c.MaxBackoff < c.Backoff {
+		return fmt.Errorf("schedule: %w: Concurrency is %d, CallItems %d, Backoff %v, MaxBackoff %v: want a Concurrency of 1 or more, "+
+			"CallItems of 0 or more, and 0 < Backoff <= MaxBackoff",
+			idem.ErrInvalidConfig, c.Concurrency, c.CallItems, c.Backoff, c.MaxBackoff)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type smallWorld struct {
 	name     string
 	messages []message
 	once     bool // processes have a batch, not a stream
-	bulk     bool
+	bulk     int  // how many calls of a bulk handler are made at once; 0: the handler takes one item
 	request  int  // how many claims a request takes
 	ahead    bool // handlers are known to be fast, so that items are claimed ahead of them
 	faults   budget
@@ -50,6 +50,7 @@ type keyState struct {
 	owner     *proc
 	completed bool
 	failed    bool // its last attempt failed
+	attempts  int
 }
 
 // proc is a process.
@@ -67,9 +68,9 @@ type proc struct {
 // job is an action that is not answered.
 type job struct {
 	action
-	running  bool // the handler was called
-	returned bool // and has returned; its completion is not answered
-	failed   bool // and its failure is known; it has not returned
+	running  bool    // the handler was called
+	returned bool    // and has returned; its completions are not answered
+	failed   []*Item // whose failure is known; the handler has not returned
 }
 
 func newWorld(of smallWorld) *world {
@@ -84,7 +85,8 @@ func newWorld(of smallWorld) *world {
 // start starts a process that gets all messages.
 func (w *world) start() {
 	cfg := Config{Concurrency: 2, Backoff: time.Second, MaxBackoff: 2 * time.Second}
-	if w.bulk {
+	if w.bulk > 0 {
+		cfg.Concurrency = w.bulk
 		cfg.Bulk = func(context.Context, []*Item) ([]Result, error) { return nil, nil }
 	}
 	p, latency := &proc{world: w}, new(estimate)
@@ -236,6 +238,7 @@ func (p *proc) choicesOf(j *job, add func(string, []*Item, func())) {
 		add("releases answered:", j.items, func() {
 			for _, it := range j.items {
 				w.keys[it.claim.Task.Key].owner = nil
+				w.keys[it.claim.Task.Key].attempts--
 			}
 			p.finish(j, released{j.items})
 		})
@@ -255,31 +258,28 @@ func (p *proc) choicesOf(j *job, add func(string, []*Item, func())) {
 func (p *proc) choicesOfCall(j *job, add func(string, []*Item, func())) {
 	w, items := p.world, j.called()
 	switch {
-	case j.failed:
-		add("handler that failed returns:", items, func() {
-			var events []event
-			for _, it := range items {
-				events = append(events, returned{it})
-			}
-			p.finish(j, events...)
-		})
+	case len(j.failed) > 0:
+		add("handler that failed returns:", items, func() { p.returnFailed(j) })
 	case j.returned:
 		add("completion answered:", items, func() { p.finish(j, p.settle(items, idem.Executed)...) })
 	case !j.running:
 		add("handler called:", items, func() { p.call(j) })
 	default:
-		add("handler returns:", items, func() {
-			j.returned = true
-			for _, it := range items {
-				p.step(returned{it})
-			}
-		})
-		if w.faults.failures > 0 {
-			add("handler fails:", items, func() {
-				w.faults.failures--
-				j.failed = true
-				p.step(p.settle(items, idem.Retry)...)
+		add("handler returns:", items, func() { p.returnAll(j) })
+		if len(items) > 1 {
+			add("the first of a call ends alone:", items[:1], func() {
+				j.items = items[1:]
+				p.step(returned{items[0]})
+				p.step(p.settle(items[:1], idem.Executed)...)
 			})
+		}
+		for n := range items {
+			if w.faults.failures > 0 {
+				add("handler fails:", items[n:n+1], func() {
+					w.faults.failures--
+					p.fail(j, n)
+				})
+			}
 		}
 		if w.faults.crashes > 0 {
 			add("process dies in the handler:", items, func() {
@@ -289,6 +289,46 @@ func (p *proc) choicesOfCall(j *job, add func(string, []*Item, func())) {
 			})
 		}
 	}
+}
+
+// returnAll lets a handler return that has succeeded, except for those that failed.
+func (p *proc) returnAll(j *job) {
+	j.returned = true
+	for _, it := range j.called() {
+		p.step(returned{it})
+	}
+}
+
+// fail lets one item of a call fail, and those behind it in its lane with it.
+func (p *proc) fail(j *job, n int) {
+	items := j.called()
+	first := items[n]
+	j.failed = []*Item{first}
+	for _, it := range items[n+1:] {
+		if it.lane == first.lane {
+			j.failed = append(j.failed, it)
+		}
+	}
+	p.step(p.settle(j.failed[:1], idem.Retry)...)
+	p.step(p.settle(j.failed[1:], idem.Behind)...)
+}
+
+// returnFailed lets a call return in which items have failed.
+func (p *proc) returnFailed(j *job) {
+	failed := j.failed
+	j.failed = nil
+	left := slices.DeleteFunc(slices.Clone(j.called()), func(it *Item) bool { return slices.Contains(failed, it) })
+	var events []event
+	for _, it := range failed {
+		events = append(events, returned{it})
+	}
+	if len(left) == 0 {
+		p.finish(j, events...)
+		return
+	}
+	p.step(events...)
+	j.items = left
+	p.returnAll(j)
 }
 
 // called returns the items of a call.
@@ -304,7 +344,7 @@ func (p *proc) claim(j *job, silent bool) {
 	for _, it := range j.items {
 		it.answer = answer{down: true}
 		if !silent {
-			it.answer = p.claimOne(it, false)
+			it.answer = p.claimOne(it, it.takesOver)
 		}
 	}
 	p.finish(j, claimsAnswered{j.items})
@@ -317,9 +357,10 @@ func (p *proc) claimOne(it *Item, takeOver bool) answer {
 		return answer{state: store.ClaimCompleted}
 	case key.owner == nil, key.owner.dead && takeOver:
 		key.owner = p
+		key.attempts++
 		return answer{state: store.Claimed, failed: key.failed}
 	case key.owner.dead:
-		return answer{state: store.ClaimLeaseOver}
+		return answer{state: store.ClaimLeaseOver, beside: key.attempts <= 1}
 	}
 	return answer{state: store.ClaimInFlight}
 }
@@ -331,11 +372,14 @@ func (p *proc) call(j *job) {
 		p.checkAlone(j)
 	}
 	for _, it := range j.called() {
-		p.checkOrder(it)
+		if it.answer.state == store.Claimed {
+			p.checkOrder(it, j.called())
+		}
 	}
 	switch first := j.called()[0]; first.answer.state {
 	case store.Claimed:
 		j.running = true
+		p.checkRuns(j)
 	case store.ClaimInFlight, store.ClaimLeaseOver: // another process was faster
 		first.again = true
 		p.finish(j, settled{first}, returned{first})
@@ -355,7 +399,11 @@ func (p *proc) settle(items []*Item, kind idem.Kind) (events []event) {
 		if key.owner != p {
 			panic("settled without a claim")
 		}
-		key.owner, key.completed, key.failed = nil, kind == idem.Executed, kind == idem.Retry
+		if key.owner = nil; kind == idem.Behind {
+			key.attempts--
+		} else {
+			key.completed, key.failed = kind == idem.Executed, kind == idem.Retry
+		}
 		it.Outcome = idem.Outcome{Kind: kind}
 		events = append(events, settled{it})
 	}
@@ -365,7 +413,7 @@ func (p *proc) settle(items []*Item, kind idem.Kind) (events []event) {
 // finish answers a job.
 func (p *proc) finish(j *job, events ...event) {
 	p.jobs = slices.DeleteFunc(p.jobs, func(other *job) bool { return other == j })
-	if j.kind == doBulk || j.kind == doAlone && p.world.bulk {
+	if j.kind == doBulk || j.kind == doAlone && p.world.bulk > 0 {
 		events = append(events, callEnded{})
 	}
 	p.step(events...)
@@ -387,16 +435,37 @@ func (p *proc) checkAlone(j *job) {
 	}
 }
 
-// checkOrder checks that the items before one in its lane are settled, or will be without their handlers.
-func (p *proc) checkOrder(it *Item) {
+// checkOrder checks that the items before one in its lane are settled, or will be without their handlers, or are in
+// its call.
+func (p *proc) checkOrder(it *Item, call []*Item) {
 	for _, other := range p.items {
 		if other == it {
 			return
 		}
-		over := other.open && other.returned || other.Outcome.Kind.Settled() || other.phase == sharing
-		if other.lane == it.lane && !p.world.bulk && !over {
+		over := other.open && other.returned || other.Outcome.Kind.Settled() || other.phase == sharing ||
+			other.answer.state == store.ClaimCompleted || slices.Contains(call, other)
+		if other.lane == it.lane && !over {
 			panic("an item is called before an earlier one of its lane")
 		}
+	}
+}
+
+// checkRuns checks that no more calls are made at once than may be, and that no lane has items in two of them.
+func (p *proc) checkRuns(j *job) {
+	calls := 0
+	for _, other := range p.jobs {
+		if !other.running || other.returned && p.world.bulk == 0 {
+			continue
+		}
+		calls++
+		for _, it := range other.called() {
+			if other != j && slices.ContainsFunc(j.called(), func(own *Item) bool { return own.lane == it.lane }) && !it.returned {
+				panic("a lane has items in two calls")
+			}
+		}
+	}
+	if calls > p.m.cfg.Concurrency {
+		panic(fmt.Sprintf("%d calls at once", calls))
 	}
 }
 

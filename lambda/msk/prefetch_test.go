@@ -192,13 +192,12 @@ func TestRecordsThatShareAKeyAreNotPrefetched(t *testing.T) {
 	})
 }
 
-// A record whose owner died runs while no other record is in progress or claimed, and no completion
+// A record whose owners died twice runs while no other record is in progress or claimed, and no completion
 // unconfirmed.
 func TestTakeOverRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBatchedFixture(t, 25)
-		s.store.hold(elsewhere("k3", time.Second))
-		pass(time.Minute)
+		s.store.die("k3", 2)
 		var claimed, running int
 		s.ledger.on["k3"] = func(context.Context, msk.Record) error {
 			for entry, err := range s.store.List(context.Background(),
@@ -240,9 +239,8 @@ func TestClaimsReleasedByATakeOverAreGroupedAgain(t *testing.T) {
 				s := newBatchedFixture(t, batch)
 				s.cfg.Records.Order, s.cfg.Records.Concurrency = kafka.Unordered, 32
 				for i := range c.dead {
-					s.store.hold(elsewhere(fmt.Sprint("k", 40+i*c.apart), time.Second))
+					s.store.die(fmt.Sprint("k", 40+i*c.apart), 2)
 				}
-				pass(time.Minute)
 				for i := range total {
 					s.ledger.takes(fmt.Sprint("k", i), 5*time.Millisecond)
 				}

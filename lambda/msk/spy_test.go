@@ -2,8 +2,10 @@ package msk_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
@@ -97,6 +99,16 @@ func (s *spy) losing(err error, ops ...store.SettleOp) {
 func (s *spy) up() { s.onClaim, s.onSettle = nil, nil }
 
 // hold claims a key for another owner, which does not settle it.
+// die makes another owner's attempts at a key begin and not end. The last lease is over when a minute has passed.
+func (s *spy) die(key string, attempts int) {
+	for n := range attempts {
+		req := elsewhere(key, time.Second)
+		req.Owner, req.TakeOver = fmt.Sprint("dead owner ", n), true
+		s.hold(req)
+		pass(time.Minute)
+	}
+}
+
 func (s *spy) hold(req store.ClaimRequest) store.ClaimResult {
 	if req.Owner == "" {
 		req.Owner = "another owner"

@@ -24,11 +24,18 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 		p.checkCall(records, attempts)
 	}
 	results = make([]schedule.Result, len(rs))
-	returned := false
+	returned, failed := false, make(map[string]bool)
 	// also after a panic
 	defer func() { p.called(contexts, records, attempts, !returned && !idem.IsUnavailable(err)) }()
-	for i := range rs {
+	for i, r := range records {
+		if r != nil && failed[p.lane(r)] && p.is("handler", "bulk that stops") {
+			results[i].Err = errNotTried
+			continue
+		}
 		result, failure := p.handler(rs[i].Context(), *rs[i].Record)
+		if failure != nil && r != nil && p.lane(r) != "" {
+			failed[p.lane(r)] = true
+		}
 		if results[i] = (schedule.Result{Value: result, Err: failure}); failure != nil &&
 			p.is("handler", "bulk that throws") && !idem.IsPermanent(failure) {
 			if i > 0 && p.is(effects, "at-most-once") {
@@ -42,11 +49,19 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 	return results, nil
 }
 
+var errNotTried = errors.New("was not tried, because one before it in its lane failed")
+
 // checkCall checks that the completions of the call before are answered, and that records that have failed
 // are handled alone.
 func (p *process) checkCall(records []*record, attempts []idem.Attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.lastCallOf++
+	for _, r := range records {
+		if r != nil {
+			r.call = p.lastCallOf
+		}
+	}
 	for key, h := range p.keys {
 		for _, e := range h.calls {
 			if e.process == p && e.unconfirmed(&h.entry) {
@@ -68,7 +83,7 @@ func (p *process) checkCall(records []*record, attempts []idem.Attempt) {
 
 // failedBefore reports whether a record failed at its last attempt, or in a call that failed as a whole.
 func (h *history) failedBefore() bool {
-	if h.thrown != 0 && h.thrown == h.released {
+	if h.alone != 0 && h.alone == h.released {
 		return true
 	}
 	if len(h.calls) == 0 {
@@ -86,12 +101,19 @@ func (p *process) called(contexts []context.Context, records []*record, attempts
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var calls []*execution
+	lanes, failed := make(map[string]bool), make(map[string]bool)
 	for i, r := range records {
+		lane := p.lane(r)
+		first := lane == "" || !lanes[lane]
+		lanes[lane] = true
 		if attempts[i].Number == 0 {
 			continue
 		}
 		if thrown && len(records) > 1 {
-			p.of(r.key).thrown, p.of(r.key).threw = attempts[i].Token, true
+			h := p.of(r.key)
+			if h.thrown, h.threw = attempts[i].Token, true; first { // the others may wait for it
+				h.alone = attempts[i].Token
+			}
 		}
 		if e := p.lastCall(r.key, attempts[i].Token); e != nil {
 			calls = append(calls, e)
@@ -102,6 +124,10 @@ func (p *process) called(contexts []context.Context, records []*record, attempts
 			}
 			e.thrown = thrown && e.beside
 			e.first = e.first && !e.thrown
+			if failing := !e.succeeded && !thrown; lane != "" && failing {
+				e.outOfTurn = failed[lane]
+				failed[lane] = true
+			}
 		}
 	}
 	good := !thrown && slices.ContainsFunc(calls, func(e *execution) bool { return e.succeeded })

@@ -44,7 +44,8 @@ var (
 	// Without a queue a record that is never accepted holds up its partition.
 	withLetters = needs{"letters": {"queue", "slow queue"}}
 	// A function behind the layer has no transaction of the store.
-	inStore     = needs{"handler": {"record", "bulk", "bulk that throws"}}
+	inStore     = needs{"handler": {"record", "bulk", "bulk that throws", "bulk that stops"}}
+	inCalls     = needs{"handler": {"bulk", "bulk that throws", "bulk that stops", "layer"}}
 	fewAttempts = needs{"IDEMSK_MAX_ATTEMPTS": {"3"}}
 	isRedriven  = needs{"redrive": {"topic", "function"}}
 	// A redrive of an unknown outcome does nothing before an operator resolves it (lambda/msk tests that). The
@@ -60,7 +61,7 @@ var dimensions = []dimension{
 	{name: "host", values: of("function", "process")},
 	{name: "pollers", values: of("1", "2", "3")},
 	{name: "partitions", values: of("1", "2", "3")},
-	{name: "handler", values: with(of("record", "bulk", "bulk that throws"), "layer", inFunction)},
+	{name: "handler", values: with(of("record", "bulk", "bulk that throws", "bulk that stops"), "layer", inFunction)},
 	{name: "bisect", values: of("no", "yes"), when: inFunction},
 	{name: "retries", values: of("unlimited", "8"), when: inFunction},
 	{name: "record age", values: of("unlimited", "1m"), when: inFunction},
@@ -105,6 +106,7 @@ var dimensions = []dimension{
 	{name: "IDEMSK_BATCHING", values: of("on", "off")},
 	{name: "IDEMSK_CONCURRENCY", values: of("8", "1", "2")},
 	{name: "IDEMSK_COMMIT_WINDOW", values: of("256", "1", "4")},
+	{name: "IDEMSK_CALL_RECORDS", values: of("10000", "1", "2", "5"), when: inCalls},
 	{name: "IDEMSK_WAIT", values: of("deadline", "0", "700ms")},
 	{name: "IDEMSK_MAX_ATTEMPTS", values: of("8", "3"), shared: true},
 	{name: "IDEMSK_MAX_RESULT", values: of("4096", "0")},

@@ -41,6 +41,7 @@ type execution struct {
 	first      bool          // its attempt is the first one, and was not given back
 	cause      error         // of the end of its context
 	cancelled  bool          // its claim was lost, or its process is to end
+	outOfTurn  bool          // a record before it in its lane failed in its call
 	beside     bool          // its call had other records too
 	besideGood bool          // one of which succeeded, which is no outage
 	thrown     bool          // its call failed as a whole, which is no evidence against its record
@@ -309,7 +310,8 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 		}
 		// the partition may be read from behind it
 		begun := p.is(startAt, "latest") && p.topic.addedAt[earlier.Partition] > 0
-		if begun || earlier.lost != "" || p.lane(earlier) != lane || earlier.Timestamp > r.Timestamp ||
+		together := p.inCall(earlier, r.call)
+		if begun || earlier.lost != "" || p.lane(earlier) != lane || earlier.Timestamp > r.Timestamp || together ||
 			p.settledRecord(earlier) {
 			continue
 		}
@@ -319,6 +321,14 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 			wrong("%s is handled before %s, which is earlier in its lane", r.source(), earlier.source())
 		}
 	}
+}
+
+// inCall reports whether a record is in a call of a bulk handler, or waits for the outcome of one with its key that
+// is.
+func (w *world) inCall(r *record, call int) bool {
+	return call != 0 && slices.ContainsFunc(w.topic.all, func(other *record) bool {
+		return other.call == call && (other == r || other.key == r.key && r.key != "")
+	})
 }
 
 // checkWindow checks that no more completions than the commit window have no answer yet; if completions are not

@@ -45,6 +45,7 @@ type history struct {
 	calls   []*execution
 	claimed time.Time // when it was claimed last
 	thrown  int64     // the token of the last call of several records that failed as a whole
+	alone   int64     // that of the last such call in which it was the first of its lane
 	// the token with which it was released last, after its handler was called or its call failed
 	released    int64
 	unprotected int            // calls without a claim that succeeded, or whose dead letter was sent
@@ -174,7 +175,7 @@ func (h *history) givenBack(token int64) {
 
 // settled records that the next attempt is a first one, and not behind one that failed.
 func (h *history) settled() {
-	h.thrown = 0
+	h.thrown, h.alone = 0, 0
 	for _, e := range h.calls {
 		e.first, e.counted = false, false
 	}
@@ -206,12 +207,12 @@ func (w *world) checkClaim(p *process, before, now *entry, wrong func(string, ..
 	case before.retry == 0 && clock < before.lease+skew.Milliseconds():
 		wrong("was taken %d ms before its lease was over at the clock of %s",
 			before.lease+skew.Milliseconds()-clock, p.name)
-	case before.retry == 0 && !p.link.failedLately():
+	case before.retry == 0 && !p.link.failedLately() && (before.attempts > 1 || w.is(effects, "at-most-once")):
 		p.checkTakenOverAlone(wrong)
 	}
 }
 
-// checkTakenOverAlone checks that a process that takes a key over from an owner that may have died handles
+// checkTakenOverAlone checks that a process that takes a key over from the second owner that may have died handles
 // nothing else.
 func (p *process) checkTakenOverAlone(wrong func(string, ...any)) {
 	for _, h := range p.keys {
@@ -261,6 +262,9 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 		return
 	}
 	e.counted = counted && !over && !e.cancelled
+	if e.outOfTurn && e.counted && e.ended {
+		wrong("has counted an attempt behind one of its lane that failed in its call")
+	}
 	lost := errors.Is(e.cause, idem.ErrLeaseLost)
 	switch {
 	case e.succeeded && counted && !over && !e.cancelled && !e.thrown && e.record.payment.Kind != rejected:

@@ -92,6 +92,7 @@ func (p *process) checkTries(calls map[string]*history, wrong func(string, ...an
 // which are no sign of an outage.
 func (p *process) checkOutage(e *execution, counted bool, wrong func(string, ...any)) {
 	switch {
+	case e.outOfTurn:
 	case counted && e.down && e.first && !e.besideGood && p.outageFailures() > 0:
 		p.health.costs[e.record.key] = true
 		if len(p.health.costs) > 2*p.outageFailures() {

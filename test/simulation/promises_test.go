@@ -73,8 +73,6 @@ var exceptions = []exception{
 	{settled, func(s *settings) bool { return s.is("add partitions", "yes") && s.is(startAt, "latest") },
 		"`IDEMSK_KAFKA_RESET=latest`, and a partition is added before the process joins that gets it",
 		"records that were written before are not handled"},
-	{ordered, func(s *settings) bool { return !s.is("handler", "record") },
-		"a bulk handler, or the layer", "a call has its records in order, but goes on after one that fails if the handler does"},
 	{ordered, func(s *settings) bool { return s.is("IDEMSK_ORDER", "none") },
 		"`IDEMSK_ORDER=none`", "–"},
 }

@@ -53,6 +53,7 @@ type record struct {
 	unknown bool          // its key never had that token
 	// why nothing needs to become of it: what an operator did, or the limits of the event source
 	lost string
+	call int // the last call of a bulk handler that it was in; 0 if there was none
 }
 
 func (r *record) source() string { return r.PartitionID() + "@" + strconv.FormatInt(r.Offset, 10) }

@@ -57,20 +57,21 @@ type world struct {
 
 	producing gate // held while a record is written
 
-	mu        sync.Mutex
-	topic     theTopic
-	steps     int
-	items     map[string]decoded // by table and key
-	keys      map[string]*history
-	owners    map[string]*process // who claimed under the name of an owner
-	letters   []letter
-	fixed     bool          // operators have repaired what made payments fail
-	operating int           // operators that have not ended
-	describe  func() string // what the host waits for
-	trace     []event
-	opened    int   // calls of handlers without a claim
-	processes int   // that have started
-	err       error // the first violation
+	mu         sync.Mutex
+	topic      theTopic
+	steps      int
+	items      map[string]decoded // by table and key
+	keys       map[string]*history
+	owners     map[string]*process // who claimed under the name of an owner
+	letters    []letter
+	fixed      bool          // operators have repaired what made payments fail
+	operating  int           // operators that have not ended
+	describe   func() string // what the host waits for
+	trace      []event
+	opened     int   // calls of handlers without a claim
+	lastCallOf int   // the number of the last call of a bulk handler
+	processes  int   // that have started
+	err        error // the first violation
 }
 
 // gate is a mutex behind which virtual time passes.
