@@ -3,9 +3,10 @@
 //
 // # Lanes
 //
-// A caller arranges its messages in lanes. The items of a lane are handled one after another, in order. Lanes
-// are handled concurrently, up to [Config.Concurrency]. A lane is, for example, a Kafka partition, one key of a
-// partition, or a single message if no order is required.
+// A caller arranges its messages in lanes. The items of a lane are handled in order: one after another, or in one
+// call of a handler that takes many ([Config.Bulk]). A lane stops at an item that fails. Lanes are handled
+// concurrently, up to [Config.Concurrency]. A lane is, for example, a Kafka partition, one key of a partition, or a
+// single message if no order is required.
 //
 // # What it adds to an engine
 //
@@ -14,8 +15,9 @@
 //   - Prefetch: if the store takes many claims in one request, the claims of the next items are sent
 //     together. A claim whose item does not begin is released, and its attempt is not counted.
 //   - Group commit: concurrent completions share a request (see [idem.Session.RunAsync]).
-//   - Isolation: a key whose owner's lease is over is taken over while no other item is in progress or
-//     claimed. If the message kills the process again, only this message has an attempt counted.
+//   - Isolation: a key with two attempts that did not end, because their processes died, is taken over while no
+//     other item is in progress or claimed. If the message kills the process again, only this message has an
+//     attempt counted.
 //   - A time budget, for a batch: items that have not begun when the time ends are released, and
 //     [Scheduler.Run] returns in time for an answer even if a handler does not return.
 //
