@@ -95,10 +95,6 @@ simulate:
 	SIMULATE_SEEDS=$(SEEDS) SIMULATE_ORDERS=$(ORDERS) SIMULATE_FIRST=$(FIRST) SIMULATE_ONLY=$(ONLY) $(if $(filter undefined,$(origin CONFIG)),,SIMULATE_CONFIG='$(CONFIG)') \
 	  go test -tags synctests -count=1 -timeout 0 -v -run '^TestSimulation$$' ./test/simulation
 
-## defects: does the simulation find each of the known defects, which are changes of the code, within 2,000 seeds? Prints the table of test/simulation/defects.txt
-defects:
-	go test -tags synctests,defects -count=1 -timeout 0 -v -run TestEachDefectIsFound ./test/simulation
-
 ## soak: the example function with redelivered batches and lost replies of its store: is each payment booked once, does the process grow?
 ##      Reports each 30 s. RECORDS=10000000 takes an hour
 soak:
@@ -156,7 +152,7 @@ MODULES = $$(go list -m -f '{{.Dir}}/...')
 ## lint: golangci-lint with .golangci.yaml, and that what make run builds compiles for macOS
 lint:
 	GOOS=darwin GOARCH=arm64 go vet ./cmd/idemsk ./lambda/handler
-	scripts/tool.sh golangci-lint run --build-tags servers,rest,docs,mutants,defects $(MODULES)
+	scripts/tool.sh golangci-lint run --build-tags servers,rest,docs,mutants $(MODULES)
 
 ## api: what changed in the Go API since the last release, and which version that takes
 api:
@@ -206,4 +202,4 @@ site:
 clean:
 	rm -rf bin dist
 
-.PHONY: site api lint-workflows release help run dev test test-rest test-all test-go test-long test-local torture linear simulate defects soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local aws-check localstack-up localstack-down clean
+.PHONY: site api lint-workflows release help run dev test test-rest test-all test-go test-long test-local torture linear simulate soak mutate fuzz prove trace test-docs test-stores check build bench bench-peers bench-stores lint vulncheck synth deploy diff destroy deploy-local destroy-local aws-check localstack-up localstack-down clean

@@ -62,8 +62,8 @@
 //
 // # Defects that it finds
 //
-// make defects builds it with changes of the code, of which each undoes a rule or a repair (defects_test.go).
-// defects.txt has the table: a seed that fails, and the settings that are left after shrinking.
+// defects.txt has the table of a run with changes of the code, of which each undid a rule or a repair: a seed that
+// failed, and the settings that were left after shrinking. regressions_test.go has the seeds of repairs.
 //
 // # What a seed repeats, and what an order repeats
 //
