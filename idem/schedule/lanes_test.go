@@ -25,7 +25,7 @@ type laneRun struct {
 	dice      *rand.Rand
 	way       laneWay
 	fails     map[string]int // how often the handler of a key fails before it succeeds
-	long      bool           // and what it does for those behind a failed one; see handle
+	counted   map[string]int // attempts that failed, and not behind another of the lane in a call
 
 	mu      sync.Mutex
 	running map[string]bool // lanes with items in a call
@@ -97,6 +97,7 @@ func TestLanesHoldForEachWayOfCalls(t *testing.T) {
 
 func newLaneRun(t *testing.T, way laneWay, seed uint64) *laneRun {
 	r := &laneRun{T: t, way: way, dice: rand.New(rand.NewPCG(seed, 0)), fails: map[string]int{}, running: map[string]bool{},
+		counted: map[string]int{},
 		settled: map[string]int{}, effects: map[string]int{}}
 	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 1 + r.dice.IntN(25)}),
 		idem.Config{MaxAttempts: 4, OutageFailures: -1, CommitWindow: 1 + r.dice.IntN(256)})
@@ -229,6 +230,7 @@ func (r *laneRun) handleAll(_ context.Context, items []*schedule.Item) ([]schedu
 	stopped, all, raised := map[string]bool{}, false, error(nil)
 	for i, it := range items {
 		lane, _, _ := strings.Cut(it.Task.Key, "-")
+		r.checkAttempt(it)
 		if all && r.way.then == stops || stopped[lane] && r.way.then == stopsLane {
 			results[i].Err = errors.New("not tried")
 			continue
@@ -236,6 +238,9 @@ func (r *laneRun) handleAll(_ context.Context, items []*schedule.Item) ([]schedu
 		err := r.attempt(it.Task.Key)
 		if results[i].Err = err; err == nil {
 			continue
+		}
+		if !stopped[lane] {
+			r.counted[it.Task.Key]++
 		}
 		all, stopped[lane], raised = true, true, err
 		if r.way.then == raises {
@@ -246,6 +251,15 @@ func (r *laneRun) handleAll(_ context.Context, items []*schedule.Item) ([]schedu
 		return nil, raised
 	}
 	return results, nil
+}
+
+// checkAttempt checks that no other item's failure has used an attempt of an item. If a call stops, or fails as a
+// whole, the handler does not know which attempts count.
+func (r *laneRun) checkAttempt(it *schedule.Item) {
+	a, _ := idem.AttemptFrom(it.Context())
+	if known := r.way.then == goesOn || r.way.then == stopsLane; known && a.Number != 1+r.counted[it.Task.Key] {
+		r.Errorf("attempt %d at %s, of which %d failed", a.Number, it.Task.Key, r.counted[it.Task.Key])
+	}
 }
 
 // pass lets a random time pass.
@@ -263,7 +277,11 @@ func (r *laneRun) stream() {
 		mu.Lock()
 		defer mu.Unlock()
 		left--
-	}, nil)
+	}, func(it *schedule.Item) {
+		if it.Outcome.Kind == idem.Behind {
+			r.Errorf("%s is reported as tried: %v", it.Task.Key, it.Outcome.Err)
+		}
+	})
 	lanes := r.items()
 	for _, items := range lanes {
 		left += len(items)
