@@ -6,6 +6,7 @@ require (
 	github.com/aws/aws-sdk-go-v2 v1.47.6
 	github.com/aws/aws-sdk-go-v2/service/glue v1.172.3
 	github.com/bufbuild/protocompile v0.14.1
+	github.com/dlclark/regexp2/v2 v2.13.0
 	github.com/idemsk/idemsk v0.0.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/twmb/avro v1.9.0

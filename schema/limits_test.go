@@ -38,6 +38,7 @@ var hostileSchemas = map[int]sr.Schema{
 	81: {Schema: `{"uniqueItems":true,"items":{"$ref":"#"},"properties":{"p":{"$ref":"#"}}}`,
 		Type: sr.TypeJSON},
 	82: {Schema: `{"properties":{"p":{"items":{"anyOf":[{"multipleOf":0.1},{"enum":[1,2,3,"a"]}]},"pattern":"(a?){400}c","format":"regex"}}}`, Type: sr.TypeJSON},
+	84: {Schema: `{"properties":{"p":{"items":{"properties":{"b":{"pattern":"^(?=.*[a-z])[a-z0-9]+$"}},"pattern":"^(?!x)"}}}}`, Type: sr.TypeJSON},
 	83: {Schema: `{"$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"p":{"allOf":[{"contains":{"const":1}},{}],"unevaluatedItems":false}}}`, Type: sr.TypeJSON},
 }
 
