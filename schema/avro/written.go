@@ -144,42 +144,38 @@ func whole(definition map[string]any, attribute string) (int, bool) {
 	return n, err == nil
 }
 
-// withoutComments returns JSON without comments as Java and C have them.
+// withoutComments returns JSON without comments as Java has them.
 func withoutComments(text string) string {
 	var out strings.Builder
-	for i := 0; i < len(text); i++ {
-		rest, comment := text[i:], 0
+	for len(text) > 0 {
+		end := 1
 		switch {
-		case strings.HasPrefix(rest, "//"):
-			comment = lengthUntil(rest, "\n")
-		case strings.HasPrefix(rest, "/*"):
-			comment = lengthUntil(rest, "*/")
-		case rest[0] == '"':
-			end := 1
-			for end < len(rest)-1 && rest[end] != '"' {
-				if rest[end] == '\\' {
+		case strings.HasPrefix(text, "//"):
+			text = text[endOf(text, "\n"):]
+			continue
+		case strings.HasPrefix(text, "/*"):
+			text = text[endOf(text, "*/"):]
+			continue
+		case text[0] == '"':
+			for end < len(text) && text[end] != '"' {
+				if text[end] == '\\' {
 					end++
 				}
 				end++
 			}
-			end = min(end, len(rest)-1)
-			out.WriteString(rest[:end+1])
-			i += end
-			continue
-		default:
-			out.WriteByte(rest[0])
-			continue
+			end = min(end+1, len(text))
 		}
-		out.WriteByte(' ')
-		i += comment - 1
+		out.WriteString(text[:end])
+		text = text[end:]
 	}
 	return out.String()
 }
 
-// lengthUntil returns the length of a comment that ends with end, or with the text.
-func lengthUntil(text, end string) int {
-	if i := strings.Index(text[2:], end); i >= 0 {
-		return 2 + i + len(end) //nolint:mnd // the comment begins with two characters
+// endOf returns the end of a comment that ends with last, or with the text.
+func endOf(text, last string) int {
+	const begin = 2 // characters
+	if i := strings.Index(text[begin:], last); i >= 0 {
+		return begin + i + len(last)
 	}
 	return len(text)
 }

@@ -53,7 +53,7 @@ func (s source) clearList(i int) (end int) {
 		if !used {
 			s.clear(before+1, end)
 		}
-		if before > i && !(kept && used) {
+		if before > i && (!kept || !used) {
 			s.clear(before, before+1)
 		}
 		kept = kept || used
@@ -78,10 +78,10 @@ func (s source) clear(i, end int) {
 }
 
 // find returns the place of the first of some bytes that is in no brackets, or the end of the text.
-func (s source) find(i int, any string) int {
+func (s source) find(i int, wanted string) int {
 	for depth := 0; i < len(s); i = s.token(i) {
 		switch {
-		case depth == 0 && strings.IndexByte(any, s[i]) >= 0:
+		case depth == 0 && strings.IndexByte(wanted, s[i]) >= 0:
 			return i
 		case strings.IndexByte("[{(", s[i]) >= 0:
 			depth++

@@ -115,12 +115,12 @@ func (w *written) dropImports(f *descriptorpb.FileDescriptorProto) {
 			continue
 		}
 		found = append(found, name)
-		if slices.Contains(f.GetPublicDependency(), int32(i)) { //nolint:gosec // a number of imports
+		if slices.Contains(f.GetPublicDependency(), int32(i)) {
 			public = append(public, name)
 		}
 	}
 	f.Dependency, f.PublicDependency, f.WeakDependency = found, nil, nil
 	for _, name := range public {
-		f.PublicDependency = append(f.PublicDependency, int32(slices.Index(found, name))) //nolint:gosec // as above
+		f.PublicDependency = append(f.PublicDependency, int32(slices.Index(found, name)))
 	}
 }
