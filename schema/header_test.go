@@ -125,6 +125,23 @@ func TestHeadersThatCanNotBeRead(t *testing.T) {
 	}
 }
 
+// Data of Apicurio's serializers, whose headers have other IDs, is not taken for framed either.
+func TestHeadersOfApicurio(t *testing.T) {
+	r := newRegistries(t)
+	d := r.decoder(schema.Config{Registry: r.of("Confluent", "")})
+	for _, name := range []string{"globalId", "contentId"} {
+		record := &kafka.Record{Key: header(t, "Confluent", 10), Value: header(t, "Confluent", 10), Headers: []kafka.Header{
+			{Key: "apicurio.key." + name, Value: make([]byte, 8)}, {Key: "apicurio.value." + name, Value: make([]byte, 8)}}}
+		_, value := d.JSON(t.Context(), record)
+		_, key := d.RecordKey(t.Context(), record)
+		for part, err := range map[string]error{"value": value, "key": key} {
+			if !idem.IsPermanent(err) || !strings.Contains(err.Error(), "apicurio."+part+"."+name) {
+				t.Errorf("the %s: %v", part, err)
+			}
+		}
+	}
+}
+
 // AWS Glue's framing is that of the data, whatever the headers of a forwarded record are.
 func TestFramingOfGlueIsInTheData(t *testing.T) {
 	r := newRegistries(t)

@@ -81,6 +81,9 @@ var (
 func (r *Registry) Unframe(p schema.Part) (schema.Framed, error) {
 	name, header := p.HeaderID()
 	if header == nil {
+		if err := apicurio(p); err != nil {
+			return schema.Framed{}, err
+		}
 		number, payload, err := new(sr.ConfluentHeader).DecodeID(p.Data)
 		if err != nil {
 			return schema.Framed{}, errFraming
@@ -93,6 +96,21 @@ func (r *Registry) Unframe(p schema.Part) (schema.Framed, error) {
 	}
 	framed.Payload = p.Data
 	return framed, nil
+}
+
+// apicurio returns an error for data without framing of Apicurio's serializers. The IDs in their headers are not
+// those of Confluent's API.
+func apicurio(p schema.Part) error {
+	part := "value"
+	if p.Key {
+		part = "key"
+	}
+	for _, h := range p.Headers {
+		if h.Key == "apicurio."+part+".globalId" || h.Key == "apicurio."+part+".contentId" {
+			return fmt.Errorf("its header %s has the ID: configure Apicurio's serializer for Confluent's framing, without headers", h.Key)
+		}
+	}
+	return nil
 }
 
 // readHeader reads the header with the ID of a schema. The index of a message type is behind the ID.
