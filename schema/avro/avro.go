@@ -14,9 +14,9 @@ import (
 // or any. Fields that a struct lacks are skipped.
 type Format struct{ reader *avro.Schema }
 
-// Reader returns a Format with the schema that the program expects, which must keep to the specification. Data that was written with another
-// version is resolved to it: fields are matched by name and alias, missing ones get their defaults. The zero
-// Format gives the program what was written.
+// Reader returns a Format with the schema that the program expects, which must keep to the specification. Data
+// that was written with another version is resolved to it: fields are matched by name and alias, missing ones
+// get their defaults. The zero Format gives the program what was written.
 func Reader(text string) (Format, error) {
 	reader, err := avro.Parse(text)
 	if err != nil {
@@ -53,7 +53,8 @@ func (f Format) Compile(s *schema.Schema) (schema.Type, error) {
 			return nil, err
 		}
 	}
-	return avroType{schema: typ, written: written, maps: shown.hasMaps(make(map[*counter]bool)), limits: s.Limits}, nil
+	return avroType{schema: typ, written: written, limits: s.Limits,
+		maps: shown.hasMaps(make(map[*counter]bool))}, nil
 }
 
 type avroType struct {

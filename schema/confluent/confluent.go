@@ -120,7 +120,8 @@ func readHeader(header []byte) (framed schema.Framed, err error) {
 		framed.ID, framed.Index = strconv.Itoa(number), rest
 	} else if len(header) > guidBytes && header[0] == 1 {
 		guid := header[1 : 1+guidBytes]
-		framed.ID, framed.Index = fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:]), header[1+guidBytes:]
+		framed.ID = fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
+		framed.Index = header[1+guidBytes:]
 	} else {
 		return framed, errHeader
 	}
