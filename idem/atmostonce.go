@@ -80,12 +80,13 @@ func opening(claims []*Claim) (failed []*Claim) {
 func (x *execution) atMostOnce() bool { return x.cfg().AtMostOnce && !x.claim.Task.Rejected }
 
 // mayHaveEffect reports whether a handler may have had its effect although it returned an error: it says so
-// by OutcomeUnknown, its call with other tasks failed, it panicked, the error is a timeout, or it was
-// cancelled. Any other mark of the error is the handler's decision that there was no effect.
+// by OutcomeUnknown, its call with other tasks failed with an error that Unavailable does not mark, it
+// panicked, the error is a timeout, or it was cancelled. Any other mark of the error is the handler's decision
+// that there was no effect.
 func mayHaveEffect(handlers context.Context, err error) bool {
 	var mark *classified
 	if errors.As(err, &mark) && !thrown(err, mark) {
-		return mark.class == outcomeUnknown || mark.class == callFailed
+		return mark.class == outcomeUnknown || mark.class == callFailed && !IsUnavailable(mark.err)
 	}
 	var panicked *PanicError
 	var timeout interface{ Timeout() bool }

@@ -82,7 +82,8 @@ func Unavailable(err error) error { return classify(err, unavailable, RetryDelay
 
 // CallFailed marks the error of a call that handled several tasks and failed as a whole, which is no evidence
 // against one of them: the attempt is not counted. Claim.FailedBefore then tells the next owner of the key to
-// handle the task alone. CallFailed returns nil if err is nil.
+// handle the task alone. With Config.AtMostOnce the outcome of the task is unknown, unless Unavailable marks
+// err: CallFailed(Unavailable(err)) says that the task had no effect. CallFailed returns nil if err is nil.
 func CallFailed(err error) error { return classify(err, callFailed, 0) }
 
 // OutOfTurn marks the error of a task that is to be handled later: in its call with others, one before it in its

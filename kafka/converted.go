@@ -39,9 +39,9 @@ func (h BulkAttempts) converted(convert func(ctx context.Context, r *Record) err
 		var places []int // of the records of the call, in rs
 		size := 0
 		for i, r := range rs {
-			if size > maxConverted {
-				results[i].Err = idem.CallFailed(fmt.Errorf(
-					"the call has %d bytes of converted records: this one is handled alone", size))
+			if size > maxConverted { // h is not called for it, so it has no effect
+				results[i].Err = idem.CallFailed(idem.Unavailable(fmt.Errorf(
+					"the call has %d bytes of converted records: this one is handled alone", size)))
 				continue
 			}
 			record := *r.Record

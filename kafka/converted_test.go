@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
@@ -84,11 +86,49 @@ func TestConvertedCallThatFails(t *testing.T) {
 	}
 }
 
-// A call ends when its records have grown too much. Those that are left are handled alone: their attempt is
-// not counted.
-func TestConvertedRecordsThatGrow(t *testing.T) {
-	grow := func(_ context.Context, r *kafka.Record) error { r.Value = make([]byte, 20<<20); return nil }
-	var calls []string
+// A call ends when its records have grown too much. Those that are left are handled alone, with the same
+// attempt. So is, at most once too, each record for which the handler was not called.
+func TestRecordsForWhichTheHandlerIsNotCalled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		convert func(ctx context.Context, r *kafka.Record) error
+		calls   string // of two deliveries
+	}{
+		"too large for one call": {
+			func(_ context.Context, r *kafka.Record) error { r.Value = make([]byte, 20<<20); return nil },
+			"0#1 1#1, 2#1, 3#1",
+		},
+		"no schema within the time of the call": {
+			func(ctx context.Context, r *kafka.Record) error {
+				if r.Offset < 3 || ctx.Value(firstDelivery{}) == nil {
+					return nil
+				}
+				<-ctx.Done()
+				return idem.Unavailable(fmt.Errorf("waiting for the schema: %w", context.Cause(ctx)))
+			},
+			"0#1 1#1 2#1, 3#1",
+		},
+	} {
+		for _, atMostOnce := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/at most once %t", name, atMostOnce), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					calls := callsOfTwoDeliveries(t, tc.convert, idem.Config{AtMostOnce: atMostOnce, RetryDelay: -1})
+					if got := strings.Join(calls, ", "); got != tc.calls {
+						t.Errorf("the calls are %s; want %s", got, tc.calls)
+					}
+				})
+			})
+		}
+	}
+}
+
+// firstDelivery is in the context of the first delivery.
+type firstDelivery struct{}
+
+// callsOfTwoDeliveries delivers four records twice, and returns the offsets and attempts of each call. The time
+// of a delivery is a minute.
+func callsOfTwoDeliveries(t *testing.T, convert func(ctx context.Context, r *kafka.Record) error,
+	cfg idem.Config) (calls []string) {
+	t.Helper()
 	handler := kafka.Converted(kafka.BulkAttempts(func(_ context.Context, rs []kafka.RecordAttempt) (
 		[]schedule.Result, error) {
 		var offsets []string
@@ -97,13 +137,13 @@ func TestConvertedRecordsThatGrow(t *testing.T) {
 		}
 		calls = append(calls, strings.Join(offsets, " "))
 		return make([]schedule.Result, len(rs)), nil
-	}), grow)
-	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{RetryDelay: -1})
+	}), convert)
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := kafka.NewProcessor(engine, handler, kafka.Config{Namespace: "n", Key: kafka.OffsetKey,
-		Logger: slog.New(slog.DiscardHandler)})
+		DeadLetters: noLetters{t}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,12 +151,23 @@ func TestConvertedRecordsThatGrow(t *testing.T) {
 	for i := range records {
 		records[i] = kafka.Record{Topic: "t", Offset: int64(i)}
 	}
+	ctx := context.WithValue(t.Context(), firstDelivery{}, true)
 	for range 2 {
-		p.Run(t.Context(), "", [][]kafka.Record{records})
+		within, cancel := context.WithTimeout(ctx, time.Minute)
+		p.Run(within, "", [][]kafka.Record{records})
+		cancel()
+		ctx = t.Context()
 	}
-	if got := strings.Join(calls, ", "); got != "0#1 1#1, 2#1, 3#1" {
-		t.Errorf("the calls are %s", got)
-	}
+	return calls
+}
+
+// noLetters are kafka.DeadLetters that get none.
+type noLetters struct{ *testing.T }
+
+// Send implements kafka.DeadLetters.
+func (n noLetters) Send(_ context.Context, l kafka.DeadLetter) error {
+	n.Errorf("a dead letter of %s: %+v", l.Source(), l.Error)
+	return nil
 }
 
 func TestConvertedSingleRecord(t *testing.T) {

@@ -57,7 +57,7 @@ type Header struct {
 // value (keySchemaMetadata, valueSchemaMetadata). A field that the event does not have is empty.
 // https://docs.aws.amazon.com/lambda/latest/dg/services-consume-kafka-events.html
 type Schema struct {
-	// ID is the schema's ID in the registry: a UUID in AWS Glue, a number in Confluent's.
+	// ID is the schema's ID in the registry: a UUID in AWS Glue, a number or a GUID in Confluent's.
 	ID string
 	// DataFormat is the format of the record in Kafka: "AVRO", "JSON" or "PROTOBUF".
 	DataFormat string

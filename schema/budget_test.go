@@ -124,6 +124,8 @@ func FuzzProtobufBudget(f *testing.F) {
 		b.add(65, "\x00", unit, "", n)
 		b.add(65, "\x00", unit, "", many)
 	}
+	b.add(73, "\x00", "\x0a\x00", "", 1800)
+	b.add(73, "\x00", "\x0a\x00", "", many)
 	packed := func(tag string, size uint64) string {
 		return "\x00" + tag +
 			string(binary.AppendUvarint(nil, size))

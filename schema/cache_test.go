@@ -35,8 +35,8 @@ func (r *slowRegistry) setDelay(d time.Duration) {
 func (*slowRegistry) String() string { return "the slow registry" }
 
 // Unframe implements schema.Registry.
-func (*slowRegistry) Unframe(data []byte) (string, []byte, error) {
-	return strconv.Itoa(int(data[0])), data[1:], nil
+func (*slowRegistry) Unframe(p schema.Part) (schema.Framed, error) {
+	return schema.Framed{ID: strconv.Itoa(int(p.Data[0])), Payload: p.Data[1:]}, nil
 }
 
 // Fetch implements schema.Registry.
@@ -175,6 +175,35 @@ func TestPanicAtASchemaIsAnErrorOfTheRecord(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || idem.IsUnavailable(err) == compiling ||
 			idem.IsPermanent(err) != compiling {
 			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
+// panickingType is a Format and a Type that panics at each value.
+type panickingType struct{}
+
+func (panickingType) DataFormat() string                            { return schema.JSON }
+func (p panickingType) Compile(*schema.Schema) (schema.Type, error) { return p, nil }
+func (panickingType) Decode(data []byte, _ any) error               { panic(string(data)) }
+func (panickingType) FromJSON(data []byte, _ any) error             { panic(string(data)) }
+func (panickingType) ToJSON(data []byte) ([]byte, error)            { panic(string(data)) }
+
+// A value at which a library panics is an error of its record, which does not quote it.
+func TestPanicAtAValueIsAnErrorOfTheRecord(t *testing.T) {
+	d, err := schema.New(schema.Config{Registry: &panicking{compiling: true}, Formats: []schema.Format{panickingType{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := &kafka.Record{Value: []byte("\x014711")}
+	event := &kafka.Record{Value: []byte("4711"), ValueSchema: &kafka.Schema{ID: "1"}}
+	_, toJSON := d.JSON(t.Context(), topic)
+	for what, err := range map[string]error{
+		"JSON": toJSON, "Decode": d.Decode(t.Context(), topic, new(any)),
+		"Decode from an event": d.Decode(t.Context(), event, new(any)),
+	} {
+		if !idem.IsPermanent(err) || !strings.Contains(err.Error(), "panicked (string)") ||
+			strings.Contains(err.Error(), "4711") {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -79,13 +80,19 @@ func orDefault[T int | time.Duration](v, def T) T {
 
 // part is a record's value or key.
 type part struct {
+	Part
+
 	name   string
-	data   []byte
 	schema *kafka.Schema // what the event source says about it; nil: it is framed
 }
 
-func valueOf(r *kafka.Record) part { return part{"value", r.Value, r.ValueSchema} }
-func keyOf(r *kafka.Record) part   { return part{"key", r.Key, r.KeySchema} }
+func valueOf(r *kafka.Record) part {
+	return part{Part{Data: r.Value, Headers: r.Headers}, "value", r.ValueSchema}
+}
+
+func keyOf(r *kafka.Record) part {
+	return part{Part{Data: r.Key, Key: true, Headers: r.Headers}, "key", r.KeySchema}
+}
 
 // The errors that can't be about a schema.
 var (
@@ -117,12 +124,23 @@ func (d *Decoder) decode(ctx context.Context, p part, into any) error {
 	}
 	if p.schema != nil && !d.sourceEvents {
 		if err = d.limits.checkJSON(payload); err == nil {
-			err = typ.FromJSON(payload, into)
+			err = recovered(func() error { return typ.FromJSON(payload, into) })
 		}
 	} else if err = d.check(payload, typ); err == nil {
-		err = typ.Decode(payload, into)
+		err = recovered(func() error { return typ.Decode(payload, into) })
 	}
 	return d.permanent(p, id, err)
+}
+
+// recovered calls a method of a Type, and returns a panic as an error: that of a library for one value must not
+// fail the other records of a call. The value of the panic, which can quote the data, is left out.
+func recovered(method func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("decoding it panicked (%T)", v)
+		}
+	}()
+	return method()
 }
 
 // check applies the limits that need no schema. Types of other formats than JSON count elements themselves.
@@ -138,7 +156,8 @@ func (d *Decoder) convert(payload []byte, typ compiled) ([]byte, error) {
 	if err := d.check(payload, typ); err != nil {
 		return nil, err
 	}
-	out, err := typ.ToJSON(payload)
+	var out []byte
+	err := recovered(func() (err error) { out, err = typ.ToJSON(payload); return err })
 	if err == nil && typ.dataFormat != JSON {
 		err = d.limits.checkJSON(out)
 	}
@@ -150,16 +169,24 @@ func (d *Decoder) convert(payload []byte, typ compiled) ([]byte, error) {
 
 // lookUp returns the type of data, and the data without its framing.
 func (d *Decoder) lookUp(ctx context.Context, p part) (id string, payload []byte, typ compiled, err error) {
+	var framed Framed
 	if p.schema != nil {
-		id, payload = p.schema.ID, p.data
-	} else if id, payload, err = d.registry.Unframe(p.data); err != nil {
+		framed = Framed{ID: p.schema.ID, Payload: p.Data}
+	} else if framed, err = d.registry.Unframe(p.Part); err != nil {
 		return "", nil, compiled{}, idem.Permanent(
-			fmt.Errorf("the %s (%d bytes) has no framing of %s: %w", p.name, len(p.data), d.registry, err))
+			fmt.Errorf("the %s (%d bytes) has no framing of %s: %w", p.name, len(p.Data), d.registry, err))
 	}
-	if typ, err = d.types.get(ctx, id); err != nil && !idem.IsUnavailable(err) {
+	if typ, err = d.types.get(ctx, framed.ID); err != nil && !idem.IsUnavailable(err) {
 		err = idem.Permanent(fmt.Errorf("the %s: %w", p.name, err))
 	}
-	return id, payload, typ, err
+	if err != nil || framed.Index == nil || typ.dataFormat != Protobuf {
+		return framed.ID, framed.Payload, typ, err
+	}
+	if len(framed.Index) == 0 {
+		return framed.ID, nil, typ, d.permanent(p, framed.ID,
+			errors.New("its header has no index of the message type behind the ID of the schema"))
+	}
+	return framed.ID, slices.Concat(framed.Index, framed.Payload), typ, nil
 }
 
 // permanent marks an error in data. Nil stays nil.
@@ -168,7 +195,7 @@ func (d *Decoder) permanent(p part, id string, err error) error {
 		return nil
 	}
 	return idem.Permanent(fmt.Errorf("the %s (%d bytes) can't be decoded by the schema %s of %s: %w", p.name,
-		len(p.data), id, d.registry, err))
+		len(p.Data), id, d.registry, err))
 }
 
 // JSON returns a record's value as JSON, nil for a tombstone. With kafka.OfValue keys and fingerprints are
@@ -178,11 +205,11 @@ func (d *Decoder) JSON(ctx context.Context, r *kafka.Record) ([]byte, error) {
 }
 
 func (d *Decoder) toJSON(ctx context.Context, p part) ([]byte, error) {
-	if p.data == nil {
+	if p.Data == nil {
 		return nil, nil
 	}
 	if p.schema != nil && !d.sourceEvents {
-		return p.data, d.permanent(p, p.schema.ID, d.limits.checkJSON(p.data))
+		return p.Data, d.permanent(p, p.schema.ID, d.limits.checkJSON(p.Data))
 	}
 	id, payload, typ, err := d.lookUp(ctx, p)
 	if err != nil {
@@ -202,7 +229,7 @@ type Converted struct {
 // Convert validates framed data against its schema and converts it. Its errors are those of Decode. If the
 // registry does not know the schema, the error wraps ErrUnknown.
 func (d *Decoder) Convert(ctx context.Context, data []byte) (Converted, error) {
-	return d.convertPart(ctx, part{name: "data", data: data})
+	return d.convertPart(ctx, part{Part: Part{Data: data}, name: "data"})
 }
 
 func (d *Decoder) convertPart(ctx context.Context, p part) (Converted, error) {
@@ -228,7 +255,7 @@ func (d *Decoder) ConvertKey(ctx context.Context, r *kafka.Record) error {
 }
 
 func (d *Decoder) replace(ctx context.Context, p part, data *[]byte, s **kafka.Schema) error {
-	if p.data == nil || p.schema != nil && !d.sourceEvents {
+	if p.Data == nil || p.schema != nil && !d.sourceEvents {
 		return nil
 	}
 	converted, err := d.convertPart(ctx, p)

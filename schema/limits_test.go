@@ -3,6 +3,7 @@ package schema_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"runtime"
 	"strings"
@@ -32,11 +33,21 @@ var hostileSchemas = map[int]sr.Schema{
 	70: {Schema: `{"type":"string"}`},
 	71: {Schema: `{"type":"array","items":"string"}`},
 	72: {Schema: `{"type":"array","items":{"type":"map","values":["null","string"]}}`},
+	73: {Schema: `syntax = "proto3"; message P { repeated Q q = 1; } message Q {` + manyFields(50) + ` }`, Type: sr.TypeProtobuf},
 	80: {Schema: `{"properties":{"p":{"items":{"properties":{"a":{"type":"integer","minimum":0},"b":{"pattern":"^[a-z]*$"}}}}}}`, Type: sr.TypeJSON},
 	81: {Schema: `{"uniqueItems":true,"items":{"$ref":"#"},"properties":{"p":{"$ref":"#"}}}`,
 		Type: sr.TypeJSON},
 	82: {Schema: `{"properties":{"p":{"items":{"anyOf":[{"multipleOf":0.1},{"enum":[1,2,3,"a"]}]},"pattern":"(a?){400}c","format":"regex"}}}`, Type: sr.TypeJSON},
+	84: {Schema: `{"properties":{"p":{"items":{"properties":{"b":{"pattern":"^(?=.*[a-z])[a-z0-9]+$"}},"pattern":"^(?!x)"}}}}`, Type: sr.TypeJSON},
 	83: {Schema: `{"$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"p":{"allOf":[{"contains":{"const":1}},{}],"unevaluatedItems":false}}}`, Type: sr.TypeJSON},
+}
+
+// manyFields returns fields of a message, which JSON has also if they are not encoded.
+func manyFields(n int) (fields string) {
+	for i := range n {
+		fields += fmt.Sprintf(" int64 field%d = %d;", i, i+1)
+	}
+	return fields
 }
 
 // seedHostile adds hostileSchemas to both registries, and returns them.
@@ -80,6 +91,8 @@ func TestValuesBeyondTheLimitsAreNotDecoded(t *testing.T) {
 			append(block(1000, bytes.Repeat([]byte("\x0a\x02\x01\x80\x80\x08"), 1000)), 0), size},
 		"empty messages": {"Confluent", 65,
 			append([]byte{0}, bytes.Repeat([]byte{0x0a, 0}, 500_000)...), elements},
+		"defaults of messages": {"Confluent", 73,
+			append([]byte{0}, bytes.Repeat([]byte{0x0a, 0}, 2000)...), elements},
 		"packed numbers": {"Confluent", 65, append([]byte{0, 0x12, 0xc0, 0x84, 0x3d}, zeros...),
 			elements},
 		"unknown fields": {"Confluent", 65,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // The data formats, as events and registries name them.
@@ -15,7 +17,7 @@ const (
 
 // Schema is a schema of a registry.
 type Schema struct {
-	// ID is its ID in the registry: a number of Confluent's, a UUID of Glue's.
+	// ID is its ID in the registry: a number or a GUID of Confluent's, a UUID of Glue's.
 	ID string
 	// DataFormat is Avro, Protobuf or JSON.
 	DataFormat string
@@ -42,12 +44,45 @@ type Index struct {
 	Sorted int
 }
 
+// Part is the value or the key of a record, as it is in the topic.
+type Part struct {
+	Data    []byte
+	Key     bool           // otherwise it is the value
+	Headers []kafka.Header // of the record
+}
+
+// HeaderID returns the name and the value of the header in which serializers of Confluent Platform 8 or later
+// put the ID of the schema, if they are configured to put it there and not before the data. The value is nil if
+// the record has no such header.
+func (p Part) HeaderID() (name string, value []byte) {
+	name = "__value_schema_id"
+	if p.Key {
+		name = "__key_schema_id"
+	}
+	for _, h := range p.Headers { // the last one counts
+		if h.Key == name {
+			value = h.Value
+		}
+	}
+	return name, value
+}
+
+// Framed is a part of a record without its framing.
+type Framed struct {
+	// ID is that of the schema with which Payload was written.
+	ID string
+	// Payload is the encoded data.
+	Payload []byte
+	// Index is the index of the message type of Protobuf (see Schema.Index) if Payload does not begin with it,
+	// because the ID is in a header; otherwise nil.
+	Index []byte
+}
+
 // Registry is a schema registry. Its methods are called concurrently. String returns its name, for errors.
 type Registry interface {
 	fmt.Stringer
-	// Unframe returns the ID of the schema with which data was written, and the encoded data behind its
-	// framing.
-	Unframe(data []byte) (id string, payload []byte, err error)
+	// Unframe returns a part of a record without its framing.
+	Unframe(p Part) (Framed, error)
 	// Fetch returns a schema. It returns ErrUnknown (wrapped) if the registry answers that it has none with
 	// this ID. After any other error the registry is taken to be unavailable.
 	Fetch(ctx context.Context, id string) (*Schema, error)

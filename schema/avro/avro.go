@@ -14,9 +14,9 @@ import (
 // or any. Fields that a struct lacks are skipped.
 type Format struct{ reader *avro.Schema }
 
-// Reader returns a Format with the schema that the program expects. Data that was written with another
-// version is resolved to it: fields are matched by name and alias, missing ones get their defaults. The zero
-// Format gives the program what was written.
+// Reader returns a Format with the schema that the program expects, which must keep to the specification. Data
+// that was written with another version is resolved to it: fields are matched by name and alias, missing ones
+// get their defaults. The zero Format gives the program what was written.
 func Reader(text string) (Format, error) {
 	reader, err := avro.Parse(text)
 	if err != nil {
@@ -32,11 +32,11 @@ func (Format) DataFormat() string { return schema.Avro }
 func (f Format) Compile(s *schema.Schema) (schema.Type, error) {
 	var known avro.SchemaCache
 	for _, ref := range s.References {
-		if _, err := known.Parse(ref.Text); err != nil {
+		if _, err := parseWritten(ref.Text, &known); err != nil {
 			return nil, fmt.Errorf("the schema %q that it refers to: %w", ref.Name, err)
 		}
 	}
-	typ, err := known.Parse(s.Text)
+	typ, err := parseWritten(s.Text, &known)
 	if err != nil {
 		return nil, err
 	}
@@ -44,17 +44,23 @@ func (f Format) Compile(s *schema.Schema) (schema.Type, error) {
 	if err != nil {
 		return nil, err
 	}
+	shown := written
 	if f.reader != nil {
 		if typ, err = avro.Resolve(typ, f.reader); err != nil {
 			return nil, err
 		}
+		if shown, err = (counters{}).of(f.reader.Root(), ""); err != nil {
+			return nil, err
+		}
 	}
-	return avroType{schema: typ, written: written, limits: s.Limits}, nil
+	return avroType{schema: typ, written: written, limits: s.Limits,
+		maps: shown.hasMaps(make(map[*counter]bool))}, nil
 }
 
 type avroType struct {
 	schema  *avro.Schema
 	written *counter
+	maps    bool // in a decoded value
 	limits  schema.Limits
 }
 
@@ -78,14 +84,18 @@ func (t avroType) FromJSON(data []byte, into any) error {
 	return unquoted(t.schema.DecodeJSON(data, into, avro.SkipUnknown()))
 }
 
-// ToJSON implements schema.Type. Values of unions are not tagged with their type.
+// ToJSON implements schema.Type. Values of unions are not tagged with their type. One value has one text: the
+// fields of records are in the order of the schema, or all names are sorted if it has maps.
 func (t avroType) ToJSON(data []byte) ([]byte, error) {
 	var value any
 	if err := t.Decode(data, &value); err != nil {
 		return nil, err
 	}
 	out, err := t.schema.EncodeJSON(value)
-	return out, unquoted(err)
+	if err != nil || !t.maps {
+		return out, unquoted(err)
+	}
+	return sorted(out)
 }
 
 var errUnfit = errors.New("it does not fit the schema, or the Go type of the handler")

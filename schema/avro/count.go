@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/twmb/avro"
@@ -77,7 +78,7 @@ func (c counters) named(n *avro.SchemaNode, namespace string) (*counter, error) 
 			return known, nil
 		}
 	}
-	s, err := n.Schema()
+	s, err := n.Schema(anyName)
 	if err != nil {
 		return nil, fmt.Errorf("the type %q: %w", n.Type, err)
 	}
@@ -86,6 +87,16 @@ func (c counters) named(n *avro.SchemaNode, namespace string) (*counter, error) 
 		return nil, fmt.Errorf("the type %q is not defined", n.Type)
 	}
 	return c.of(root, "")
+}
+
+// hasMaps reports whether a value has maps. It does not look at the counters that it has seen.
+func (c *counter) hasMaps(seen map[*counter]bool) bool {
+	if seen[c] {
+		return false
+	}
+	seen[c] = true
+	return c.kind == "map" ||
+		slices.ContainsFunc(c.children, func(child *counter) bool { return child.hasMaps(seen) })
 }
 
 func qualified(name, namespace string) string {

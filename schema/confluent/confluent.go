@@ -70,17 +70,69 @@ func newClient(options []sr.ClientOpt) (*sr.Client, error) {
 // String returns the addresses.
 func (r *Registry) String() string { return r.name }
 
-// errFraming describes Confluent's framing.
+// The errors of Confluent's framing, before the data or in a header.
 // https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
-var errFraming = errors.New("want a zero byte and the ID of a schema in 4 bytes")
+var (
+	errFraming = errors.New("want a zero byte and the ID of a schema in 4 bytes")
+	errHeader  = errors.New("want a zero byte and the ID of a schema in 4 bytes, or a byte 1 and its GUID in 16 bytes")
+)
 
-// Unframe implements schema.Registry.
-func (r *Registry) Unframe(data []byte) (id string, payload []byte, err error) {
-	number, payload, err := new(sr.ConfluentHeader).DecodeID(data)
-	if err != nil {
-		return "", nil, errFraming
+// Unframe implements schema.Registry. The data of a record with the ID of its schema in a header has no framing.
+func (r *Registry) Unframe(p schema.Part) (schema.Framed, error) {
+	name, header := p.HeaderID()
+	if header == nil {
+		if err := apicurio(p); err != nil {
+			return schema.Framed{}, err
+		}
+		number, payload, err := new(sr.ConfluentHeader).DecodeID(p.Data)
+		if err != nil {
+			return schema.Framed{}, errFraming
+		}
+		return schema.Framed{ID: strconv.Itoa(number), Payload: payload}, nil
 	}
-	return strconv.Itoa(number), payload, nil
+	framed, err := readHeader(header)
+	if err != nil {
+		return schema.Framed{}, fmt.Errorf("its header %s (%d bytes): %w", name, len(header), err)
+	}
+	framed.Payload = p.Data
+	return framed, nil
+}
+
+// apicurio returns an error for data without framing of Apicurio's serializers. The IDs in their headers are not
+// those of Confluent's API.
+func apicurio(p schema.Part) error {
+	part := "value"
+	if p.Key {
+		part = "key"
+	}
+	for _, h := range p.Headers {
+		if h.Key == "apicurio."+part+".globalId" || h.Key == "apicurio."+part+".contentId" {
+			return fmt.Errorf("its header %s has the ID: configure Apicurio's serializer for Confluent's framing, without headers", h.Key)
+		}
+	}
+	return nil
+}
+
+// readHeader reads the header with the ID of a schema. The index of a message type is behind the ID.
+func readHeader(header []byte) (framed schema.Framed, err error) {
+	const guidBytes = 16
+	if number, rest, err := new(sr.ConfluentHeader).DecodeID(header); err == nil {
+		framed.ID, framed.Index = strconv.Itoa(number), rest
+	} else if len(header) > guidBytes && header[0] == 1 {
+		guid := header[1 : 1+guidBytes]
+		framed.ID = fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
+		framed.Index = header[1+guidBytes:]
+	} else {
+		return framed, errHeader
+	}
+	if len(framed.Index) == 0 {
+		return framed, nil
+	}
+	_, rest, err := index(framed.Index)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%d bytes are behind the index of the message type", len(rest))
+	}
+	return framed, err
 }
 
 // maxIndex is the maximum depth of nested message types.
@@ -94,13 +146,9 @@ func index(data []byte) (schema.Index, []byte, error) {
 	return schema.Index{Path: path}, message, nil
 }
 
-// Fetch implements schema.Registry.
+// Fetch implements schema.Registry. The ID is a number or a GUID.
 func (r *Registry) Fetch(ctx context.Context, id string) (*schema.Schema, error) {
-	number, err := strconv.Atoi(id)
-	if err != nil {
-		return nil, fmt.Errorf("%w: want a number", schema.ErrUnknown)
-	}
-	found, err := r.client.SchemaByID(ctx, number)
+	found, err := r.find(ctx, id)
 	if err != nil {
 		return nil, unknown(err)
 	}
@@ -109,6 +157,17 @@ func (r *Registry) Fetch(ctx context.Context, id string) (*schema.Schema, error)
 	}
 	s := &schema.Schema{ID: id, DataFormat: found.Type.String(), Text: found.Schema, Index: index}
 	return s, r.addReferences(ctx, s, found.References, make(map[string]bool))
+}
+
+func (r *Registry) find(ctx context.Context, id string) (sr.Schema, error) {
+	if number, err := strconv.Atoi(id); err == nil {
+		return r.client.SchemaByID(ctx, number)
+	}
+	if len(id) != len("00000000-0000-0000-0000-000000000000") {
+		return sr.Schema{}, fmt.Errorf("%w: want a number or a GUID", schema.ErrUnknown)
+	}
+	found, err := r.client.SchemaByGUID(ctx, id)
+	return found.Schema, err
 }
 
 // addReferences adds the schemas that a schema refers to, and before each of them those that it refers to

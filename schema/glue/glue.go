@@ -74,17 +74,19 @@ const (
 var errFraming = errors.New("want the byte 3, a compression of 0 or 5, and the UUID of a schema version in 16 bytes")
 
 // Unframe implements schema.Registry.
-func (r *Registry) Unframe(data []byte) (id string, payload []byte, err error) {
+func (r *Registry) Unframe(p schema.Part) (framed schema.Framed, err error) {
+	data := p.Data
 	if len(data) < headerBytes || data[0] != headerVersion || data[1] != uncompressed && data[1] != zlibbed {
-		return "", nil, errFraming
-	}
-	payload = data[headerBytes:]
-	if data[1] == zlibbed {
-		if payload, err = inflate(payload, r.MaxInflated); err != nil {
-			return "", nil, err
+		if name, header := p.HeaderID(); header != nil {
+			return framed, fmt.Errorf("%w; its header %s is of a serializer of Confluent's registry", errFraming, name)
 		}
+		return framed, errFraming
 	}
-	return uuid(data[2:headerBytes]), payload, nil
+	framed = schema.Framed{ID: uuid(data[2:headerBytes]), Payload: data[headerBytes:]}
+	if data[1] == zlibbed {
+		framed.Payload, err = inflate(framed.Payload, r.MaxInflated)
+	}
+	return framed, err
 }
 
 func inflate(data []byte, limit int) ([]byte, error) {

@@ -19,7 +19,8 @@ import (
 
 // Format is the schema.Format of JSON that is validated. Without it, a schema.Decoder reads JSON without
 // looking at its schema. A schema without $schema is of draft 7. Values that an event source has converted
-// are not validated again, because it has done so.
+// are not validated again, because it has done so. Patterns can have what ECMAScript has, such as lookahead.
+// All patterns that package regexp lacks together take at most a second for one value.
 type Format struct {
 	// MaxSteps is the maximum number of steps to validate a value (default DefaultMaxSteps). A step is one
 	// part of the schema for one part of the value, and takes about half a kilobyte of memory and half a
@@ -63,6 +64,8 @@ func (f Format) Compile(s *schema.Schema) (typ schema.Type, err error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft7)
 	c.UseLoader(known)
+	counted := &steps{most: cmp.Or(f.MaxSteps, DefaultMaxSteps)}
+	c.UseRegexpEngine(counted.pattern)
 	if err := c.AddResource(base.String(), text); err != nil {
 		return nil, err
 	}
@@ -71,9 +74,8 @@ func (f Format) Compile(s *schema.Schema) (typ schema.Type, err error) {
 		return nil, err
 	}
 	known[base.String()] = text
-	t := jsonType{schema: compiled, steps: &steps{most: cmp.Or(f.MaxSteps, DefaultMaxSteps)}}
-	t.names = t.steps.watch(append(dynamic(c, known), compiled))
-	return t, nil
+	return jsonType{schema: compiled, steps: counted,
+		names: counted.watch(append(dynamic(c, known), compiled))}, nil
 }
 
 // addressOf returns the address of a schema: its own, in relation to home.
@@ -165,8 +167,8 @@ func (t jsonType) ToJSON(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// validate returns an error if data is not valid. It recovers from panics: those of steps, and of the
-// library.
+// validate returns an error if data is not valid. It recovers from panics: those of steps, of patterns, and of
+// the library.
 func (t jsonType) validate(data []byte) (err error) {
 	defer func() {
 		switch v := recover(); v {
@@ -174,6 +176,8 @@ func (t jsonType) validate(data []byte) (err error) {
 		case errSteps:
 			err = fmt.Errorf("the schema takes more than %d steps to validate it (%d, and %d for each byte, at most %d: jsonschema.Format.MaxSteps)",
 				t.steps.limit, minSteps, stepsPerByte, t.steps.most)
+		case errPatternTime:
+			err = errPatternTime
 		default:
 			err = fmt.Errorf("it can't be validated: %v", v)
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // DefaultMaxSteps is the default of Format.MaxSteps.
@@ -29,13 +30,16 @@ const (
 type steps struct {
 	sync.Mutex
 	most, taken, limit int
+	patterns           time.Duration // that is left for patterns with backtracking
 }
 
 // errSteps is the value of a panic, because the library has no other way to end a validation.
 var errSteps = errors.New("too many steps")
 
 // begin admits the steps for a value of the given size. The caller has the lock.
-func (s *steps) begin(size int) { s.taken, s.limit = 0, min(minSteps+stepsPerByte*size, s.most) }
+func (s *steps) begin(size int) {
+	s.taken, s.limit, s.patterns = 0, min(minSteps+stepsPerByte*size, s.most), patternTime
+}
 
 // take counts steps.
 func (s *steps) take(n int) {

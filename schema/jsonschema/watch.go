@@ -117,10 +117,14 @@ func isSchema(field any) bool {
 	return ok && s != nil
 }
 
-// instructions returns the number of instructions of a pattern, which each byte of a text can take.
+// instructions returns the number of instructions of a pattern, which each byte of a text can take. With
+// backtracking it is about that of its characters.
 func instructions(pattern jsonschema.Regexp) int {
 	if pattern == nil {
 		return 0
+	}
+	if _, ok := pattern.(*backtracking); ok {
+		return len(pattern.String())
 	}
 	parsed, err := syntax.Parse(pattern.String(), syntax.Perl)
 	if err != nil {

@@ -13,15 +13,30 @@ import (
 // maxDepth is the maximum depth of a message.
 const maxDepth = 1000
 
-// count counts the elements of an encoded message, before the library makes a value of them. In a group it
-// ends with the group's end, and returns the data behind it. Fields without a descriptor are those that the
-// schema lacks.
-func count(data []byte, message protoreflect.MessageDescriptor, group protowire.Number, m *schema.Meter,
-	depth int) (rest []byte, err error) {
+// counting counts the elements of an encoded message, before the library makes a value of them. As JSON, the
+// message has elements that are not encoded: the defaults of fields.
+type counting struct {
+	meter *schema.Meter
+	json  bool
+}
+
+// all counts a whole message.
+func (c counting) all(data []byte, message protoreflect.MessageDescriptor) error {
+	_, err := c.message(data, message, 0, 0)
+	return err
+}
+
+// message counts a message. In a group it ends with the group's end, and returns the data behind it. Fields
+// without a descriptor are those that the schema lacks.
+func (c counting) message(data []byte, message protoreflect.MessageDescriptor, group protowire.Number, depth int) (
+	rest []byte, err error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is deeper than %d messages in each other", maxDepth)
 	}
-	if err := m.Add(0); err != nil { // a message takes as much as a field
+	if err := c.meter.Add(0); err != nil { // a message takes as much as a field
+		return nil, err
+	}
+	if err := c.defaults(message); err != nil {
 		return nil, err
 	}
 	for len(data) > 0 {
@@ -36,7 +51,7 @@ func count(data []byte, message protoreflect.MessageDescriptor, group protowire.
 			}
 			return data, nil
 		}
-		if data, err = countField(data, fieldOf(message, number), number, wire, m, depth); err != nil {
+		if data, err = c.field(data, fieldOf(message, number), number, wire, depth); err != nil {
 			return nil, err
 		}
 	}
@@ -46,20 +61,36 @@ func count(data []byte, message protoreflect.MessageDescriptor, group protowire.
 	return nil, nil
 }
 
-// countField counts a field, whose tag has been read. It returns the data behind it.
-func countField(
-	data []byte, field protoreflect.FieldDescriptor, number protowire.Number, wire protowire.Type,
-	m *schema.Meter, depth int,
+// defaults counts the fields that JSON has also if they are not encoded.
+func (c counting) defaults(message protoreflect.MessageDescriptor) error {
+	if !c.json || message == nil {
+		return nil
+	}
+	for i := range message.Fields().Len() {
+		if field := message.Fields().Get(i); !field.HasPresence() {
+			if err := c.meter.Add(len(field.JSONName())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// field counts a field, whose tag has been read. It returns the data behind it.
+func (c counting) field(
+	data []byte, field protoreflect.FieldDescriptor, number protowire.Number, wire protowire.Type, depth int,
 ) (rest []byte, err error) {
-	name := 0
-	if field != nil {
-		name = len(field.JSONName())
-	}
-	if err := m.Add(name); err != nil {
-		return nil, err
-	}
+	if !c.json || field == nil || field.HasPresence() || field.Cardinality() == protoreflect.Repeated {
+		name := 0
+		if field != nil {
+			name = len(field.JSONName())
+		}
+		if err := c.meter.Add(name); err != nil {
+			return nil, err
+		}
+	} // otherwise defaults has counted it
 	if wire == protowire.StartGroupType {
-		return count(data, messageOf(field), number, m, depth+1)
+		return c.message(data, messageOf(field), number, depth+1)
 	}
 	n := protowire.ConsumeFieldValue(number, wire, data)
 	if n < 0 {
@@ -67,15 +98,15 @@ func countField(
 	}
 	if wire == protowire.BytesType {
 		value, _ := protowire.ConsumeBytes(data)
-		err = countValue(value, field, m, depth)
+		err = c.value(value, field, depth)
 	}
 	return data[n:], err
 }
 
-// countValue counts what is in a field that has a length: a message, packed numbers, or nothing of its own.
-func countValue(value []byte, field protoreflect.FieldDescriptor, m *schema.Meter, depth int) error {
+// value counts what is in a field that has a length: a message, packed numbers, or nothing of its own.
+func (c counting) value(value []byte, field protoreflect.FieldDescriptor, depth int) error {
 	if message := messageOf(field); message != nil {
-		_, err := count(value, message, 0, m, depth+1)
+		_, err := c.message(value, message, 0, depth+1)
 		return err
 	}
 	if field == nil || !field.IsList() {
@@ -96,7 +127,7 @@ func countValue(value []byte, field protoreflect.FieldDescriptor, m *schema.Mete
 		}
 	}
 	for range numbers {
-		if err := m.Add(0); err != nil {
+		if err := c.meter.Add(0); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,8 @@
 package proto
 
 import (
-	"context"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -32,21 +32,18 @@ func (Format) DataFormat() string { return schema.Protobuf }
 // file is the name of the compiled file.
 const file = "idemsk-schema.proto"
 
-// Compile implements schema.Format.
+// Compile implements schema.Format. A schema can import google/protobuf/*.proto, google/type/*.proto and
+// confluent/*.proto without a reference.
 func (Format) Compile(s *schema.Schema) (schema.Type, error) {
 	sources := map[string]string{file: s.Text}
 	for _, ref := range s.References {
 		sources[ref.Name] = ref.Text
 	}
-	compiler := protocompile.Compiler{
-		Resolver: protocompile.WithStandardImports(
-			&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(sources)}),
-	}
-	files, err := compiler.Compile(context.Background(), file)
+	written, err := compileWritten(file, sources)
 	if err != nil {
 		return nil, err
 	}
-	t := &protoType{index: s.Index, limits: s.Limits, file: files[0], sorted: sorted(files[0].Messages())}
+	t := &protoType{index: s.Index, limits: s.Limits, file: written, sorted: sorted(written.Messages())}
 	if len(t.sorted) == 0 {
 		return nil, errors.New("it has no message type")
 	}
@@ -72,20 +69,14 @@ type protoType struct {
 	sorted []protoreflect.MessageDescriptor
 }
 
-// written returns the type of a message and the message without its index. The message is within the limits.
+// written returns the type of a message, and the message without its index.
 func (t *protoType) written(data []byte) (protoreflect.MessageDescriptor, []byte, error) {
 	index, message, err := t.index(data)
 	if err != nil {
 		return nil, nil, err
 	}
 	found, err := t.messageType(index)
-	if err != nil {
-		return nil, nil, err
-	}
-	if _, err := count(message, found, 0, t.limits.Meter(), 0); err != nil {
-		return nil, nil, err
-	}
-	return found, message, nil
+	return found, message, err
 }
 
 func (t *protoType) messageType(index schema.Index) (found protoreflect.MessageDescriptor, err error) {
@@ -112,17 +103,21 @@ func (t *protoType) Decode(data []byte, into any) error {
 	if err != nil {
 		return err
 	}
-	if m := messageIn(into, written); m != nil {
-		if want := m.ProtoReflect().Descriptor().FullName(); want != written.FullName() {
-			return fmt.Errorf("it is a %s, and the handler takes a %s", written.FullName(), want)
+	m := messageIn(into, written)
+	if m == nil {
+		out, err := t.toJSON(written, message)
+		if err != nil {
+			return err
 		}
-		return proto.Unmarshal(message, m)
+		return rawjson.Unmarshal(out, into)
 	}
-	out, err := toJSON(written, message)
-	if err != nil {
+	if want := m.ProtoReflect().Descriptor().FullName(); want != written.FullName() {
+		return fmt.Errorf("it is a %s, and the handler takes a %s", written.FullName(), want)
+	}
+	if err := (counting{meter: t.limits.Meter()}).all(message, written); err != nil {
 		return err
 	}
-	return rawjson.Unmarshal(out, into)
+	return proto.Unmarshal(message, m)
 }
 
 // FromJSON implements schema.Type. JSON does not name the message type: proto.Message is the first of the
@@ -169,23 +164,34 @@ func messageIn(into any, dynamic protoreflect.MessageDescriptor) proto.Message {
 	return m
 }
 
-// ToJSON implements schema.Type.
+// ToJSON implements schema.Type. The fields of a message are in the order of the schema, and the entries of a
+// map in that of their keys.
 func (t *protoType) ToJSON(data []byte) ([]byte, error) {
 	written, message, err := t.written(data)
 	if err != nil {
 		return nil, err
 	}
-	return toJSON(written, message)
+	return t.toJSON(written, message)
 }
 
-func toJSON(written protoreflect.MessageDescriptor, message []byte) ([]byte, error) {
+// toJSON returns a message as JSON. A field has a member if the message has it, and, by the schema, if the
+// message can't say that it lacks it: then its default, as of an int64 of proto3 without optional.
+func (t *protoType) toJSON(written protoreflect.MessageDescriptor, message []byte) ([]byte, error) {
+	if err := (counting{meter: t.limits.Meter(), json: true}).all(message, written); err != nil {
+		return nil, err
+	}
 	m := dynamicpb.NewMessage(written)
 	if err := proto.Unmarshal(message, m); err != nil {
 		return nil, err
 	}
-	out, err := protojson.Marshal(m)
+	out, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil { // it quotes the value
 		return nil, fmt.Errorf("it is a %s that has no JSON form", written.FullName())
 	}
-	return out, nil
+	// the library adds blanks in some builds of a program, and in others not
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, out); err != nil {
+		return nil, fmt.Errorf("it is a %s that has no JSON form", written.FullName())
+	}
+	return compact.Bytes(), nil
 }

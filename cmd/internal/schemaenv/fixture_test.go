@@ -228,19 +228,10 @@ func (f *function) call(_ context.Context, event []byte) ([]byte, error) {
 func (f *function) got() (values []string) {
 	for _, rs := range f.calls {
 		for _, r := range rs {
-			values = append(values, compact(r.Value))
+			values = append(values, string(r.Value))
 		}
 	}
 	return values
-}
-
-// compact returns JSON without blanks, which vary in that of Protobuf; other bytes as they are.
-func compact(value []byte) string {
-	var out bytes.Buffer
-	if json.Compact(&out, value) != nil {
-		return string(value)
-	}
-	return out.String()
 }
 
 // letters returns the dead letters, and removes none.

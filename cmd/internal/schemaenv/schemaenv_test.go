@@ -56,7 +56,7 @@ func TestFunctionGetsEachPaymentOnce(t *testing.T) {
 						return
 					}
 					want := metadata{format, id(registry, tc.schema)}
-					if compact(got.Value) != tc.json || got.ValueSchemaMetadata == nil ||
+					if string(got.Value) != tc.json || got.ValueSchemaMetadata == nil ||
 						*got.ValueSchemaMetadata != want {
 						t.Errorf("the value is %s with %v; want %s with %v", got.Value,
 							got.ValueSchemaMetadata, tc.json, want)
@@ -88,6 +88,26 @@ func TestOtherValuesBesideFramedOnes(t *testing.T) {
 	}
 }
 
+// A value whose schema is named in a header is decoded, and what can't be is a dead letter that names the header.
+func TestSchemaThatAHeaderNames(t *testing.T) {
+	f := newFunction(t, newRegistries(t), confluent, map[string]string{"IDEMSK_SCHEMA_DECODE": "value"})
+	message := func(offset int64, id, value []byte) mskevent.Message {
+		return mskevent.Message{Topic: "payments", Offset: offset, Value: value,
+			Headers: []mskevent.Header{{Key: "__value_schema_id", Value: id}}}
+	}
+	if n := f.deliver(mskevent.Cluster("").Messages(
+		message(0, framed(confluent, avroID, nil), payment(avroID, "p-1")),
+		message(1, framed(confluent, protoID, []byte{0}), payment(protoID, "p-2")[1:]),
+		message(2, []byte{1}, framed(confluent, avroID, payment(avroID, "p-3"))),
+	)); n != 0 {
+		t.Errorf("%d records are reported", n)
+	}
+	f.wantValues(`{"paymentId":"p-1","amount":1250}`, `{"paymentId":"p-2","amount":"1250"}`)
+	if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], "its header __value_schema_id (1 bytes)") {
+		t.Errorf("the dead letters are %q", letters)
+	}
+}
+
 // Kafka keys are decoded only on request, because most are written without a schema.
 func TestKafkaKeyIsDecodedOnRequest(t *testing.T) {
 	r := newRegistries(t)
@@ -105,7 +125,7 @@ func TestKafkaKeyIsDecodedOnRequest(t *testing.T) {
 			t.Fatalf("%s: %d records are reported, %d calls", decode, n, len(f.calls))
 		}
 		got := f.calls[0][0]
-		if string(got.Key) != want[0] || compact(got.Value) != want[1] ||
+		if string(got.Key) != want[0] || string(got.Value) != want[1] ||
 			(got.KeySchemaMetadata != nil) != strings.Contains(decode, "key") {
 			t.Errorf("%s: the key is %q, the value %q, %v", decode, got.Key, got.Value, got.KeySchemaMetadata)
 		}

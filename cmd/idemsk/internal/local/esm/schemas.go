@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -95,6 +96,14 @@ func (c *converting) poll(ctx context.Context, most int) (done []*kgo.Record, er
 	return done, nil
 }
 
+// errIDInHeader is the error of data without framing: Lambda's documentation knows the ID before the data alone.
+var errIDInHeader = errors.New("the ID of the schema is in a header")
+
+func idInHeader(r *kgo.Record, attribute string) bool {
+	name := "__" + strings.ToLower(attribute) + "_schema_id"
+	return slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == name && h.Value != nil })
+}
+
 // convert returns a record as it is delivered. Its only error is that the registry can't be asked.
 func (c *converting) convert(ctx context.Context, r *kgo.Record) (*kgo.Record, error) {
 	found := &conversion{filtered: r.Value}
@@ -107,6 +116,10 @@ func (c *converting) convert(ctx context.Context, r *kgo.Record) (*kgo.Record, e
 		schema **mskevent.Schema
 	}{{AttributeKey, &out.Key, &found.keySchema}, {AttributeValue, &out.Value, &found.valueSchema}} {
 		if *a.data == nil || !slices.Contains(c.config.SchemaRegistry.Attributes, a.name) {
+			continue
+		}
+		if idInHeader(r, a.name) {
+			errs[i] = errIDInHeader
 			continue
 		}
 		converted, err := c.decoder.Convert(ctx, *a.data)

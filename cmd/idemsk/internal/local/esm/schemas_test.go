@@ -94,6 +94,8 @@ func TestRecordsAreValidatedAndConverted(t *testing.T) {
 				&kgo.Record{Topic: topic, Value: framed(7, "dropped")},
 				&kgo.Record{Topic: topic, Key: framed(7, "p-1")[:5], Value: framed(7, "p-1")},
 				&kgo.Record{Topic: topic, Key: framed(8, "k")},
+				&kgo.Record{Topic: topic, Value: framed(7, "p-1"), Headers: []kgo.RecordHeader{
+					{Key: "__value_schema_id", Value: []byte("\x00\x00\x00\x00\x08")}}},
 			)
 			f, l, w := new(reader), new(letters), new(watcher)
 			cfg := config()
@@ -114,7 +116,7 @@ func TestRecordsAreValidatedAndConverted(t *testing.T) {
 			}
 			slices.Sort(given)
 			check(t, "given up", given, []string{"DESERIALIZATION_ERROR payments-0@2",
-				"DESERIALIZATION_ERROR payments-0@4", "SCHEMA_NOT_FOUND payments-0@1"})
+				"DESERIALIZATION_ERROR payments-0@4", "DESERIALIZATION_ERROR payments-0@6", "SCHEMA_NOT_FOUND payments-0@1"})
 			if _, filtered := w.of(esm.Filtered); filtered != 1 {
 				t.Errorf("%d records filtered", filtered)
 			}
