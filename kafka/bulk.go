@@ -56,11 +56,15 @@ type RecordAttempt struct {
 	// handled without protection.
 	Attempt idem.Attempt
 	ctx     context.Context
+	item    *schedule.Item
 }
 
 // Context returns the context of the record's handler: lines that are logged with it name the record
 // (observe.LogHandler), and it ends with the cause idem.ErrLeaseLost if the claim is lost.
 func (r *RecordAttempt) Context() context.Context { return r.ctx }
+
+// inLaneOf reports whether the record is in the lane of another one of its call.
+func (r *RecordAttempt) inLaneOf(other *RecordAttempt) bool { return r.item != nil && r.item.SameLane(other.item) }
 
 // attempts returns the handler as a BulkAttempts.
 func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]schedule.Result, error) {
@@ -84,7 +88,7 @@ func (p *Processor) bulk(ctx context.Context, items []*schedule.Item) ([]schedul
 	records := make([]RecordAttempt, len(items))
 	for i, it := range items {
 		attempt, _ := idem.AttemptFrom(it.Context())
-		records[i] = RecordAttempt{Record: messageOf(it).Record, Attempt: attempt, ctx: it.Context()}
+		records[i] = RecordAttempt{Record: messageOf(it).Record, Attempt: attempt, ctx: it.Context(), item: it}
 	}
 	results, err := p.many(ctx, records)
 	switch {

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/schedule"
@@ -13,9 +14,9 @@ import (
 const maxConverted = 32 << 20
 
 // Converted returns a handler that calls h with converted copies of the records. The error of a conversion is
-// that of its record, for which h is not called. If the converted records of a call are larger than 32 MiB,
-// the further ones are handled alone later, with the same attempt. Keys, fingerprints and dead letters are
-// those of the records as they arrived.
+// that of its record, for which h is not called, nor for those behind it in its lane. If the converted records of a
+// call are larger than 32 MiB, the further ones are in a later call, with the same attempt. Keys, fingerprints and
+// dead letters are those of the records as they arrived.
 func Converted(h Handler, convert func(ctx context.Context, r *Record) error) Handler {
 	each := h.each()
 	switch many := h.many(); {
@@ -37,19 +38,27 @@ func (h BulkAttempts) converted(convert func(ctx context.Context, r *Record) err
 		results := make([]schedule.Result, len(rs))
 		var call []RecordAttempt
 		var places []int // of the records of the call, in rs
+		var failed []*RecordAttempt
 		size := 0
-		for i, r := range rs {
-			if size > maxConverted { // h is not called for it, so it has no effect
-				results[i].Err = idem.CallFailed(idem.Unavailable(fmt.Errorf(
-					"the call has %d bytes of converted records: this one is handled alone", size)))
+		for i := range rs {
+			r := rs[i]
+			switch behind := slices.ContainsFunc(failed, r.inLaneOf); {
+			case size > maxConverted:
+				results[i].Err = idem.OutOfTurn(fmt.Errorf(
+					"its call has %d bytes of converted records, and the record is in a later one", size))
+				continue
+			case behind:
+				results[i].Err = idem.OutOfTurn(schedule.ErrBehind)
 				continue
 			}
 			record := *r.Record
-			if results[i].Err = convert(ctx, &record); results[i].Err == nil {
-				r.Record = &record
-				call, places = append(call, r), append(places, i)
-				size += len(record.Key) + len(record.Value)
+			if results[i].Err = convert(ctx, &record); results[i].Err != nil {
+				failed = append(failed, &rs[i])
+				continue
 			}
+			r.Record = &record
+			call, places = append(call, r), append(places, i)
+			size += len(record.Key) + len(record.Value)
 		}
 		if len(call) == 0 {
 			return results, nil

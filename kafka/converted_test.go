@@ -95,7 +95,16 @@ func TestRecordsForWhichTheHandlerIsNotCalled(t *testing.T) {
 	}{
 		"too large for one call": {
 			func(_ context.Context, r *kafka.Record) error { r.Value = make([]byte, 20<<20); return nil },
-			"0#1 1#1, 2#1, 3#1",
+			"0#1 1#1, 2#1 3#1",
+		},
+		"a record that can't be converted yet": {
+			func(ctx context.Context, r *kafka.Record) error {
+				if r.Offset == 1 && ctx.Value(firstDelivery{}) != nil {
+					return errors.New("no such schema yet")
+				}
+				return nil
+			},
+			"0#1, 1#2, 2#1 3#1",
 		},
 		"no schema within the time of the call": {
 			func(ctx context.Context, r *kafka.Record) error {

@@ -122,6 +122,9 @@ const (
 // cause idem.ErrLeaseLost if the claim is lost.
 func (it *Item) Context() context.Context { return it.ctx }
 
+// SameLane reports whether the item is in the same lane as another one of a call of a BulkHandler.
+func (it *Item) SameLane(other *Item) bool { return it.lane == other.lane }
+
 // Settled reports whether the message needs no further delivery.
 func (it *Item) Settled() bool { return it.State == Ended && it.Outcome.Kind.Settled() }
 
