@@ -5,6 +5,7 @@ package pgoutbox_test
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -219,4 +220,28 @@ func TestRejectionsOfATopicAreLoggedTogether(t *testing.T) {
 	if len(lines) > 4 || sum["WARN"] != events*(attempts-1) || sum["ERROR"] != events {
 		t.Errorf("%d lines about %v rejections; want at most 4, of all:\n%s", len(lines), sum, said)
 	}
+}
+
+// With the constraints of docs/outbox.md, for Debezium, the table refuses the rows that would stop a connector.
+// What Publish accepts is inserted.
+func TestConstraintsOfTheDocumentsRefuseFaults(t *testing.T) {
+	document, err := os.ReadFile("../../docs/outbox.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sql := regexp.MustCompile(`(?s)ALTER TABLE outbox\s+ADD CHECK.*?;`).FindString(string(document))
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{MaxSize: 900_000})
+	execute(t, pool, strings.Replace(sql, "TABLE outbox", "TABLE "+table, 1))
+	for _, values := range []string{
+		`'a b', NULL, NULL, NULL`, `'.', NULL, NULL, NULL`, `'..', NULL, NULL, NULL`, `repeat('x', 250), NULL, NULL, NULL`,
+		`E'a\n', NULL, NULL, NULL`, `'t', NULL, NULL, '{"n": 1}'`, `'t', repeat('x', 600000)::bytea, repeat('x', 600000)::bytea, NULL`,
+	} {
+		if _, err := pool.Exec(t.Context(), `INSERT INTO `+table+
+			` (id, aggregatetype, aggregateid, payload, headers) VALUES (gen_random_uuid(), `+values+`)`); err == nil {
+			t.Errorf("%s: it was inserted", values)
+		}
+	}
+	publish(t, pool, o, outbox.Event{Topic: "t"}, outbox.Event{Topic: strings.Repeat("x", 249), Key: []byte("k"), Value: make([]byte, 899_000),
+		Headers: []outbox.Header{{Key: "h"}}})
 }
