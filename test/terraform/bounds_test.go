@@ -54,7 +54,7 @@ func bounds(t *testing.T, field string) (least, most float64) {
 // not work, is refused by the plan.
 func TestVariablesHaveTheBoundsOfTheConstruct(t *testing.T) {
 	m := plain(t)
-	number := func(n float64) cty.Value { return cty.NumberFloatVal(n) }
+	number := cty.NumberFloatVal
 	check := func(name string, value cty.Value, want bool) {
 		t.Helper()
 		if got := m.allows(name, value); got != want {

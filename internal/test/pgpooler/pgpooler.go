@@ -134,36 +134,51 @@ func (p *pooler) serve(client net.Conn) error {
 	if err := p.greet(client, in); err != nil {
 		return err
 	}
-	var server *pgconn.HijackedConn
-	defer func() {
-		if server != nil { // its transaction has not ended
-			p.drop(server.Conn)
-		}
-	}()
+	s := session{pooler: p, client: client}
+	defer s.end()
 	for {
 		message, err := read(in)
 		if err != nil || message[0] == terminate {
 			return err
 		}
-		if server == nil {
-			if server, err = p.take(); err != nil {
-				return err
-			}
-		}
-		if _, err := server.Conn.Write(message); err != nil {
+		if err := s.pass(message); err != nil {
 			return err
 		}
-		if message[0] != query && message[0] != syncAll {
-			continue
-		}
-		ended, err := answer(client, bufio.NewReader(server.Conn))
-		if err != nil {
+	}
+}
+
+// session is a client, with a server's connection while a transaction is open.
+type session struct {
+	*pooler
+	client net.Conn
+	server *pgconn.HijackedConn
+}
+
+// pass passes a message to the server and, behind the last one of an exchange, the answer to the client.
+func (s *session) pass(message []byte) (err error) {
+	if s.server == nil {
+		if s.server, err = s.take(); err != nil {
 			return err
 		}
-		if ended {
-			p.give(server)
-			server = nil
-		}
+	}
+	if _, err := s.server.Conn.Write(message); err != nil {
+		return err
+	}
+	if message[0] != query && message[0] != syncAll {
+		return nil
+	}
+	ended, err := answer(s.client, bufio.NewReader(s.server.Conn))
+	if err == nil && ended {
+		s.give(s.server)
+		s.server = nil
+	}
+	return err
+}
+
+// end closes the server's connection if its transaction has not ended.
+func (s *session) end() {
+	if s.server != nil {
+		s.drop(s.server.Conn)
 	}
 }
 
@@ -220,14 +235,12 @@ func (p *pooler) greet(client io.Writer, in *bufio.Reader) error {
 
 // read reads a message.
 func read(in *bufio.Reader) ([]byte, error) {
-	const head = 5 // the type and the size
-	message := make([]byte, head)
-	if _, err := io.ReadFull(in, message); err != nil {
+	const head = 5 // the type, and the size of all but the type
+	begin, err := in.Peek(head)
+	if err != nil {
 		return nil, err
 	}
-	body := make([]byte, binary.BigEndian.Uint32(message[1:])-4)
-	if _, err := io.ReadFull(in, body); err != nil {
-		return nil, err
-	}
-	return append(message, body...), nil
+	message := make([]byte, 1+binary.BigEndian.Uint32(begin[1:]))
+	_, err = io.ReadFull(in, message)
+	return message, err
 }
