@@ -115,6 +115,22 @@ func TestRowThatCanNotBeMarkedLeavesTheOthersMarked(t *testing.T) {
 			CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON {{table}} FOR EACH ROW WHEN (OLD.` + refused + `) EXECUTE FUNCTION {{table}}_refuse()`,
 			`DROP TRIGGER refuse ON {{table}}`,
 		},
+		"a trigger keeps rows as they are": {
+			`CREATE FUNCTION {{table}}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+			CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON {{table}} FOR EACH ROW WHEN (OLD.` + refused + `) EXECUTE FUNCTION {{table}}_keep()`,
+			`DROP TRIGGER refuse ON {{table}}`,
+		},
+		"a trigger raises at the commit": {
+			`CREATE FUNCTION {{table}}_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+			CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE OR DELETE ON {{table}} DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+				WHEN (OLD.` + refused + `) EXECUTE FUNCTION {{table}}_late()`,
+			`DROP TRIGGER refuse ON {{table}}`,
+		},
+		"a trigger may not read another table": {
+			`CREATE FUNCTION {{table}}_other() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM FROM no_such_table; RETURN NEW; END $$;
+			CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON {{table}} FOR EACH ROW WHEN (OLD.` + refused + `) EXECUTE FUNCTION {{table}}_other()`,
+			`DROP TRIGGER refuse ON {{table}}`,
+		},
 		"a constraint that old rows do not meet": {
 			`ALTER TABLE {{table}} ADD CONSTRAINT refuse CHECK (NOT (` + refused + `)) NOT VALID`,
 			`ALTER TABLE {{table}} DROP CONSTRAINT refuse`,

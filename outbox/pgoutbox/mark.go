@@ -1,6 +1,7 @@
 package pgoutbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/idemsk/idemsk/internal/pg/pgtrip"
 	"github.com/idemsk/idemsk/outbox"
 )
 
@@ -93,31 +95,44 @@ func (w *worker) markAll(ctx context.Context, tx pgx.Tx, marks []mark) (charged 
 		if w.cfg.Retention < 0 {
 			sql = w.outbox.sql.remove
 		}
-		batch.Queue(sql, published.ids, published.seqs)
+		batch.Queue(sql, published.ids, published.seqs).Exec(func(tag pgconn.CommandTag) error {
+			return changed(int(tag.RowsAffected()), len(published.ids))
+		})
 	}
 	if len(rejected.ids) > 0 {
 		batch.Queue(w.outbox.sql.reject, rejected.ids, rejected.seqs, failures,
 			w.cfg.MaxAttempts, w.cfg.RetryDelay.Seconds(), w.cfg.MaxRetryDelay.Seconds()).
 			Query(func(rows pgx.Rows) (err error) {
 				charged, err = pgx.CollectRows(rows, pgx.RowToStructByPos[rejection])
-				return err
+				return cmp.Or(err, changed(len(charged), len(rejected.ids)))
 			})
 	}
 	err = w.askIn(ctx, func(ctx context.Context) error { return tx.SendBatch(ctx, &batch).Close() })
 	return charged, err
 }
 
-// refusesRow reports whether the server refused a statement because of what is in a row: a data exception, a
-// constraint, a limit, an exception of a trigger, or a damaged index.
+var errUnchanged = errors.New("the row was not changed: a trigger keeps it as it is")
+
+// changed returns an error if fewer rows were changed than there are marks. Their rows are locked, so that no
+// other session has deleted them.
+func changed(n, marks int) error {
+	if n < marks {
+		return errUnchanged
+	}
+	return nil
+}
+
+// refusesRow reports whether the server refused a statement because of what is in a row or what is on the
+// table: a data exception, a constraint, a limit, a permission or an error of a trigger, a damaged index.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func refusesRow(err error) bool {
 	var said *pgconn.PgError
 	if !errors.As(err, &said) {
-		return false
+		return errors.Is(err, errUnchanged)
 	}
 	switch said.Code[:2] {
-	case "22", "23", "54", "P0", "XX":
-		return true
+	case "22", "23", "42", "54", "P0", "XX":
+		return pgtrip.PoolerHint(err) == ""
 	}
 	return false
 }

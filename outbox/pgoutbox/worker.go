@@ -180,8 +180,8 @@ func (w *worker) notified(ctx context.Context) error {
 // idle while events are sent to Kafka. PostgreSQL ends it after IdleLimit; otherwise a failed host would hold
 // its shards until TCP detects the failure.
 func (w *worker) round(ctx context.Context) (n int, err error) {
-	begin := fmt.Sprintf(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d`,
-		w.cfg.IdleLimit.Milliseconds())
+	begin := fmt.Sprintf(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d; SET CONSTRAINTS ALL IMMEDIATE`,
+		w.cfg.IdleLimit.Milliseconds()) // a constraint that is deferred would undo all marks at the commit
 	var tx pgx.Tx
 	err = w.ask(ctx, func(watch *silence.Watch, conn *pgx.Conn) (err error) {
 		tx, err = conn.BeginTx(watch.Context(), pgx.TxOptions{BeginQuery: begin})
