@@ -34,8 +34,8 @@ const DefaultTimeout = 10 * time.Second
 
 // The reasons why an event was not published, for errors.Is.
 var (
-	// ErrRejected means that Kafka rejects the event: it is too large, or its topic does not exist or does
-	// not allow writes. A retry fails too, unless the topic is changed.
+	// ErrRejected means that Kafka rejects the event: it is too large, or its topic does not exist, can't exist
+	// by its name, or does not allow writes. A retry fails too, unless the topic is changed.
 	ErrRejected = errors.New("relay: Kafka rejects the event")
 	// ErrHeldBack means that the event was not sent because a previous event of its topic and key was not
 	// published.
