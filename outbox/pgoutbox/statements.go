@@ -34,8 +34,7 @@ const pending = `published_at IS NULL AND parked_at IS NULL`
 // ready is the condition of events that may be sent now, with the alias o: no retry delay applies to the
 // event or to an earlier event of its topic and key.
 const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS NULL OR o.retry_at <= clock_timestamp())
-	AND NOT EXISTS (SELECT FROM {{table}} b WHERE sha256(b.aggregateid) = sha256(o.aggregateid)
-		AND b.aggregateid = o.aggregateid AND b.aggregatetype = o.aggregatetype AND b.seq < o.seq
+	AND NOT EXISTS (SELECT FROM {{table}} b WHERE sha256(b.aggregateid) = sha256(o.aggregateid) AND b.aggregatetype = o.aggregatetype AND b.seq < o.seq
 		AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_at > clock_timestamp())`
 
 // take locks and returns events at the heads of shards. It skips rows that another session has locked, for

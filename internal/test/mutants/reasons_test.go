@@ -38,7 +38,7 @@ var reasons = map[string]map[string]string{
 		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: NULL => NOT NULL":                      inTake,
 		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: AND b.published_at IS NULL => nothing": "an event is published after its retry time",
 		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: NOT NULL => NULL":                      inTake,
-		"AND b.aggregateid = o.aggregateid AND b.aggregatetype = o.aggregatetype AND b.seq < o.seq: < => <=":                                 "an event whose own retry time is not reached is not ready in any case",
+		"AND NOT EXISTS (SELECT FROM {{table}} b WHERE sha256(b.aggregateid) = sha256(o.aggregateid…: < => <=":                               "an event whose own retry time is not reached is not ready in any case",
 		"topicAndKey = `CASE WHEN ` + named + ` <= {{largest}} THEN aggregatetype ELSE left(aggrega…: <= => <":                               largest,
 		"CASE WHEN ` + named + ` <= {{largest}} THEN aggregateid ELSE substr(aggregateid, 1, 1000) …: <= => <":                               largest,
 		"CASE WHEN ` + named + ` <= {{largest}} THEN aggregateid ELSE substr(aggregateid, 1, 1000) …: 1 => 2":                                "of a key that is too large any part will do",
