@@ -226,7 +226,8 @@ func memory() memstore.Config {
 // dynamo returns the DynamoDB store's configuration. A skew of 0 must be passed as -1, because 0 means the
 // default there.
 func (c *Config) dynamo() dynamostore.Config {
-	return dynamostore.Config{Table: c.Table, MaxClockSkew: cmp.Or(c.MaxClockSkew, -1)}
+	return dynamostore.Config{Table: c.Table, MaxClockSkew: cmp.Or(c.MaxClockSkew, -1),
+		Unbatched: c.Engine.Unbatched}
 }
 
 func readStore(v *Vars, added *options) string {

@@ -116,11 +116,8 @@ func (e *Event) validate(maxSize int) error {
 	if !uuidForm.MatchString(e.ID) {
 		errs = append(errs, errors.New("its ID is not a UUID: want xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, or none to generate one"))
 	}
-	switch {
-	case e.Topic == "":
-		errs = append(errs, errors.New("it has no topic"))
-	case !topicName.MatchString(e.Topic), e.Topic == ".", e.Topic == "..":
-		errs = append(errs, errors.New("the topic's name is invalid: want up to 249 letters, digits, '.', '_' and '-'"))
+	if err := e.CheckTopic(); err != nil {
+		errs = append(errs, err)
 	}
 	for _, h := range e.Headers {
 		switch {
@@ -140,6 +137,19 @@ func (e *Event) validate(maxSize int) error {
 	return errors.Join(errs...)
 }
 
+// CheckTopic returns why Kafka can have no topic of the event's. Relays call it too, because other programs
+// than Prepare may have written the event.
+func (e *Event) CheckTopic() error {
+	switch {
+	case e.Topic == "":
+		return errors.New("it has no topic")
+	case !topicName.MatchString(e.Topic), e.Topic == ".", e.Topic == "..":
+		return fmt.Errorf("the topic's name is invalid: want up to 249 letters, digits, '.', '_' and '-'; it has %d bytes, and begins with %q",
+			len(e.Topic), e.Topic[:min(len(e.Topic), described)])
+	}
+	return nil
+}
+
 // add adds the headers whose names the event does not have.
 func (e *Event) add(headers []Header) {
 	own := e.Headers
@@ -150,12 +160,11 @@ func (e *Event) add(headers []Header) {
 	}
 }
 
+// described is the maximum number of bytes of a topic or a key in an error.
+const described = 64
+
 // describe identifies the event in an error.
 func (e *Event) describe() string {
-	const most = 64
-	key := e.Key
-	if len(key) > most {
-		key = key[:most]
-	}
-	return fmt.Sprintf("event %q to topic %q, key %q", e.ID, e.Topic, key)
+	short := func(s string) string { return s[:min(len(s), described)] }
+	return fmt.Sprintf("event %q to topic %q, key %q", short(e.ID), short(e.Topic), short(string(e.Key)))
 }

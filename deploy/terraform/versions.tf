@@ -1,5 +1,5 @@
 terraform {
-  required_version = ">= 1.5"
+  required_version = ">= 1.9" # earlier ones compare no variable with another
   required_providers {
     aws = {
       source  = "hashicorp/aws"

@@ -86,6 +86,9 @@ type Config struct {
 	MaxClockSkew time.Duration
 	// Concurrency is the maximum number of concurrent requests for one batch. Default: 16.
 	Concurrency int
+	// Unbatched sends each claim and each settlement in a request of its own, for endpoints that do not support
+	// BatchExecuteStatement.
+	Unbatched bool
 	// Clock is the clock of the store. Default: time.Now.
 	Clock store.Clock
 }
@@ -146,7 +149,7 @@ func New(client Client, cfg Config) (*Store, error) {
 	cfg.MaxClockSkew = max(0, cfg.MaxClockSkew)
 	s := &Store{client: client, table: cfg.Table, skew: cfg.MaxClockSkew, limit: cfg.Concurrency, batch: 1,
 		fewest: 2, clock: cfg.Clock}
-	if !strings.HasPrefix(cfg.Table, "arn:") {
+	if !cfg.Unbatched && !strings.HasPrefix(cfg.Table, "arn:") {
 		s.batch = MaxBatchSize
 	}
 	return s, nil

@@ -3,10 +3,12 @@ package dynamostore
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/idemsk/idemsk/idem/store"
 )
@@ -28,7 +30,7 @@ const (
 	// the table, the partition or the account is throttled, or the service has an internal error.
 	overload
 	contention    // a transaction, or a write in another region, is in progress on the item
-	misconfigured // no table, no permission, or a table with another key
+	misconfigured // no table, no permission, a table with another key, or an endpoint that lacks the operation
 )
 
 // passes reports whether the same request may succeed a moment later.
@@ -38,12 +40,68 @@ func (c cause) passes() bool { return c == overload || c == contention }
 func causeOf(err error) cause {
 	var api smithy.APIError
 	switch {
+	case isUnsupported(err):
+		return misconfigured
 	case !errors.As(err, &api):
 		return other
 	case isWrongKey(api):
 		return misconfigured
 	}
 	return causeOfCode(api.ErrorCode())
+}
+
+// isUnsupported reports whether an endpoint does not have the operation, or not all of its PartiQL, as some
+// emulators of DynamoDB. DynamoDB answers an unknown operation with UnknownOperationException. Others have
+// their own codes, or answer with something that is not DynamoDB's: moto with status 500 and a page. DynamoDB
+// itself finds no fault with the store's statements.
+func isUnsupported(err error) bool {
+	var answered *smithyhttp.ResponseError
+	status := 0
+	if errors.As(err, &answered) {
+		status = answered.HTTPStatusCode()
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) && api.ErrorCode() != "UnknownError" { // the SDK's, of an answer without a code
+		return status == http.StatusNotImplemented || strings.Contains(api.ErrorMessage(), "wasn't well formed") ||
+			slices.ContainsFunc([]string{"UnknownOperation", "NotImplemented", "UnsupportedOperation", "InvalidAction"},
+				func(code string) bool { return strings.HasPrefix(api.ErrorCode(), code) })
+	}
+	switch status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return true
+	case http.StatusInternalServerError:
+		op := operationOf(err)
+		return op == opBatch || op == opTransaction
+	}
+	return false
+}
+
+// The operations that some emulators of DynamoDB lack.
+const (
+	opBatch       = "BatchExecuteStatement"
+	opTransaction = "TransactWriteItems"
+)
+
+// operationOf returns the operation of a request's error. An error of a statement has none.
+func operationOf(err error) string {
+	var op *smithy.OperationError
+	if errors.As(err, &op) {
+		return op.OperationName
+	}
+	return opBatch
+}
+
+// unsupported returns the remedy if isUnsupported.
+func unsupported(err error) string {
+	const emulators = "DynamoDB, DynamoDB Local and LocalStack have it"
+	switch op := operationOf(err); op {
+	case opBatch:
+		return " (the endpoint does not support " + op + ": set IDEMSK_BATCHING=off, which needs no PartiQL; " + emulators + ")"
+	case opTransaction:
+		return " (the endpoint does not support " + op + ", which effects in the completion's transaction need; " + emulators + ")"
+	default:
+		return " (the endpoint does not support " + op + ": is it one of DynamoDB? " + emulators + ")"
+	}
 }
 
 // isWrongKey reports whether a request was refused because the table's key is not AttrKey alone, a string.
@@ -121,6 +179,8 @@ func hint(err error) string {
 	switch {
 	case errors.Is(err, store.ErrForeignEntry):
 		return foreignItem
+	case isUnsupported(err):
+		return unsupported(err)
 	case !errors.As(err, &api):
 		return ""
 	case isWrongKey(api):

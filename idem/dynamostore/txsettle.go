@@ -284,8 +284,8 @@ func (s *Store) explainTx(group []completion, err error) error {
 
 func txHint(err error) string {
 	var api smithy.APIError
-	if !errors.As(err, &api) {
-		return ""
+	if isUnsupported(err) || !errors.As(err, &api) {
+		return hint(err)
 	}
 	switch api.ErrorCode() {
 	case codeNotFound:

@@ -14,6 +14,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/test/pgpooler"
 	"github.com/idemsk/idemsk/internal/test/pgserver"
 )
 
@@ -130,6 +131,21 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		errs := everyOperation(t, st)
 		delete(errs, "check") // it reads no key
 		wantEach(t, errs, "permission denied", "the role needs SELECT, INSERT, UPDATE and DELETE")
+	})
+	t.Run("prepared statements behind a pooler", func(t *testing.T) {
+		url := pgpooler.Start(t, server.URL())
+		everyOperation(t, newStore(t, newPool(t, url), pgstore.Config{Table: table})) // another client
+		errs := everyOperation(t, newStore(t, newPool(t, url), pgstore.Config{Table: table}))
+		wantEach(t, errs, "SQLSTATE 42P05", "max_prepared_statements", "default_query_exec_mode=exec")
+		for op, err := range errs {
+			if !errors.Is(err, store.ErrMisconfigured) {
+				t.Errorf("%s: %v; want ErrMisconfigured", op, err)
+			}
+		}
+		st := newStore(t, newPool(t, url+"&default_query_exec_mode=exec"), pgstore.Config{Table: table})
+		if err := st.Check(t.Context()); err != nil {
+			t.Errorf("with the remedy: %v", err)
+		}
 	})
 	t.Run("a transaction", func(t *testing.T) {
 		b := newBank(t, root, idem.Config{})

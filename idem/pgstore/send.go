@@ -144,7 +144,7 @@ func classified(err error) error {
 	case conflicting(err):
 		return fmt.Errorf("%w: %w", store.ErrContended, err)
 	case slices.Contains([]string{stateNoSuchTable, stateNoSuchSchema, stateNoSuchColumn, stateNoSuchDatabase,
-		stateNoPrivilege}, state):
+		stateNoPrivilege}, state), pgtrip.PoolerHint(err) != "":
 		return fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
 	}
 	return err
@@ -181,5 +181,5 @@ func hint(err error) string {
 	if broken(err) || errors.As(err, &connecting) {
 		return " (the server can't be reached, or the connection broke: check IDEMSK_STORE_URL, the security group, and that the server is up)"
 	}
-	return ""
+	return pgtrip.PoolerHint(err)
 }

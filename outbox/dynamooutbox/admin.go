@@ -13,26 +13,37 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/idemsk/idemsk/outbox"
 )
 
 // longestFailure is the maximum size of attrFailure in bytes.
 const longestFailure = 1000
 
+// The updates that park an event. The second one is for an item that can't be decoded: whatever is in the
+// attribute is replaced.
+const (
+	parkBeside = "SET #at = :at, #why = :why, #n = :n ADD #parked :ids REMOVE #expiry, #requeued, #requeuedAt"
+	parkAlone  = "SET #at = :at, #why = :why, #n = :n, #parked = :ids REMOVE #expiry, #requeued, #requeuedAt"
+)
+
 // Reject parks an item that can't be decoded. why is the reason.
 func (r *Relay) Reject(ctx context.Context, it Item, why error) error {
-	return r.note(ctx, &it, it.ID, 1, why)
+	p := &parcel{event: outbox.Event{ID: it.ID}, attempts: 1, err: why}
+	gone, err := r.note(ctx, &it, p, parkAlone)
+	if err == nil {
+		r.log(ctx, &it, p, gone, 1)
+	}
+	return err
 }
 
-// note parks an event: it marks the event on its item and removes the item's expiry.
-func (r *Relay) note(ctx context.Context, it *Item, id string, attempts int, why error) error {
-	log := r.cfg.Logger.With("aggregate", string(shorten([]byte(it.Aggregate))), "item", it.ID, "event", id,
-		"attempts", attempts, "error", why)
-	failure := strings.ToValidUTF8(why.Error(), "")
-	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+// note parks an event: it marks the event on its item and removes the item's expiry. It reports whether the
+// item is gone.
+func (r *Relay) note(ctx context.Context, it *Item, p *parcel, update string) (gone bool, err error) {
+	failure := strings.ToValidUTF8(p.err.Error(), "")
+	_, err = r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &r.outbox.table, Key: itemKey(it.Aggregate, it.ID),
-		ConditionExpression: aws.String("attribute_exists(#a)"),
-		UpdateExpression: aws.String(
-			"SET #at = :at, #why = :why, #n = :n ADD #parked :ids REMOVE #expiry, #requeued, #requeuedAt"),
+		ConditionExpression: aws.String("attribute_exists(#a)"), UpdateExpression: &update,
 		ExpressionAttributeNames: map[string]string{
 			"#a": AttrAggregate, "#at": attrParkedAt, "#why": attrFailure, "#n": attrAttempts,
 			"#parked": attrParked,
@@ -41,20 +52,29 @@ func (r *Relay) note(ctx context.Context, it *Item, id string, attempts int, why
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":at":  number(time.Now().UnixMilli()),
 			":why": text(strings.ToValidUTF8(failure[:min(len(failure), longestFailure)], "")),
-			":n":   number(int64(attempts)), ":ids": texts([]string{id}),
+			":n":   number(int64(p.attempts)), ":ids": texts([]string{p.event.ID}),
 		},
 	})
-	var gone *types.ConditionalCheckFailedException
+	var changed *types.ConditionalCheckFailedException
 	switch {
-	case errors.As(err, &gone):
-		log.ErrorContext(ctx, "an event of the outbox was rejected, and its item was deleted: it is not retried")
+	case errors.As(err, &changed):
+		return true, nil
 	case err != nil:
-		return fmt.Errorf("dynamooutbox: parking event %s of item %q, %q of table %s, which was rejected (%w): %w%s",
-			id, shorten([]byte(it.Aggregate)), it.ID, r.outbox.table, why, err, hint(err))
-	default:
-		log.ErrorContext(ctx, "an event of the outbox was rejected and parked on its item: repair the topic or the publisher, and requeue the event")
+		return false, fmt.Errorf("dynamooutbox: parking event %s of item %q, %q of table %s, which was rejected (%w): %w%s",
+			p.event.ID, shorten([]byte(it.Aggregate)), it.ID, r.outbox.table, p.err, err, hint(err))
 	}
-	return nil
+	return false, nil
+}
+
+// log logs that some events were parked, or were not because their items are gone, by the first of them.
+func (r *Relay) log(ctx context.Context, it *Item, first *parcel, gone bool, events int) {
+	what := "events of the outbox were rejected and parked on their items: repair the topic or the publisher, and requeue the events"
+	if gone {
+		what = "events of the outbox were rejected, and their items were deleted: they are not retried"
+	}
+	r.cfg.Logger.ErrorContext(ctx, what, "topic", string(shorten([]byte(first.event.Topic))), "events", events,
+		"aggregate", string(shorten([]byte(it.Aggregate))), "item", it.ID, "event", first.event.ID,
+		"attempts", first.attempts, "error", first.err)
 }
 
 func itemKey(aggregate, id string) map[string]types.AttributeValue {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
+	"github.com/idemsk/idemsk/outbox/relay"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -154,4 +156,15 @@ func event(id, topic, key, value string) outbox.Event {
 		e.Key = []byte(key)
 	}
 	return e
+}
+
+// refusing is a Sender that rejects all events.
+type refusing struct{ why string }
+
+func (r refusing) Send(_ context.Context, events []outbox.Event) []error {
+	errs := make([]error, len(events))
+	for i := range errs {
+		errs[i] = fmt.Errorf("%w: %s", relay.ErrRejected, r.why)
+	}
+	return errs
 }

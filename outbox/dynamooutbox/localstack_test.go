@@ -16,28 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/dynamooutbox"
 	"github.com/idemsk/idemsk/outbox/relay"
 )
-
-// newRealEnv creates the environment on LocalStack's DynamoDB, with a table of CreateTable.
-func newRealEnv(t *testing.T) *env {
-	t.Helper()
-	name := awstest.Name("outbox")
-	s := &env{T: t, db: dynamostore.NewClient(awstest.Config(t, awstest.LocalStack(t))),
-		outbox: newOutbox(t, dynamooutbox.Config{Table: name}), books: name + "-books"}
-	if err := s.outbox.CreateTable(t.Context(), s.db); err != nil {
-		t.Fatal(err)
-	}
-	awstest.DeleteTableAtEnd(t, s.db, s.outbox.Table())
-	awstest.CreateTable(t, s.db, s.books, "id")
-	s.open()
-	awstest.DeleteTableAtEnd(t, s.db, s.store.Table())
-	return s
-}
 
 // raw returns the only item of an aggregate.
 func (s *env) raw(aggregate, id string) map[string]types.AttributeValue {
@@ -57,7 +40,7 @@ func (s *env) raw(aggregate, id string) map[string]types.AttributeValue {
 // The lifecycle of a poison event on a real table: committed, rejected, parked, requeued and sent. Even the
 // largest items have room for the relay's attributes.
 func TestParkAndRequeueOnLocalStack(t *testing.T) {
-	s := newRealEnv(t)
+	s := newRealEnv(t, awstest.LocalStack(t))
 	before := time.Now()
 	full := event(firstID, "t", "k", strings.Repeat("x", dynamooutbox.MaxSize-1000))
 	if out := s.run("pay-1", func(ctx context.Context) error {
@@ -151,7 +134,7 @@ func newRelayOn(t *testing.T, o *dynamooutbox.Outbox, c dynamooutbox.Client,
 
 // The table fits the relay. Creating it twice is an error.
 func TestCreateTableOnLocalStack(t *testing.T) {
-	s := newRealEnv(t)
+	s := newRealEnv(t, awstest.LocalStack(t))
 	out, err := s.db.DescribeTable(t.Context(),
 		&dynamodb.DescribeTableInput{TableName: ptr(s.outbox.Table())})
 	if err != nil {

@@ -110,7 +110,7 @@ func (p *publication) check(ctx context.Context, events []outbox.Event) error {
 		if sizes[of] += e.Size(); sizes[of] > p.outbox.maxSize {
 			return fmt.Errorf("%w: event %q to topic %q, key %q: with it, this transaction publishes %d bytes for the key; the maximum is %d: "+
 				"publish a reference to the data instead of the data", outbox.ErrInvalidEvent, e.ID, e.Topic,
-				e.Key, sizes[of], p.outbox.maxSize)
+				shorten(e.Key), sizes[of], p.outbox.maxSize)
 		}
 	}
 	return nil

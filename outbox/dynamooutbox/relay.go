@@ -190,23 +190,35 @@ func (s *sending) giveUp(parcels []*parcel) {
 	}
 }
 
-// park parks rejected events and returns the events that can be sent now.
+// park parks rejected events and returns the events that can be sent now. It logs those of a topic together.
 func (s *sending) park(ctx context.Context, rejected, behind []*parcel) []*parcel {
+	type notice struct {
+		topic string
+		gone  bool
+	}
+	events, first := make(map[notice]int), make(map[notice]*parcel)
 	stuck := make(map[aggregate]bool)
-	gone := make(map[*parcel]bool)
+	done := make(map[*parcel]bool)
 	for _, p := range rejected {
-		if err := s.note(ctx, &s.items[p.item], p.event.ID, p.attempts, p.err); err != nil {
+		gone, err := s.note(ctx, &s.items[p.item], p, parkBeside)
+		if err != nil {
 			p.err = err
 			stuck[aggregateOf(&p.event)] = true
 			continue
 		}
-		gone[p] = true
+		done[p] = true
 		s.Parked++
+		of := notice{p.event.Topic, gone}
+		events[of]++
+		first[of] = cmp.Or(first[of], p)
+	}
+	for of, p := range first {
+		s.log(ctx, &s.items[p.item], p, of.gone, events[of])
 	}
 	var free []*parcel
 	for _, p := range behind {
 		switch {
-		case gone[p]:
+		case done[p]:
 		case stuck[aggregateOf(&p.event)]:
 			s.giveUp([]*parcel{p})
 		default:

@@ -1,6 +1,7 @@
 package dynamooutbox_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -366,6 +368,29 @@ func TestDeletedItemDelaysNoOther(t *testing.T) {
 			[]dynamooutbox.Item{item("a", "a1", "a2")}); res.Errs[0] != nil ||
 			!slices.Equal(k.log, []string{"a2"}) {
 			t.Errorf("%+v, published %q", res, k.log)
+		}
+	})
+}
+
+// Events of one missing topic that are parked together give one line in the log.
+func TestParkedEventsOfATopicAreLoggedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		r, err := dynamooutbox.NewRelay(newOutbox(t, dynamooutbox.Config{}), &table{}, refusing{"no such topic"},
+			dynamooutbox.RelayConfig{RetryDelay: time.Second, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var items []dynamooutbox.Item
+		for i := range 100 {
+			items = append(items, item(fmt.Sprint(i), fmt.Sprintf("a%03d", i)))
+		}
+		if res := r.Send(t.Context(), items); res.Parked != 100 {
+			t.Errorf("%+v", res)
+		}
+		if lines := strings.Split(strings.TrimSpace(said.String()), "\n"); len(lines) != 1 ||
+			!strings.Contains(lines[0], "topic=t events=100 ") || !strings.Contains(lines[0], "no such topic") {
+			t.Errorf("%d lines:\n%s", len(lines), said.String())
 		}
 	})
 }

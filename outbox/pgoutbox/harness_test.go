@@ -111,6 +111,13 @@ func ask[T any](tb testing.TB, pool *pgxpool.Pool, sql string, args ...any) (ans
 	return answer
 }
 
+func execute(tb testing.TB, pool *pgxpool.Pool, sql string) {
+	tb.Helper()
+	if _, err := pool.Exec(tb.Context(), sql); err != nil {
+		tb.Fatalf("%s: %v", sql, err)
+	}
+}
+
 // eventually repeats a query until it returns the wanted value.
 func eventually(tb testing.TB, pool *pgxpool.Pool, want int, sql string, args ...any) {
 	tb.Helper()

@@ -221,3 +221,33 @@ func idOf(r *kgo.Record) string {
 	}
 	return ""
 }
+
+// What a broker answers to events that it does not take, from the name of their topic to their size, concerns
+// no other event.
+func TestEventsThatABrokerDoesNotTakeAreParkedAlone(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	topic, compacted, small := newTopic(t, 1), newTopic(t, 1, "cleanup.policy", "compact"), newTopic(t, 1, "max.message.bytes", "1000")
+	random := `(SELECT decode(string_agg(md5(random()::text), ''), 'hex') FROM generate_series(1, 250))`
+	execute(t, pool, fmt.Sprintf(`INSERT INTO `+table+` (id, aggregatetype, aggregateid, payload)
+		SELECT gen_random_uuid(), topic, key, value FROM (VALUES
+			(repeat('x', 40000), 'k'::bytea, 'bad'::bytea), (repeat('x', 300), 'k', 'bad'), ('a b', 'k', 'bad'), ('..', 'k', 'bad'),
+			('тема', 'k', 'bad'), ('%[1]s-missing', `+random+`, 'bad'), ('__consumer_offsets', 'k', 'bad'),
+			('%[2]s', NULL, 'bad'), ('%[3]s', 'k', `+random+`), ('%[1]s', 'large', repeat('x', 50000000)::bytea))
+			AS e (topic, key, value)`, topic, compacted, small))
+	const bad, good = 10, 50
+	for i := range good {
+		publish(t, pool, o, outbox.Event{Topic: topic, Key: fmt.Append(nil, i), Value: fmt.Append(nil, i)})
+	}
+	run(t, pool, o, newProducer(t, relay.Config{}), pgoutbox.RelayConfig{MaxAttempts: 2, RetryDelay: 10 * time.Millisecond,
+		PollInterval: 10 * time.Millisecond})
+	eventually(t, pool, 0, pendingIn(table))
+	if n := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE parked_at IS NOT NULL AND attempts = 2 AND failure <> ''`); n != bad {
+		t.Errorf("%d events are parked, want %d", n, bad)
+	}
+	r := newReader(t, topic)
+	r.ids(t, good)
+	if len(r.all) != good {
+		t.Errorf("%d records of %d events", len(r.all), good)
+	}
+}

@@ -48,7 +48,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, name string) (applied []st
 		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
 	}
 	if applied, err = schema().Migrate(ctx, pool, t); err != nil {
-		return nil, fmt.Errorf("pgoutbox: migrating table %s: %w", t, err)
+		return nil, fmt.Errorf("pgoutbox: migrating table %s: %w%s", t, err, hint(err))
 	}
 	return applied, nil
 }
@@ -62,7 +62,7 @@ func (o *Outbox) Check(ctx context.Context, db Querier) error {
 		err = schema().Check(o.table, version)
 	}
 	if err != nil {
-		return fmt.Errorf("pgoutbox: check of table %s: %w", o.table, err)
+		return fmt.Errorf("pgoutbox: check of table %s: %w%s", o.table, err, hint(err))
 	}
 	return nil
 }

@@ -19,11 +19,14 @@ const (
 	soon       = 5 * time.Second        // far above shortLimit, far below patience
 )
 
-// behindProxy returns a pool that connects through a proxy.
-func behindProxy(t *testing.T) (*pgxpool.Pool, *faultproxy.Proxy) {
+// behindProxy returns a pool that connects through a proxy, or through one that a relay takes for a pooler.
+func behindProxy(t *testing.T, pooler bool) (*pgxpool.Pool, *faultproxy.Proxy) {
 	t.Helper()
 	proxy, url := faultproxy.StartURL(t, postgres.URL())
 	pool := newPool(t, url)
+	if pooler {
+		pool = newPooled(t, url)
+	}
 	t.Cleanup(func() { proxy.Existing(faultproxy.Reset) }) // pgx waits 15 s to close a silent connection
 	return pool, proxy
 }
@@ -47,14 +50,12 @@ func TestRelayContinuesOverNewConnections(t *testing.T) {
 			t.Run(name+", "+when, func(t *testing.T) {
 				direct := newPool(t, postgres.URL())
 				o, table := newOutbox(t, direct, pgoutbox.Config{})
-				pool, proxy := behindProxy(t)
+				pool, proxy := behindProxy(t, polls)
 				kafka := &sender{}
 				if atSend {
 					once := sync.OnceFunc(func() { proxy.Existing(faultproxy.Silent) })
 					kafka.reject = func(outbox.Event) bool { once(); return false }
 				}
-				cfg := cfg
-				cfg.NoListen = polls
 				stop := run(t, pool, o, kafka, cfg)
 				for i := range 3 {
 					publish(t, direct, o,
@@ -80,7 +81,7 @@ func TestRelayStopsWhilePostgreSQLIsSilent(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			direct := newPool(t, postgres.URL())
 			o, table := newOutbox(t, direct, pgoutbox.Config{})
-			pool, proxy := behindProxy(t)
+			pool, proxy := behindProxy(t, false)
 			asked := make(chan struct{})
 			silence := sync.OnceFunc(func() {
 				proxy.New(faultproxy.Silent)

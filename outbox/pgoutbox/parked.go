@@ -8,7 +8,8 @@ import (
 )
 
 // ParkedEvent is an event that Kafka rejected MaxAttempts times. It stays in the table until an operator
-// requeues or deletes it. Value and headers are left out, because they may be personal data.
+// requeues or deletes it. Value and headers are left out, because they may be personal data. Topic and Key are
+// cut if they alone are larger than an event may be.
 type ParkedEvent struct {
 	ID, Topic string
 	Key       []byte // nil if the event has none

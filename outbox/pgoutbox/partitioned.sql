@@ -12,7 +12,7 @@ ALTER TABLE outbox ALTER seq SET DEFAULT nextval('outbox_seq');
 -- The indexes of the migrations.
 CREATE INDEX ON outbox (id);
 CREATE INDEX ON outbox (shard, seq) WHERE published_at IS NULL AND parked_at IS NULL;
-CREATE INDEX ON outbox (aggregateid, aggregatetype, seq) WHERE retry_at IS NOT NULL AND published_at IS NULL AND parked_at IS NULL;
+CREATE INDEX ON outbox (sha256(aggregateid), seq) WHERE retry_at IS NOT NULL AND published_at IS NULL AND parked_at IS NULL;
 CREATE INDEX ON outbox (published_at) WHERE published_at IS NOT NULL;
 CREATE INDEX ON outbox (parked_at) WHERE parked_at IS NOT NULL;
 CREATE TRIGGER wake_relays AFTER INSERT ON outbox FOR EACH STATEMENT EXECUTE FUNCTION outbox_wake();

@@ -27,6 +27,7 @@ import (
 
 	"github.com/idemsk/idemsk/internal/pg/pgmigrate"
 	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/relay"
 )
 
 // DefaultTable is the table's name if Config.Table is empty.
@@ -40,7 +41,7 @@ type Config struct {
 	// Table is the table's name, or its schema and name with a dot between. A name has up to 48 letters,
 	// digits, '_' and '-' and is case-sensitive. Default: DefaultTable.
 	Table string
-	// MaxSize is the maximum size of an event in bytes, as counted by Event.Size. Default:
+	// MaxSize is the maximum size of an event in bytes, as counted by Event.Size, up to relay.MaxSize. Default:
 	// outbox.DefaultMaxSize.
 	MaxSize int
 	// LogOnly deletes the rows in the transaction that writes them. They remain only in the write-ahead log,
@@ -59,9 +60,9 @@ type Outbox struct {
 // New returns an outbox on a table. It does not access the table.
 func New(cfg Config) (*Outbox, error) {
 	t, err := pgmigrate.ParseTable(cmp.Or(cfg.Table, DefaultTable))
-	if cfg.MaxSize < 0 {
-		err = errors.Join(err, fmt.Errorf("MaxSize is %d: want 0, for %d, or more", cfg.MaxSize,
-			outbox.DefaultMaxSize))
+	if cfg.MaxSize < 0 || cfg.MaxSize > relay.MaxSize {
+		err = errors.Join(err, fmt.Errorf("MaxSize is %d: want 0, for %d, or up to %d", cfg.MaxSize,
+			outbox.DefaultMaxSize, relay.MaxSize))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/internal/test/pgserver"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/pgoutbox"
+	"github.com/idemsk/idemsk/outbox/relay"
 )
 
 func TestEventsCommitWithTheTransaction(t *testing.T) {
@@ -184,10 +186,32 @@ func TestRolesInDocsAreSufficient(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the role needs") {
 		t.Errorf("%v", err)
 	}
+	failed, said := make(chan error, 1), new(lockedBuffer)
+	run(t, writer, o, &sender{}, pgoutbox.RelayConfig{
+		StatsInterval: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(said, nil)),
+		Stats: func(s pgoutbox.Stats) {
+			select {
+			case failed <- s.LastFailure:
+			default:
+			}
+		},
+	})
+	for err := range failed {
+		if err != nil && strings.Contains(err.Error(), "permission denied") {
+			if !strings.Contains(err.Error(), "the role needs") {
+				t.Errorf("a relay with the role of writers: %v", err)
+			}
+			break
+		}
+	}
+	if !strings.Contains(said.String(), "the table could not be checked") || strings.Count(said.String(), "permission denied") !=
+		strings.Count(said.String(), "the role needs") {
+		t.Errorf("the log does not name the remedy:\n%s", said)
+	}
 }
 
 func TestConfigurationsAreChecked(t *testing.T) {
-	for _, cfg := range []pgoutbox.Config{{Table: "1st"}, {Table: "a.b.c"}, {MaxSize: -1}} {
+	for _, cfg := range []pgoutbox.Config{{Table: "1st"}, {Table: "a.b.c"}, {MaxSize: -1}, {MaxSize: relay.MaxSize + 1}} {
 		if _, err := pgoutbox.New(cfg); !errors.Is(err, pgoutbox.ErrInvalidConfig) {
 			t.Errorf("%+v: %v", cfg, err)
 		}

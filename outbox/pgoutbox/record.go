@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/idemsk/idemsk/internal/pg/pgtrip"
 	"github.com/idemsk/idemsk/outbox"
 )
 
@@ -134,11 +135,12 @@ func hint(err error) string {
 	case "42703": // no such column
 		return " (the table is older than this program: run pgoutbox.Migrate (idemsk relay --migrate))"
 	case "42501": // no privilege
-		return " (the role needs USAGE on the schema, and on the table INSERT to publish, SELECT, UPDATE and DELETE to relay)"
+		return " (the role needs USAGE on the schema, and on the table INSERT to publish, SELECT, UPDATE and DELETE to relay, " +
+			"with SELECT on the table of its migrations; to migrate, CREATE on the schema, and to own the table)"
 	case "23505": // unique
 		return " (an event with this ID was published before)"
 	case "25006": // read-only
 		return " (the server is a standby, or the transaction is read-only)"
 	}
-	return ""
+	return pgtrip.PoolerHint(err)
 }

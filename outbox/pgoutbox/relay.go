@@ -58,7 +58,8 @@ type RelayConfig struct {
 	// Retention is how long published rows are kept. -1 deletes them when they are published. Default:
 	// DefaultRetention.
 	Retention time.Duration
-	// PollInterval is the maximum time between two reads of an idle worker. Default: DefaultPollInterval.
+	// PollInterval is the maximum time between two reads of an idle worker. Otherwise a worker reads when an
+	// event is published, except behind a connection pooler. Default: DefaultPollInterval.
 	PollInterval time.Duration
 	// RoundTripTimeout is how long PostgreSQL may be silent in a round trip. The worker then uses a new
 	// connection. Default: DefaultRoundTripTimeout.
@@ -67,14 +68,12 @@ type RelayConfig struct {
 	// millisecond. It bounds how long a failed host blocks the events of its batch. It must exceed the
 	// Sender's timeout. Default: DefaultIdleLimit.
 	IdleLimit time.Duration
-	// NoListen turns off LISTEN and session-level advisory locks, for connection poolers in transaction mode.
-	// Workers then read at each PollInterval.
-	NoListen bool
 	// Stats is called at each StatsInterval and once before Run returns, never concurrently. Default of
 	// StatsInterval: DefaultStatsInterval.
 	Stats         func(Stats)
 	StatsInterval time.Duration
-	// Logger logs rejected events and failures. Default: slog.Default().
+	// Logger logs failures, and rejected events: the first of a topic, and at each StatsInterval the number of
+	// the others. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -105,8 +104,12 @@ type Relay struct {
 	cfg    RelayConfig
 
 	published, rejected, parked, failures atomic.Int64
-	mu                                    sync.Mutex
-	lastFailure                           error
+	notices                               *notices
+	pooled                                sync.Once // logs that there is a pooler
+
+	mu          sync.Mutex
+	lastFailure error
+	sent        map[int64]bool // by seq, events that this relay has published and could not mark
 }
 
 // NewRelay returns a relay. The caller closes the pool and the sender. The pool's URL should set
@@ -150,7 +153,8 @@ func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*R
 	cfg.RoundTripTimeout = cmp.Or(cfg.RoundTripTimeout, DefaultRoundTripTimeout)
 	cfg.IdleLimit = max(cmp.Or(cfg.IdleLimit, DefaultIdleLimit), time.Millisecond)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default()).With("table", o.table.String())
-	return &Relay{outbox: o, pool: pgtrip.New(pool, cfg.RoundTripTimeout), sender: sender, cfg: cfg}, nil
+	return &Relay{outbox: o, pool: pgtrip.New(pool, cfg.RoundTripTimeout), sender: sender, cfg: cfg,
+		notices: newNotices(cfg.Logger, cfg.StatsInterval), sent: make(map[int64]bool)}, nil
 }
 
 // Run sends events until ctx ends. It then finishes the current batches and returns nil, at most the sender's
@@ -159,8 +163,11 @@ func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*R
 func (r *Relay) Run(ctx context.Context) error {
 	err := r.pool.RoundTrip(ctx, r.cfg.RoundTripTimeout,
 		func(w *silence.Watch, conn *pgx.Conn) error { return r.outbox.Check(w.Context(), conn) })
-	if errors.Is(err, ErrNoTable) || errors.Is(err, ErrTableOlder) {
+	switch {
+	case errors.Is(err, ErrNoTable), errors.Is(err, ErrTableOlder):
 		return err
+	case err != nil && ctx.Err() == nil:
+		r.cfg.Logger.WarnContext(ctx, "the table could not be checked", "error", err)
 	}
 	var workers sync.WaitGroup
 	for range r.cfg.Workers {
@@ -168,6 +175,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	r.maintain(ctx)
 	workers.Wait()
+	r.notices.flush(ctx, true)
 	r.report(context.WithoutCancel(ctx))
 	return nil
 }
@@ -182,6 +190,7 @@ func (r *Relay) maintain(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		r.notices.flush(ctx, true)
 		for more := r.cfg.Retention > 0; more && ctx.Err() == nil; {
 			n, err := r.prune(ctx)
 			if err != nil && ctx.Err() == nil {
@@ -221,7 +230,7 @@ func (r *Relay) report(ctx context.Context) {
 	})
 	if err != nil {
 		s.Unknown = true
-		s.LastFailure = cmp.Or(s.LastFailure, err)
+		s.LastFailure = cmp.Or(s.LastFailure, fmt.Errorf("%w%s", err, hint(err)))
 	}
 	s.OldestAge = time.Duration(max(0, age) * float64(time.Second))
 	r.cfg.Stats(s)

@@ -75,6 +75,23 @@ func (s *sender) set(change func()) {
 	change()
 }
 
+// wait waits until a condition on what was sent is met.
+func (s *sender) wait(tb testing.TB, met func() bool) {
+	tb.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(patience); ; <-ticker.C {
+		done := false
+		s.set(func() { done = met() })
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			tb.Fatalf("still not after %v", patience)
+		}
+	}
+}
+
 func (s *sender) values(key string) (values []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,20 +292,6 @@ func TestNotificationIsSentOnlyToWaitingRelays(t *testing.T) {
 	}
 	if _, err := conn.Conn().WaitForNotification(t.Context()); err != nil {
 		t.Error(err)
-	}
-}
-
-// For poolers: without LISTEN and session-level locks.
-func TestRelayPollsWithoutListen(t *testing.T) {
-	pool := newPool(t, postgres.URL())
-	o, table := newOutbox(t, pool, pgoutbox.Config{})
-	run(t, pool, o, &sender{}, pgoutbox.RelayConfig{NoListen: true, PollInterval: 10 * time.Millisecond})
-	for range 3 {
-		publish(t, pool, o, outbox.Event{Topic: "t"})
-		eventually(t, pool, 0, pendingIn(table))
-	}
-	if n := ask[int](t, pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4294967295 AND classid = $1::text::regclass::oid`, table); n != 0 {
-		t.Error("there is a lock of a session")
 	}
 }
 

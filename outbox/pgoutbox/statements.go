@@ -1,16 +1,18 @@
 package pgoutbox
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/idemsk/idemsk/internal/pg/pgmigrate"
+	"github.com/idemsk/idemsk/outbox/relay"
 )
 
 // statements are the SQL statements for one table. The comments list the arguments. An ID alone is not a row:
 // in a partitioned table an ID may recur in another partition. IDs are there for the index.
 type statements struct {
 	insert  string // ids, topics, keys, types, values, headers
-	oid     string
+	table   string // the oid of the table, and the number of the server's process
 	busy    string // the class of locks, how many shards, and which not
 	take    string // shards, how many of each
 	beside  string // the same, and the topics and keys of which to take nothing
@@ -32,19 +34,24 @@ const pending = `published_at IS NULL AND parked_at IS NULL`
 // ready is the condition of events that may be sent now, with the alias o: no retry delay applies to the
 // event or to an earlier event of its topic and key.
 const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS NULL OR o.retry_at <= clock_timestamp())
-	AND NOT EXISTS (SELECT FROM {{table}} b WHERE b.aggregateid = o.aggregateid AND b.aggregatetype = o.aggregatetype AND b.seq < o.seq
+	AND NOT EXISTS (SELECT FROM {{table}} b WHERE sha256(b.aggregateid) = sha256(o.aggregateid) AND b.aggregatetype = o.aggregatetype AND b.seq < o.seq
 		AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_at > clock_timestamp())`
 
 // take locks and returns events at the heads of shards. It skips rows that another session has locked, for
 // example an operator who deletes them. For each topic and key of which a pending row was skipped before a
 // returned one, it returns a row without id.
+//
+// Of a row that is too large to be sent it returns the size instead of the contents. A message of PostgreSQL
+// can't contain the largest rows, and the contents of others would fill the memory of the relay.
 const take = `WITH taken AS MATERIALIZED (
 		SELECT o.* FROM unnest($1::integer[]) AS s (shard), LATERAL (
 			SELECT shard, id, aggregatetype, aggregateid, payload, headers, seq FROM {{table}} o
 			WHERE o.shard = s.shard::smallint AND {{ready}} {{but}} ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS o)
-	SELECT id::text, aggregatetype, aggregateid, payload, headers, seq FROM taken
+	SELECT id::text, ` + topicAndKey + `, CASE WHEN size <= {{largest}} THEN payload END, CASE WHEN size <= {{largest}} THEN headers END, seq, size
+	FROM taken, LATERAL (SELECT ` + named + ` + coalesce(octet_length(payload), 0)
+		+ CASE WHEN pg_column_size(headers) > 10000 THEN octet_length(headers::text) ELSE 0 END AS size) AS s
 	UNION ALL
-	SELECT NULL, aggregatetype, aggregateid, NULL, NULL, min(seq)
+	SELECT NULL, ` + topicAndKey + `, NULL, NULL, min(seq), 0
 	FROM (SELECT shard, max(seq) AS last FROM taken GROUP BY shard) AS s, LATERAL (
 		SELECT aggregatetype, aggregateid, seq FROM {{table}} o
 		WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o
@@ -52,19 +59,26 @@ const take = `WITH taken AS MATERIALIZED (
 	GROUP BY aggregatetype, aggregateid
 	ORDER BY seq`
 
+// The topic and the key of an event, or their beginnings if they alone are too large, and the size of both.
+const (
+	topicAndKey = `CASE WHEN ` + named + ` <= {{largest}} THEN aggregatetype ELSE left(aggregatetype, 1000) END,
+		CASE WHEN ` + named + ` <= {{largest}} THEN aggregateid ELSE substr(aggregateid, 1, 1000) END`
+	named = `(octet_length(aggregatetype)::bigint + coalesce(octet_length(aggregateid), 0))`
+)
+
 const besides = `AND (o.aggregateid IS NULL OR (o.aggregatetype, o.aggregateid) NOT IN (SELECT * FROM unnest($3::text[], $4::bytea[])))`
 
 func newStatements(t pgmigrate.Table) statements {
 	fill := func(sql string) string {
 		return strings.NewReplacer("{{ready}}", strings.ReplaceAll(ready, "{{table}}", t.SQL("")),
-			"{{pending}}", pending, "{{table}}", t.SQL("")).Replace(sql)
+			"{{pending}}", pending, "{{largest}}", strconv.Itoa(relay.MaxSize), "{{table}}", t.SQL("")).Replace(sql)
 	}
 	return statements{
 		insert: fill(`INSERT INTO {{table}} (id, aggregatetype, aggregateid, type, payload, headers)
 			SELECT id, topic, key, type, value, headers::jsonb
 			FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::text[], $5::bytea[], $6::text[]) WITH ORDINALITY
 				AS e (id, topic, key, type, value, headers, n) ORDER BY n`),
-		oid: `SELECT to_regclass($1)::oid`,
+		table: `SELECT to_regclass($1)::oid, pg_backend_pid()`,
 
 		// There are 64 shards; see the first migration. Their locks are tried one by one, the shard with the
 		// oldest event first, up to the limit.
@@ -82,7 +96,7 @@ func newStatements(t pgmigrate.Table) statements {
 				retry_at = clock_timestamp() + make_interval(secs => least($5 * 2 ^ least(attempts, 30), $6)),
 				parked_at = CASE WHEN attempts + 1 >= $4 THEN clock_timestamp() END
 			FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS f (id, seq, failure) WHERE o.id = f.id AND o.seq = f.seq
-			RETURNING o.id::text, o.attempts, o.parked_at IS NOT NULL, o.failure`),
+			RETURNING o.id::text, left(o.aggregatetype, 64), o.attempts, o.parked_at IS NOT NULL, o.failure`),
 		stats: fill(`SELECT
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE {{pending}} LIMIT 100000) AS o),
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE parked_at IS NOT NULL LIMIT 100000) AS o),
@@ -90,7 +104,7 @@ func newStatements(t pgmigrate.Table) statements {
 				SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} ORDER BY seq LIMIT 1) AS o)), 0)::float8`),
 		prune: fill(`DELETE FROM {{table}} WHERE (id, seq) IN (SELECT id, seq FROM {{table}}
 			WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at LIMIT $2 FOR UPDATE SKIP LOCKED)`),
-		parked: fill(`SELECT id::text, aggregatetype, aggregateid, created_at, parked_at, attempts, coalesce(failure, '') FROM {{table}}
+		parked: fill(`SELECT id::text, ` + topicAndKey + `, created_at, parked_at, attempts, coalesce(failure, '') FROM {{table}}
 			WHERE parked_at IS NOT NULL AND published_at IS NULL ORDER BY parked_at, seq LIMIT nullif($1::bigint, 0)`),
 		requeue: fill(`UPDATE {{table}} SET parked_at = NULL, retry_at = NULL, attempts = 0
 			WHERE id = ANY($1::uuid[]) AND parked_at IS NOT NULL AND published_at IS NULL`),

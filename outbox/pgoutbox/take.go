@@ -2,10 +2,12 @@ package pgoutbox
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/idemsk/idemsk/internal/network/silence"
+	"github.com/idemsk/idemsk/outbox/relay"
 )
 
 // maxLooks is the maximum number of reads of shards whose heads are full of blocked keys. With the default
@@ -16,7 +18,7 @@ const maxLooks = 16
 type aggregate struct{ topic, key string }
 
 // take returns the events at the heads of some shards, in order, and locks them until tx ends. Rows that
-// can't be decoded are rejected, and the events behind them wait.
+// can't be decoded, or are too large, are rejected, and the events behind them wait.
 func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]row, error) {
 	tried := []int32{} // not nil, which is NULL
 	for {
@@ -33,7 +35,7 @@ func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]row, erro
 			return nil, err
 		}
 		events, err := w.head(ctx, tx, mine, out)
-		if err != nil || len(events)+len(out.rejected.ids) > 0 {
+		if err != nil || len(events)+len(out.marks) > 0 {
 			return events, err
 		}
 		tried = append(tried, mine...) // all their events are locked, or wait for locked ones
@@ -61,7 +63,7 @@ func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outco
 			return nil, err
 		}
 		if len(b.behind) == 0 || n == maxLooks {
-			out.rejected, out.failures = b.rejected, b.failures
+			out.marks = b.marks
 			return append(events, b.events...), nil
 		}
 		for of := range b.behind {
@@ -95,7 +97,8 @@ func (b *batch) read(watch *silence.Watch, tx pgx.Tx, sql string, args ...any) e
 		var e row
 		var id *string
 		var headers []byte
-		if err := found.Scan(&id, &e.Topic, &e.Key, &e.Value, &headers, &e.seq); err != nil {
+		var stored int64
+		if err := found.Scan(&id, &e.Topic, &e.Key, &e.Value, &headers, &e.seq, &stored); err != nil {
 			return err
 		}
 		of := aggregate{e.Topic, string(e.Key)}
@@ -111,7 +114,10 @@ func (b *batch) read(watch *silence.Watch, tx pgx.Tx, sql string, args ...any) e
 			continue
 		}
 		e.ID = *id
-		if e.Headers, err = decodeHeaders(headers); err != nil {
+		if e.Headers, err = decodeHeaders(headers); err == nil && stored > relay.MaxSize {
+			err = fmt.Errorf("it has %d bytes; the maximum is %d", stored, relay.MaxSize)
+		}
+		if err != nil {
 			b.reject(&e, err)
 			if e.Key != nil {
 				rejected[of] = true

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,6 +27,7 @@ const (
 func (r *Relay) work(ctx context.Context) {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestPause) {
 		worked, err := r.connected(ctx)
+		err = fmt.Errorf("%w%s", err, hint(err)) // it is not nil
 		if ctx.Err() != nil {
 			return
 		}
@@ -60,8 +60,9 @@ func wait(ctx context.Context, d time.Duration) {
 // worker sends events on one connection.
 type worker struct {
 	*Relay
-	conn  *pgx.Conn
-	class int32 // of the table's advisory locks
+	conn    *pgx.Conn
+	class   int32 // of the table's advisory locks
+	listens bool
 }
 
 // connected sends events until ctx ends or an error occurs. Its connection leaves the pool, because it
@@ -73,21 +74,8 @@ func (r *Relay) connected(ctx context.Context) (worked bool, err error) {
 	}
 	w := &worker{Relay: r, conn: pooled.Hijack()}
 	defer w.close()
-	var oid *uint32
-	err = w.ask(ctx, func(watch *silence.Watch, conn *pgx.Conn) error {
-		return conn.QueryRow(watch.Context(), r.outbox.sql.oid, r.outbox.table.SQL("")).Scan(&oid)
-	})
-	if err != nil {
+	if err := w.prepare(ctx); err != nil {
 		return false, err
-	}
-	if oid == nil {
-		return false, fmt.Errorf("%w: %s", ErrNoTable, r.outbox.table)
-	}
-	w.class = int32(*oid)
-	if !r.cfg.NoListen {
-		if err := w.execute(ctx, fmt.Sprintf(`LISTEN outbox_%d`, *oid)); err != nil {
-			return false, err
-		}
 	}
 	for {
 		n, err := w.round(ctx)
@@ -99,6 +87,32 @@ func (r *Relay) connected(ctx context.Context) (worked bool, err error) {
 		}
 		worked = true
 	}
+}
+
+// prepare looks for the table, and makes the connection listen. Behind a pooler it does not: a pooler may give
+// each transaction another connection, which would keep the session's LISTEN and locks. A pooler tells the
+// client another process ID than the server's, because it also answers requests to cancel.
+func (w *worker) prepare(ctx context.Context) error {
+	var oid *uint32
+	var process uint32
+	err := w.ask(ctx, func(watch *silence.Watch, conn *pgx.Conn) error {
+		return conn.QueryRow(watch.Context(), w.outbox.sql.table, w.outbox.table.SQL("")).Scan(&oid, &process)
+	})
+	switch {
+	case err != nil:
+		return err
+	case oid == nil:
+		return fmt.Errorf("%w: %s", ErrNoTable, w.outbox.table)
+	}
+	w.class = int32(*oid)
+	if w.listens = process == w.conn.PgConn().PID(); w.listens {
+		return w.execute(ctx, fmt.Sprintf(`LISTEN outbox_%d`, *oid))
+	}
+	w.pooled.Do(func() {
+		w.cfg.Logger.InfoContext(ctx, "the connection goes through a pooler: the relay reads at intervals",
+			"interval", w.cfg.PollInterval)
+	})
+	return nil
 }
 
 // close closes the connection. If the connection is broken, pgx would wait up to 15 s.
@@ -128,7 +142,7 @@ func (w *worker) execute(ctx context.Context, sql string, args ...any) error {
 
 // idle waits until there may be new events.
 func (w *worker) idle(ctx context.Context) error {
-	if w.cfg.NoListen {
+	if !w.listens {
 		wait(ctx, w.cfg.PollInterval)
 		return ctx.Err()
 	}
@@ -166,8 +180,8 @@ func (w *worker) notified(ctx context.Context) error {
 // idle while events are sent to Kafka. PostgreSQL ends it after IdleLimit; otherwise a failed host would hold
 // its shards until TCP detects the failure.
 func (w *worker) round(ctx context.Context) (n int, err error) {
-	begin := fmt.Sprintf(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d`,
-		w.cfg.IdleLimit.Milliseconds())
+	begin := fmt.Sprintf(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d; SET CONSTRAINTS ALL IMMEDIATE`,
+		w.cfg.IdleLimit.Milliseconds()) // a constraint that is deferred would undo all marks at the commit
 	var tx pgx.Tx
 	err = w.ask(ctx, func(watch *silence.Watch, conn *pgx.Conn) (err error) {
 		tx, err = conn.BeginTx(watch.Context(), pgx.TxOptions{BeginQuery: begin})
@@ -180,49 +194,38 @@ func (w *worker) round(ctx context.Context) (n int, err error) {
 	defer func() { _ = w.askIn(settling, tx.Rollback) }() // nothing to roll back after a commit
 	var out outcome
 	taken, err := w.take(ctx, tx, &out)
-	if err != nil || len(taken)+len(out.rejected.ids) == 0 {
+	if err != nil || len(taken)+len(out.marks) == 0 {
 		return 0, err
 	}
-	events := make([]outbox.Event, len(taken))
+	var unsent []*row
+	var events []outbox.Event
 	for i := range taken {
-		events[i] = taken[i].Event
+		if e := &taken[i]; w.takeSent(e.seq) {
+			out.marks = append(out.marks, mark{row: e})
+		} else {
+			unsent, events = append(unsent, e), append(events, e.Event)
+		}
 	}
-	out.add(taken, w.sender.Send(ctx, events))
-	if err := w.settle(settling, tx, &out); err != nil {
+	out.add(unsent, w.sender.Send(ctx, events))
+	if n, err = w.settle(settling, tx, &out); err != nil {
 		return 0, err
 	}
-	return len(out.published.ids) + len(out.rejected.ids), out.unavailable
+	return n, out.unavailable
 }
 
-// row is an event in the table. Its ID may recur in another partition of the table, its seq does not.
-type row struct {
-	outbox.Event
-	seq int64
-}
-
-// rows name rows, as arguments of statements.
-type rows struct {
-	ids  []string
-	seqs []int64
-}
-
-func (r *rows) add(of *row) { r.ids, r.seqs = append(r.ids, of.ID), append(r.seqs, of.seq) }
-
-// outcome is the result of a batch: the published and rejected events, and the reasons of the rejections.
-// Other events are unchanged.
+// outcome is the result of a batch: the published and the rejected events. Other events are unchanged.
 type outcome struct {
-	published, rejected rows
-	failures            []string
-	unavailable         error
+	marks       []mark
+	unavailable error
 }
 
-func (o *outcome) add(taken []row, errs []error) {
+func (o *outcome) add(taken []*row, errs []error) {
 	for i, err := range errs {
 		switch {
 		case err == nil:
-			o.published.add(&taken[i])
+			o.marks = append(o.marks, mark{row: taken[i]})
 		case errors.Is(err, relay.ErrRejected):
-			o.reject(&taken[i], err)
+			o.reject(taken[i], err)
 		case !errors.Is(err, relay.ErrHeldBack):
 			o.unavailable = cmp.Or(o.unavailable, err)
 		}
@@ -230,54 +233,28 @@ func (o *outcome) add(taken []row, errs []error) {
 }
 
 func (o *outcome) reject(of *row, err error) {
-	o.rejected.add(of)
-	o.failures = append(o.failures, strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), ""))
+	o.marks = append(o.marks, mark{row: of, failure: failureText(err)})
 }
 
-// rejection is an event whose attempt was counted.
-type rejection struct {
-	ID       string
-	Attempts int
-	Parked   bool
-	Failure  string
-}
-
-// settle marks published and rejected events and commits.
-func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) error {
-	var batch pgx.Batch
-	if len(out.published.ids) > 0 {
-		mark := w.outbox.sql.publish
-		if w.cfg.Retention < 0 {
-			mark = w.outbox.sql.remove
-		}
-		batch.Queue(mark, out.published.ids, out.published.seqs)
+// settle marks published and rejected events and commits. It returns the number of marked events.
+func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) (n int, err error) {
+	n, charged, err := w.markEach(ctx, tx, out.marks)
+	if err == nil {
+		err = w.askIn(ctx, tx.Commit)
 	}
-	var charged []rejection
-	if rejected := &out.rejected; len(rejected.ids) > 0 {
-		batch.Queue(w.outbox.sql.reject, rejected.ids, rejected.seqs, out.failures,
-			w.cfg.MaxAttempts, w.cfg.RetryDelay.Seconds(), w.cfg.MaxRetryDelay.Seconds()).
-			Query(func(rows pgx.Rows) (err error) {
-				charged, err = pgx.CollectRows(rows, pgx.RowToStructByPos[rejection])
-				return err
-			})
+	if err != nil {
+		return 0, err
 	}
-	send := func(ctx context.Context) error { return tx.SendBatch(ctx, &batch).Close() }
-	if err := w.askIn(ctx, send); err != nil {
-		return err
-	}
-	if err := w.askIn(ctx, tx.Commit); err != nil {
-		return err
-	}
-	w.published.Add(int64(len(out.published.ids)))
-	w.rejected.Add(int64(len(out.rejected.ids)))
+	w.published.Add(int64(n - len(charged)))
+	w.rejected.Add(int64(len(charged)))
 	for _, r := range charged {
-		level, what := slog.LevelWarn, "it is retried"
+		level, what := slog.LevelWarn, "events of the outbox are rejected: they are retried"
 		if r.Parked {
-			level, what = slog.LevelError, "it is parked"
+			level, what = slog.LevelError, "events of the outbox are rejected: they are parked (idemsk outbox lists them)"
 			w.parked.Add(1)
 		}
-		w.cfg.Logger.Log(ctx, level, "Kafka rejects an event of the outbox: "+what, "event", r.ID, "attempts",
-			r.Attempts, "error", r.Failure)
+		w.notices.note(level, what, r)
 	}
-	return nil
+	w.notices.flush(ctx, false)
+	return n, nil
 }

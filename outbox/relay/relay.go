@@ -34,8 +34,8 @@ const DefaultTimeout = 10 * time.Second
 
 // The reasons why an event was not published, for errors.Is.
 var (
-	// ErrRejected means that Kafka rejects the event: it is too large, or its topic does not exist or does
-	// not allow writes. A retry fails too, unless the topic is changed.
+	// ErrRejected means that Kafka rejects the event: it is too large, or its topic does not exist, can't exist
+	// by its name, or does not allow writes. A retry fails too, unless the topic is changed.
 	ErrRejected = errors.New("relay: Kafka rejects the event")
 	// ErrHeldBack means that the event was not sent because a previous event of its topic and key was not
 	// published.
@@ -60,9 +60,11 @@ type Config struct {
 	Timeout time.Duration
 }
 
+// MaxSize is the maximum size in bytes, as counted by Event.Size, of an event that a Producer sends, if its
+// topic allows it. A broker closes the connection on a request of more than 100 MiB.
+const MaxSize = 64 << 20
+
 const (
-	// maxBatchBytes disables the client's own limit; the broker decides.
-	maxBatchBytes = 64 << 20
 	// maxBuffered is never reached, because a wave has at most waveBytes.
 	maxBuffered = 1 << 30
 	// metadataMinAge is the minimum pause between metadata requests for a missing partition.
@@ -91,7 +93,7 @@ func New(cfg Config) (*Producer, error) {
 	p.options = append(p.options, kgo.MetadataMinAge(metadataMinAge))
 	p.options = append(p.options, cfg.Options...)
 	p.options = append(p.options, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ManualFlushing(),
-		kgo.ProducerBatchMaxBytes(maxBatchBytes),
+		kgo.ProducerBatchMaxBytes(MaxSize),
 		kgo.MaxBufferedRecords(maxBuffered), kgo.UnknownTopicRetries(1))
 	client, err := p.open() // does not connect
 	if err != nil {
@@ -123,7 +125,7 @@ func (p *Producer) Ping(ctx context.Context) error {
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
 		p.dropLate(ctx)
-		return fmt.Errorf("%w: no broker answers: check the addresses, TLS and credentials, and that the brokers are running: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: no broker answers: check the addresses, TLS and credentials, and that the brokers are running: %w%s", ErrUnavailable, err, hint(err))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -113,7 +114,8 @@ func (s *sending) send(ctx context.Context, events []int) {
 	}
 	refused := make(map[partition][]int)
 	why := make(map[partition]error)
-	for n, res := range s.p.produce(ctx, s.records(events)) {
+	results, down := s.p.produce(ctx, s.records(events))
+	for n, res := range results {
 		i := events[n]
 		switch res.judge() {
 		case published:
@@ -123,20 +125,21 @@ func (s *sending) send(ctx context.Context, events []int) {
 			refused[at], why[at] = append(refused[at], i), res.err
 		case topicRefused:
 			delete(s.p.limits, s.events[i].Topic)
-			s.fail(i, fmt.Errorf("%w: topic %q: %w", ErrRejected, s.events[i].Topic, res.err))
+			s.fail(i, fmt.Errorf("%w: topic %q: %w%s", ErrRejected, s.events[i].Topic, res.err, hint(res.err)))
 		case unknown:
-			s.fail(i, fmt.Errorf("%w: topic %q: %w", ErrUnavailable, s.events[i].Topic, res.err))
+			why := cmp.Or(down, res.err)
+			s.fail(i, fmt.Errorf("%w: topic %q: %w%s", ErrUnavailable, s.events[i].Topic, why, hint(why)))
 		}
 	}
-	if s.p.client == nil {
-		s.stopped = fmt.Errorf("%w: it did not answer within %v", ErrUnavailable, s.p.timeout)
+	if down != nil {
+		s.stopped = fmt.Errorf("%w: %w%s", ErrUnavailable, down, hint(down))
 	}
 	var former, latter []int
 	for at, batch := range refused {
 		if len(batch) == 1 {
 			i := batch[0]
-			s.fail(i, fmt.Errorf("%w: topic %q, about %d bytes: %w", ErrRejected, at.topic,
-				s.events[i].Size(), why[at]))
+			s.fail(i, fmt.Errorf("%w: topic %q, about %d bytes: %w%s", ErrRejected, at.topic,
+				s.events[i].Size(), why[at], hint(why[at])))
 			continue
 		}
 		former = append(former, batch[:len(batch)/2]...)
@@ -160,22 +163,28 @@ type produced struct {
 	err       error
 }
 
-// produce sends records together and waits for all results. If the client does not know a result in time,
-// produce closes the client, because an idempotent client can't discard a sent record.
-func (p *Producer) produce(ctx context.Context, records []*kgo.Record) []produced {
+// produce sends records together and waits for all results. It returns an error if no more records can be
+// sent. If the client does not know a result in time, or has no producer ID, produce closes the client: an
+// idempotent client can't discard a sent record, and keeps the error that it got instead of an ID.
+func (p *Producer) produce(ctx context.Context, records []*kgo.Record) ([]produced, error) {
 	results := make([]produced, len(records))
 	client, err := p.open()
 	if err == nil {
 		err = ctx.Err()
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
+	defer cancel()
+	if err == nil {
+		if _, _, err = client.ProducerID(ctx); err != nil {
+			p.drop()
+		}
+	}
 	if err != nil {
 		for n := range results {
 			results[n].err = err
 		}
-		return results
+		return results, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
-	defer cancel()
 	var pending sync.WaitGroup
 	pending.Add(len(records))
 	for n, r := range records {
@@ -184,9 +193,10 @@ func (p *Producer) produce(ctx context.Context, records []*kgo.Record) []produce
 			pending.Done()
 		})
 	}
-	if err := client.Flush(ctx); err != nil {
+	if client.Flush(ctx) != nil {
 		p.drop() // completes each record with an error
+		err = fmt.Errorf("it did not answer within %v", p.timeout)
 	}
 	pending.Wait()
-	return results
+	return results, err
 }

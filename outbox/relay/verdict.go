@@ -42,10 +42,29 @@ func (r *produced) judge() verdict {
 	return unknown
 }
 
+// hint returns the remedy for an error of a broker, "" if none is known.
+func hint(err error) string {
+	for answered, remedy := range map[error]string{
+		kerr.TopicAuthorizationFailed: "the principal needs WRITE and DESCRIBE on the topic; with IAM, kafka-cluster:WriteData and DescribeTopic",
+		kerr.ClusterAuthorizationFailed: "the principal needs WRITE on a topic, or IDEMPOTENT_WRITE on the cluster; " +
+			"with IAM, kafka-cluster:WriteDataIdempotently",
+		kerr.SaslAuthenticationFailed: "the user or the password is wrong; with IAM, the role needs kafka-cluster:Connect",
+		kerr.UnknownTopicOrPartition:  "create the topic: a relay creates none",
+		kerr.MessageTooLarge:          "raise the topic's max.message.bytes, or publish a reference to the data",
+		kerr.InvalidRecord:            "does the topic have cleanup.policy=compact, and the event no key?",
+	} {
+		if errors.Is(err, answered) {
+			return " (" + remedy + ")"
+		}
+	}
+	return ""
+}
+
 // rejectUnknown fails the events of topics that can't be written to and returns the others. Without this
 // check, an event of a missing topic would delay its wave until the client gives up the topic.
 func (s *sending) rejectUnknown(ctx context.Context, events []int) []int {
-	refused, err := s.p.look(ctx, s.newTopics(events))
+	topics, refused := s.newTopics(events)
+	err := s.p.look(ctx, topics, refused)
 	if err != nil {
 		for _, i := range events {
 			s.fail(i, err)
@@ -59,7 +78,7 @@ func (s *sending) rejectUnknown(ctx context.Context, events []int) []int {
 		case s.heldBack(i):
 			s.errs[i] = ErrHeldBack
 		case bad:
-			s.fail(i, fmt.Errorf("%w: topic %q: %w", ErrRejected, topic, err))
+			s.fail(i, fmt.Errorf("%w: %w", ErrRejected, err))
 		default:
 			good = append(good, i)
 		}
@@ -67,22 +86,30 @@ func (s *sending) rejectUnknown(ctx context.Context, events []int) []int {
 	return good
 }
 
-func (s *sending) newTopics(events []int) []string {
-	var topics []string
+// newTopics returns the topics that look has not found yet, and why it is not to look for some: a broker
+// closes the connection on a request with a name that is too long for it.
+func (s *sending) newTopics(events []int) (topics []string, refused map[string]error) {
+	refused = make(map[string]error)
 	for _, i := range events {
-		if topic := s.events[i].Topic; s.p.limits[topic] == 0 && !slices.Contains(topics, topic) {
-			topics = append(topics, topic)
+		e := &s.events[i]
+		if s.p.limits[e.Topic] != 0 || refused[e.Topic] != nil || slices.Contains(topics, e.Topic) {
+			continue
 		}
+		if err := e.CheckTopic(); err != nil {
+			refused[e.Topic] = err
+			continue
+		}
+		topics = append(topics, e.Topic)
 	}
-	return topics
+	return topics, refused
 }
 
-// look returns the topics that can't be written to, with the reasons, and stores the maximum batch size of
-// the others. It does not create topics.
-func (p *Producer) look(ctx context.Context, topics []string) (refused map[string]error, err error) {
+// look adds the topics that can't be written to, with the reasons, to refused, and stores the maximum batch
+// size of the others. It does not create topics.
+func (p *Producer) look(ctx context.Context, topics []string, refused map[string]error) error {
 	client, err := p.open()
 	if err != nil || len(topics) == 0 {
-		return nil, err
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -100,28 +127,27 @@ func (p *Producer) look(ctx context.Context, topics []string) (refused map[strin
 	resp, err := req.RequestWith(ctx, client)
 	if err != nil {
 		p.dropLate(ctx)
-		return nil, fmt.Errorf("%w: requesting the metadata of %d topics: %w", ErrUnavailable, len(topics),
-			err)
+		return fmt.Errorf("%w: requesting the metadata of %d topics: %w%s", ErrUnavailable, len(topics), err,
+			hint(err))
 	}
-	refused = make(map[string]error)
 	for _, t := range resp.Topics {
 		answer := produced{err: kerr.ErrorForCode(t.ErrorCode)}
 		if t.Topic != nil && answer.judge() == topicRefused {
-			refused[*t.Topic] = answer.err
+			refused[*t.Topic] = fmt.Errorf("topic %q: %w%s", *t.Topic, answer.err, hint(answer.err))
 		}
 	}
 	found, err := configs.RequestWith(ctx, client)
 	if err != nil {
 		p.dropLate(ctx)
-		return nil, fmt.Errorf("%w: requesting the %s of %d topics: %w", ErrUnavailable, maxMessageBytes,
-			len(topics), err)
+		return fmt.Errorf("%w: requesting the %s of %d topics: %w%s", ErrUnavailable, maxMessageBytes,
+			len(topics), err, hint(err))
 	}
 	for i := range found.Resources {
 		if topic := found.Resources[i].ResourceName; refused[topic] == nil {
 			p.limits[topic] = limit(&found.Resources[i])
 		}
 	}
-	return refused, nil
+	return nil
 }
 
 // maxMessageBytes is the topic setting for the maximum size of a record batch.

@@ -28,6 +28,9 @@ type module struct {
 	context   *hcl.EvalContext
 	resources map[string]values
 	variables []string
+	// by variable
+	types       map[string]string
+	validations map[string][]hcl.Expression // their conditions
 }
 
 // references are the attributes of resources that others use. Their values are what the construct has there.
@@ -63,15 +66,16 @@ func functions() map[string]function.Function {
 	})
 	return map[string]function.Function{
 		"ceil": stdlib.CeilFunc, "max": stdlib.MaxFunc, "merge": stdlib.MergeFunc, "coalesce": stdlib.CoalesceFunc,
-		"replace": stdlib.ReplaceFunc, "jsonencode": stdlib.JSONEncodeFunc, "filebase64sha256": hash,
+		"floor": stdlib.FloorFunc, "contains": stdlib.ContainsFunc, "replace": stdlib.ReplaceFunc, "jsonencode": stdlib.JSONEncodeFunc, "filebase64sha256": hash,
 	}
 }
 
 // evaluate evaluates the module with the given variables, and the defaults of the others.
 func evaluate(t *testing.T, given map[string]string) *module {
 	t.Helper()
-	m := &module{T: t, resources: make(map[string]values),
-		context: &hcl.EvalContext{Variables: references(), Functions: functions()}}
+	m := &module{T: t, resources: make(map[string]values), types: make(map[string]string),
+		validations: make(map[string][]hcl.Expression),
+		context:     &hcl.EvalContext{Variables: references(), Functions: functions()}}
 	files, err := filepath.Glob(folder + "/*.tf")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%s has no module: %v", folder, err)
@@ -113,6 +117,10 @@ func (m *module) setVariables(blocks []*hclsyntax.Block, given map[string]string
 	for _, block := range blocks {
 		name := block.Labels[0]
 		m.variables = append(m.variables, name)
+		m.types[name] = hcl.ExprAsKeyword(block.Body.Attributes["type"].Expr)
+		for _, validation := range block.Body.Blocks {
+			m.validations[name] = append(m.validations[name], validation.Body.Attributes["condition"].Expr)
+		}
 		if value, ok := given[name]; ok {
 			all[name] = cty.StringVal(value)
 		} else if byDefault := block.Body.Attributes["default"]; byDefault != nil {

@@ -58,7 +58,7 @@ const conditions = "TestRules|TestAgreesWithMemory|Item|Golden|Requests|Effect|C
 const rows = "TestRules|TestAgreesWithMemory|TestForeign|TestPrune|TestList|TestTakeOver"
 
 // Without outages, crashes, Debezium and Kafka Connect, which take most of the time.
-const outboxTests = "TestEvent|TestIDThat|TestParked|TestPublish|TestList|TestReject|TestInvalid|TestTwoRelays|TestLocked|TestRelayRetries|TestRelayPolls|TestNotification"
+const outboxTests = "TestEvent|TestIDThat|TestParked|TestPublish|TestList|TestReject|TestInvalid|TestTwoRelays|TestLocked|TestRelayRetries|TestRelayLeaves|TestFault|TestRow|TestNotification"
 
 var (
 	dynamo, redis, postgres = []string{"idem/dynamostore"}, []string{"idem/redisstore"}, []string{"idem/pgstore"}

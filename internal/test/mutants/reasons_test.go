@@ -6,6 +6,7 @@ const (
 	capacity = "a capacity: only allocations change"
 	instant  = "only the microsecond in which the times are equal differs"
 	inTake   = "the relay also holds back what it has read behind a row without an id, which costs reads"
+	largest  = "an event of exactly this size is too large with the overhead of its record: the producer rejects it"
 	noNil    = "a parameter that is nil is not sent by the SDK, and append puts the others behind it"
 )
 
@@ -37,7 +38,14 @@ var reasons = map[string]map[string]string{
 		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: NULL => NOT NULL":                      inTake,
 		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: AND b.published_at IS NULL => nothing": "an event is published after its retry time",
 		"AND b.retry_at IS NOT NULL AND b.published_at IS NULL AND b.parked_at IS NULL AND b.retry_…: NOT NULL => NULL":                      inTake,
-		"AND NOT EXISTS (SELECT FROM {{table}} b WHERE b.aggregateid = o.aggregateid AND b.aggregat…: < => <=":                               "an event whose own retry time is not reached is not ready in any case",
+		"AND NOT EXISTS (SELECT FROM {{table}} b WHERE sha256(b.aggregateid) = sha256(o.aggregateid…: < => <=":                               "an event whose own retry time is not reached is not ready in any case",
+		"topicAndKey = `CASE WHEN ` + named + ` <= {{largest}} THEN aggregatetype ELSE left(aggrega…: <= => <":                               largest,
+		"CASE WHEN ` + named + ` <= {{largest}} THEN aggregateid ELSE substr(aggregateid, 1, 1000) …: <= => <":                               largest,
+		"CASE WHEN ` + named + ` <= {{largest}} THEN aggregateid ELSE substr(aggregateid, 1, 1000) …: 1 => 2":                                "of a key that is too large any part will do",
+		"SELECT id::text, ` + topicAndKey + `, CASE WHEN size <= {{largest}} THEN payload END, CASE…: <= => <":                               largest,
+		"SELECT id::text, ` + topicAndKey + `, CASE WHEN size <= {{largest}} THEN payload END, CASE…: <= => < #2":                            largest,
+		"+ CASE WHEN pg_column_size(headers) > 10000 THEN octet_length(headers::text) ELSE 0 END AS…: > => >=":                               "headers of exactly this size are measured too",
+		"+ CASE WHEN pg_column_size(headers) > 10000 THEN octet_length(headers::text) ELSE 0 END AS…: 0 => 1":                                largest,
 		"WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o: < => <=":                                    "the last row is one of those that were taken",
 		"WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o: AND o.seq < s.last => nothing":              "a row behind all that was taken holds back none of it",
 		"SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} O…: 1 => 2":                                "the oldest of more rows is the same",

@@ -21,8 +21,8 @@ CREATE TABLE {{table}} (
 -- What is to be published.
 CREATE INDEX ON {{table}} (shard, seq) WHERE published_at IS NULL AND parked_at IS NULL;
 
--- What holds up its key. There is little of it, or nothing.
-CREATE INDEX ON {{table}} (aggregateid, aggregatetype, seq) WHERE retry_at IS NOT NULL AND published_at IS NULL AND parked_at IS NULL;
+-- What holds up its key: one event of a topic and key, seldom more. An entry of an index has at most 2704 bytes, and a key may have more.
+CREATE INDEX ON {{table}} (sha256(aggregateid), seq) WHERE retry_at IS NOT NULL AND published_at IS NULL AND parked_at IS NULL;
 
 -- For pruning, and for listing parked events.
 CREATE INDEX ON {{table}} (published_at) WHERE published_at IS NOT NULL;

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -289,6 +290,109 @@ func TestMissingTopicDelaysNoOther(t *testing.T) {
 	if took := time.Since(began); took > metadataAge {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// No topic can have such a name. A broker closes the connection on a request with a name that is too long for
+// it, so the name must not reach it: each such event is rejected alone, with those behind it held back.
+func TestEventOfAnImpossibleTopicDelaysNoOther(t *testing.T) {
+	c := newCluster(t)
+	impossible := []string{"", ".", "..", "a b", "a/b", "\u00e4", "a\x00", "a\xff",
+		strings.Repeat("x", 250), strings.Repeat("x", 40_000), strings.Repeat("x", 1<<20)}
+	c.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		for _, asked := range req.(*kmsg.MetadataRequest).Topics {
+			if asked.Topic != nil && slices.Contains(impossible, *asked.Topic) {
+				return nil, errors.New("the connection is closed"), true
+			}
+		}
+		return nil, nil, false
+	})
+	p := newProducer(t, c, time.Second)
+	for round, known := range []bool{false, true} { // whether the producer knows the topic of the others
+		var events []outbox.Event
+		for n, topic := range impossible {
+			events = append(events, event(topic, "a", 100*round+4*n, 1), event(topic, "a", 100*round+4*n+1, 1),
+				event(topic, "", 100*round+4*n+2, 1), event(one, "a", 100*round+4*n+3, 1))
+		}
+		for i, err := range p.Send(t.Context(), events) {
+			want := []error{relay.ErrRejected, relay.ErrHeldBack, relay.ErrRejected, nil}[i%4]
+			if !errors.Is(err, want) {
+				t.Errorf("topic %.20q, known %v, event %d: %v, want %v", impossible[i/4], known, i%4, err, want)
+			}
+			if err != nil && len(err.Error()) > 400 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+		}
+	}
+	if ids := read(t, c, 2*len(impossible), one); len(ids) != 2*len(impossible) {
+		t.Errorf("%d records", len(ids))
+	}
+}
+
+// Each answer of a broker that an operator can act on names the remedy.
+func TestErrorsOfABrokerNameTheRemedy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		key  kmsg.Key
+		code *kerr.Error
+		want error
+		says string
+	}{
+		"a topic that may not be described": {kmsg.Metadata, kerr.TopicAuthorizationFailed, relay.ErrRejected, "WRITE and DESCRIBE"},
+		"a topic that may not be written":   {kmsg.Produce, kerr.TopicAuthorizationFailed, relay.ErrRejected, "WRITE and DESCRIBE"},
+		"a topic that does not exist":       {kmsg.Metadata, kerr.UnknownTopicOrPartition, relay.ErrRejected, "create the topic"},
+		"an event that is too large":        {kmsg.Produce, kerr.MessageTooLarge, relay.ErrRejected, "max.message.bytes"},
+		"an event without a key":            {kmsg.Produce, kerr.InvalidRecord, relay.ErrRejected, "no key"},
+		"a producer that may not be idempotent": {kmsg.InitProducerID, kerr.ClusterAuthorizationFailed, relay.ErrUnavailable,
+			"IDEMPOTENT_WRITE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			p := newProducer(t, c, 0)
+			var granted atomic.Bool
+			c.ControlKey(int16(tc.key), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				if granted.Load() {
+					return nil, nil, false
+				}
+				return refusal(req, tc.code.Code), nil, true
+			})
+			if err := p.Send(t.Context(), []outbox.Event{event(one, "a", 1, 1)})[0]; !errors.Is(err, tc.want) ||
+				!errors.Is(err, tc.code) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%v; want %v, and %q in it", err, tc.want, tc.says)
+			}
+			granted.Store(true)
+			if err := p.Send(t.Context(), []outbox.Event{event(one, "a", 1, 1)})[0]; err != nil {
+				t.Errorf("after the cause was removed: %v", err)
+			}
+		})
+	}
+}
+
+// refusal is the answer to a request with an error code for each of its topics.
+func refusal(req kmsg.Request, code int16) kmsg.Response {
+	resp := req.ResponseKind()
+	switch resp := resp.(type) {
+	case *kmsg.MetadataResponse:
+		for _, asked := range req.(*kmsg.MetadataRequest).Topics {
+			topic := kmsg.NewMetadataResponseTopic()
+			topic.Topic, topic.ErrorCode = asked.Topic, code
+			resp.Topics = append(resp.Topics, topic)
+		}
+	case *kmsg.ProduceResponse:
+		for _, asked := range req.(*kmsg.ProduceRequest).Topics {
+			topic := kmsg.NewProduceResponseTopic()
+			topic.Topic, topic.TopicID = asked.Topic, asked.TopicID
+			for _, p := range asked.Partitions {
+				partition := kmsg.NewProduceResponseTopicPartition()
+				partition.Partition, partition.ErrorCode = p.Partition, code
+				topic.Partitions = append(topic.Partitions, partition)
+			}
+			resp.Topics = append(resp.Topics, topic)
+		}
+	case *kmsg.InitProducerIDResponse:
+		resp.ErrorCode = code
+	}
+	return resp
 }
 
 // metadataAge is the minimum time after which the client considers a topic missing, far above the time of

@@ -58,7 +58,7 @@ func (o *invocation) listFrom(ctx context.Context, s command.Streams, box *Table
 // The widths of columns that can be long, in runes.
 const (
 	topicWidth    = 40
-	rejectedWidth = 100
+	rejectedWidth = 200
 )
 
 func outboxRow(t *term.Table, e *Entry, items bool, now time.Time) {

@@ -1,0 +1,164 @@
+package pgoutbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/idemsk/idemsk/internal/pg/pgtrip"
+	"github.com/idemsk/idemsk/outbox"
+)
+
+// row is an event in the table. Its ID may recur in another partition of the table, its seq does not.
+type row struct {
+	outbox.Event
+	seq int64
+}
+
+// mark is what became of an event.
+type mark struct {
+	*row
+	failure string // why it was rejected, empty if it was published
+}
+
+// rows name rows, as arguments of statements.
+type rows struct {
+	ids  []string
+	seqs []int64
+}
+
+func (r *rows) add(of *row) { r.ids, r.seqs = append(r.ids, of.ID), append(r.seqs, of.seq) }
+
+// longestFailure is the maximum number of bytes of a failure in the table.
+const longestFailure = 1000
+
+// failureText is the text of an error in the table. It is ASCII, which each encoding of a database has.
+func failureText(err error) string {
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, err.Error())
+	return text[:min(len(text), longestFailure)]
+}
+
+// markEach marks events. If PostgreSQL refuses to mark some of them, because of what the table's owner has
+// added to the table or of the row itself, the others are marked. It returns their number and the rejections
+// among them.
+func (w *worker) markEach(ctx context.Context, tx pgx.Tx, marks []mark) (n int, charged []rejection, err error) {
+	charged, err = w.markAll(ctx, tx, marks)
+	switch {
+	case !refusesRow(err):
+		return len(marks), charged, err
+	case w.askIn(ctx, func(ctx context.Context) error {
+		_, err := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT marks`)
+		return err
+	}) != nil:
+		return 0, nil, err
+	case len(marks) == 1:
+		w.unmarked(&marks[0], err)
+		return 0, nil, nil
+	}
+	for _, half := range [][]mark{marks[:len(marks)/2], marks[len(marks)/2:]} {
+		more, of, err := w.markEach(ctx, tx, half)
+		if err != nil {
+			return 0, nil, err
+		}
+		n, charged = n+more, append(charged, of...)
+	}
+	return n, charged, nil
+}
+
+// markAll marks events with one round trip, behind a savepoint.
+func (w *worker) markAll(ctx context.Context, tx pgx.Tx, marks []mark) (charged []rejection, err error) {
+	var batch pgx.Batch
+	batch.Queue(`SAVEPOINT marks`)
+	var published, rejected rows
+	var failures []string
+	for _, m := range marks {
+		if m.failure == "" {
+			published.add(m.row)
+			continue
+		}
+		rejected.add(m.row)
+		failures = append(failures, m.failure)
+	}
+	if len(published.ids) > 0 {
+		sql := w.outbox.sql.publish
+		if w.cfg.Retention < 0 {
+			sql = w.outbox.sql.remove
+		}
+		batch.Queue(sql, published.ids, published.seqs).Exec(func(tag pgconn.CommandTag) error {
+			return changed(int(tag.RowsAffected()), len(published.ids))
+		})
+	}
+	if len(rejected.ids) > 0 {
+		batch.Queue(w.outbox.sql.reject, rejected.ids, rejected.seqs, failures,
+			w.cfg.MaxAttempts, w.cfg.RetryDelay.Seconds(), w.cfg.MaxRetryDelay.Seconds()).
+			Query(func(rows pgx.Rows) (err error) {
+				charged, err = pgx.CollectRows(rows, pgx.RowToStructByPos[rejection])
+				return cmp.Or(err, changed(len(charged), len(rejected.ids)))
+			})
+	}
+	err = w.askIn(ctx, func(ctx context.Context) error { return tx.SendBatch(ctx, &batch).Close() })
+	return charged, err
+}
+
+var errUnchanged = errors.New("the row was not changed: a trigger keeps it as it is")
+
+// changed returns an error if fewer rows were changed than there are marks. Their rows are locked, so that no
+// other session has deleted them.
+func changed(n, marks int) error {
+	if n < marks {
+		return errUnchanged
+	}
+	return nil
+}
+
+// refusesRow reports whether the server refused a statement because of what is in a row or what is on the
+// table: a data exception, a constraint, a limit, a permission or an error of a trigger, a damaged index.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+func refusesRow(err error) bool {
+	var said *pgconn.PgError
+	if !errors.As(err, &said) {
+		return errors.Is(err, errUnchanged)
+	}
+	switch said.Code[:2] {
+	case "22", "23", "42", "54", "P0", "XX":
+		return pgtrip.PoolerHint(err) == ""
+	}
+	return false
+}
+
+// unmarked reports an event that PostgreSQL refuses to mark. It stays pending, and holds back the later events
+// of its key if it was rejected. If it was published, this relay does not send it again.
+func (w *worker) unmarked(m *mark, err error) {
+	outcome := m.failure
+	if outcome == "" {
+		outcome = "it was published"
+		w.mu.Lock()
+		w.sent[m.seq] = true
+		w.mu.Unlock()
+	}
+	err = fmt.Errorf("marking event %s of table %s, to topic %.64q (%s): %w", m.ID, w.outbox.table, m.Topic, outcome, err)
+	w.failures.Add(1)
+	_ = w.failure(err)
+	w.notices.note(slog.LevelError, "PostgreSQL refuses to mark events of the outbox: repair the rows, or what is on the table",
+		rejection{ID: m.ID, Topic: fmt.Sprintf("%.64s", m.Topic), Failure: err.Error()})
+}
+
+// takeSent reports whether this relay has published an event that it could not mark, and forgets it.
+func (w *worker) takeSent(seq int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sent := w.sent[seq]
+	delete(w.sent, seq)
+	return sent
+}
