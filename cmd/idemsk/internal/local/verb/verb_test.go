@@ -84,6 +84,9 @@ func TestLocalDeliversMessages(t *testing.T) {
 				t.Errorf("the output does not contain %q:\n%s\n%s", want, r.Out, r.Err)
 			}
 		}
+		if strings.Contains(r.Out, "redriven or discarded") {
+			t.Errorf("the deletions of the queue are counted as those of dead letters:\n%s", r.Out)
+		}
 	}
 }
 
