@@ -26,8 +26,13 @@ var ErrNotSQS = errors.New("not an SQS event as Lambda's event source mapping de
 const (
 	SystemPrefix    = "AWS."
 	MessageIDHeader = SystemPrefix + "MessageId"
-	groupAttribute  = "MessageGroupId"
-	sentAttribute   = "SentTimestamp"
+	// DataTypePrefix is the beginning of the names of the headers with the data types of attributes of the
+	// producer, such as Number. A String has no such header.
+	DataTypePrefix = SystemPrefix + "DataType."
+
+	groupAttribute = "MessageGroupId"
+	sentAttribute  = "SentTimestamp"
+	stringType     = "String"
 )
 
 // MessageID returns the ID of a message, which is in its MessageIDHeader, and "" for a record of Kafka.
@@ -108,7 +113,7 @@ func (e *Event) add(r *kafka.Record, text json.RawMessage) error {
 		return errors.New("it has no messageId, without which it can't be reported")
 	case id.ARN != e.ARN:
 		return fmt.Errorf("it is of the queue %s, and those before of %s", id.ARN, e.ARN)
-	case !kafka.ValidTopic(queue):
+	case !kafka.IsQueue(id.ARN) || !kafka.ValidTopic(queue):
 		return fmt.Errorf("its eventSourceARN is %q, not that of a queue", id.ARN)
 	}
 	r.Topic, r.Offset = queue, offsetOf(id.MessageID)
@@ -148,6 +153,7 @@ type content struct {
 type attribute struct {
 	StringValue *string `json:"stringValue"`
 	BinaryValue []byte  `json:"binaryValue"` // base64
+	DataType    string  `json:"dataType"`
 }
 
 // decode decodes the fields that are valid, and returns the name of the first that is not.
@@ -173,12 +179,18 @@ func (c *content) fill(r *kafka.Record) (field string, err error) {
 		}
 		r.Timestamp = time.UnixMilli(ms).UTC()
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.MessageAttributes)) {
+	names := slices.Sorted(maps.Keys(c.MessageAttributes))
+	for _, name := range names {
 		value := c.MessageAttributes[name].BinaryValue
 		if text := c.MessageAttributes[name].StringValue; text != nil {
 			value = []byte(*text)
 		}
 		r.Headers = append(r.Headers, kafka.Header{Key: name, Value: value})
+	}
+	for _, name := range names {
+		if kind := c.MessageAttributes[name].DataType; kind != "" && kind != stringType {
+			r.Headers = append(r.Headers, kafka.Header{Key: DataTypePrefix + name, Value: []byte(kind)})
+		}
 	}
 	return "", nil
 }
