@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,11 +167,29 @@ func omit[T any](l *DeadLetter, name string, part *[]T) {
 func ParseDeadLetter(data []byte) (DeadLetter, error) {
 	var l DeadLetter
 	if err := json.Unmarshal(data, &l); err != nil {
-		return DeadLetter{}, fmt.Errorf("kafka: this is not a dead letter of idemsk: %w", err)
+		return DeadLetter{}, fmt.Errorf("kafka: this is not a dead letter of idemsk: %s", problem(err))
 	}
 	if l.Topic == "" || l.Error.Code == "" {
 		return DeadLetter{}, errors.New(
 			"kafka: this is not a dead letter of idemsk: it names no topic, or no error")
 	}
 	return l, nil
+}
+
+// problem describes an error of package json by the letter.
+func problem(err error) string {
+	var wrong *json.UnmarshalTypeError
+	var base64Error base64.CorruptInputError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field == "":
+		return "it is of the type " + wrong.Value
+	case errors.As(err, &wrong):
+		return fmt.Sprintf("its %q is of the type %s", wrong.Field, wrong.Value)
+	case errors.As(err, &base64Error):
+		return `its key, its value or a header is neither base64 nor {"text": "…"}`
+	case errors.As(err, &syntax):
+		return "it is no JSON document"
+	}
+	return err.Error()
 }

@@ -65,7 +65,7 @@ func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) 
 			idem.ErrInvalidConfig)
 	}
 	b := c.processor.Run(ctx, event.ARN, event.lanes(c.cfg.Records.Order))
-	resp, batchErr := answer(b)
+	resp, batchErr := answer(b, event.Outcomes)
 	c.record(ctx, b, batchErr)
 	switch {
 	case len(b.Overruns) > 0:

@@ -29,10 +29,11 @@ const (
 	// DataTypePrefix is the beginning of the names of the headers with the data types of attributes of the
 	// producer, such as Number. A String has no such header.
 	DataTypePrefix = SystemPrefix + "DataType."
+	// StringType is the data type of an attribute without such a header.
+	StringType = "String"
 
 	groupAttribute = "MessageGroupId"
 	sentAttribute  = "SentTimestamp"
-	stringType     = "String"
 )
 
 // MessageID returns the ID of a message, which is in its MessageIDHeader, and "" for a record of Kafka.
@@ -48,6 +49,9 @@ func MessageID(r *kafka.Record) string {
 type Event struct {
 	ARN     string // of the queue
 	Records []kafka.Record
+	// Outcomes reports that the response is to have the outcome of each message (Response.Outcomes), as in
+	// package lambda/msk. The event source never sets the field "idemskOutcomes"; idemsk redrive does.
+	Outcomes bool
 }
 
 // source is the eventSource of a message.
@@ -75,7 +79,8 @@ func IsEvent(payload []byte) bool {
 // does not affect other messages.
 func Decode(payload []byte) (*Event, error) {
 	var raw struct {
-		Records []json.RawMessage `json:"Records"`
+		Records  []json.RawMessage `json:"Records"`
+		Outcomes any               `json:"idemskOutcomes"`
 	}
 	if err := json.Unmarshal(payload, &raw); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotSQS, err)
@@ -83,7 +88,7 @@ func Decode(payload []byte) (*Event, error) {
 	if len(raw.Records) == 0 {
 		return nil, fmt.Errorf(`%w: it has no "Records": check which trigger invokes this function`, ErrNotSQS)
 	}
-	e := &Event{Records: make([]kafka.Record, len(raw.Records))}
+	e := &Event{Records: make([]kafka.Record, len(raw.Records)), Outcomes: raw.Outcomes != nil}
 	for i, text := range raw.Records {
 		if err := e.add(&e.Records[i], text); err != nil {
 			return nil, fmt.Errorf("%w: Records[%d]: %w", ErrNotSQS, i, err)
@@ -188,7 +193,7 @@ func (c *content) fill(r *kafka.Record) (field string, err error) {
 		r.Headers = append(r.Headers, kafka.Header{Key: name, Value: value})
 	}
 	for _, name := range names {
-		if kind := c.MessageAttributes[name].DataType; kind != "" && kind != stringType {
+		if kind := c.MessageAttributes[name].DataType; kind != "" && kind != StringType {
 			r.Headers = append(r.Headers, kafka.Header{Key: DataTypePrefix + name, Value: []byte(kind)})
 		}
 	}

@@ -53,6 +53,9 @@ func NewMessage(name string, body []byte) *Message {
 		return m
 	}
 	l, err := kafka.ParseDeadLetter(body)
+	if what := foreign.Explain(body); err != nil && what != "" {
+		err = fmt.Errorf("%s (%w)", what, err)
+	}
 	return &Message{Name: name, Letter: l, Err: err}
 }
 
@@ -76,9 +79,9 @@ type Reader interface {
 type Options struct {
 	Source      Source
 	Destination Destination
-	Reader      Reader // nil: letters that are not whole, and whose value is not in S3, can't be redriven
+	Reader      Reader // nil: letters that are not whole, and not in S3, can't be redriven
 	Ranges      Ranges // nil: on-failure records of AWS that have only places can't be redriven
-	// Values returns a client of S3. It is called once a letter has its value there.
+	// Values returns a client of S3. It is called for a letter that is there.
 	Values func(ctx context.Context) (s3.Getter, error)
 	// Key chooses, if it is not empty, the letters with this idempotency key, as stored or as the record has
 	// it. A letter of another program is chosen by its Kafka key.
@@ -101,7 +104,8 @@ type Passed struct{ Key, Function, Cluster int }
 // Outcome is what became of a message.
 type Outcome string
 
-// The outcomes. A message that is Redriven, Discarded or a Duplicate has left the source; any other has not.
+// The outcomes. A message that is Redriven, Discarded or a Duplicate has left the source; any other has not. One
+// with several records leaves it with the last of them.
 const (
 	Redriven      Outcome = "redriven"
 	Discarded     Outcome = "discarded"
@@ -170,8 +174,7 @@ func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, er
 // passesOver reports, and counts, whether a letter is not one of those that were asked for.
 func (r *runner) passesOver(l *kafka.DeadLetter) bool {
 	switch {
-	case r.Key != "" && cmp.Or(l.IdempotencyKey, string(l.Key)) != r.Key &&
-		!kafka.IsStoredKey(l.IdempotencyKey, r.Key):
+	case !r.hasKey(l):
 		r.passed.Key++
 	case r.Function != "" && l.Function != "" && l.Function != r.Function:
 		r.passed.Function++
@@ -182,6 +185,11 @@ func (r *runner) passesOver(l *kafka.DeadLetter) bool {
 		return false
 	}
 	return true
+}
+
+// hasKey reports whether a letter has the key that was asked for, if any was.
+func (r *runner) hasKey(l *kafka.DeadLetter) bool {
+	return r.Key == "" || cmp.Or(l.IdempotencyKey, string(l.Key)) == r.Key || kafka.IsStoredKey(l.IdempotencyKey, r.Key)
 }
 
 // letterID is the same for two letters of one failure and, where these have no token, of one record: to
@@ -268,6 +276,10 @@ func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id l
 }
 
 func (r *runner) discard(ctx context.Context, m *Message, res *Result) error {
+	if m.part != nil && !m.part.hasOnly(r.hasKey) {
+		return fmt.Errorf("it is in %s, the message %s, which leaves its source as a whole, and has other records: "+
+			"redrive or delete it as a whole", m.part.whole.Batch, m.part.whole.Name)
+	}
 	if _, err := r.Source.Begin(ctx, m); err != nil {
 		return err
 	}
