@@ -47,7 +47,7 @@ type DeadLetter struct {
 	ValueObject string `json:"valueObject,omitempty"`
 
 	IdempotencyKey string `json:"idempotencyKey"` // as stored
-	// of the FAILED entry: the value of RedriveHeader in the redriven record; 0 if no key is FAILED
+	// of the FAILED entry, as in the RedriveHeader of the redriven record; 0 if no key is FAILED
 	Token    int64         `json:"token"`
 	Attempts int           `json:"attempts"`
 	Error    store.Failure `json:"error"` // its At is unique to the failure
@@ -106,6 +106,7 @@ func newDeadLetter(r *Record, b idem.DeadLetter, function, cluster string) DeadL
 	var notOpened *notOpenedError
 	if errors.As(b.Err, &notOpened) {
 		l.IdempotencyKey, l.Token = notOpened.failed.Key, notOpened.failed.Token
+		l.Error.Code = notOpened.failed.Failure.Code // which a redrive takes along with the token
 	}
 	l.Error.At = time.Now().UTC().Round(0) // in nanoseconds: letters without a token differ only in the time
 	if r.Undecodable != nil {

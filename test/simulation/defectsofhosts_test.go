@@ -60,8 +60,8 @@ var defectsOfBatches = []defect{
 		test:   "lambda/msk TestAnotherFingerprintInTheBatchIsProcessedAfterwards",
 		changes: []replacement{{
 			keysFile,
-			"return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken}",
-			"return request{redrive: t.RedriveToken}",
+			"return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken, unknown: t.OutcomeUnknown}",
+			"return request{redrive: t.RedriveToken, unknown: t.OutcomeUnknown}",
 		}},
 	}, {
 		name:   "a redriven record shares the outcome of the delivery that failed",
@@ -70,7 +70,7 @@ var defectsOfBatches = []defect{
 		test:   "lambda/msk TestRedrivenRecordDoesNotShareTheFailure",
 		changes: []replacement{{
 			keysFile,
-			"return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken}",
+			"return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken, unknown: t.OutcomeUnknown}",
 			"return request{fingerprint: t.Fingerprint}",
 		}},
 	}, {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/mskevent"
@@ -24,7 +23,7 @@ func Headers(l *kafka.DeadLetter) []kafka.Header {
 	}
 	if l.Token > 0 {
 		all = append(all, kafka.Header{Key: kafka.RedriveHeader,
-			Value: []byte(strconv.FormatInt(l.Token, 10))})
+			Value: fmt.Appendf(nil, "%d %s", l.Token, l.Error.Code)})
 	}
 	return all
 }

@@ -183,7 +183,7 @@ func TestConsoleRedrivesFromATopic(t *testing.T) {
 	clitest.Answer[map[string]string](p, "POST", "api/actions",
 		console.Change{Action: "redrive", Letters: []string{first.ID}})
 	if got := clitest.ReadTopic(t, brokers, "payments", 1); len(got) != 1 ||
-		got[0] != " {} idemsk-redrive=17" {
+		got[0] != " {} idemsk-redrive=17 permanent" {
 		t.Errorf("redriven: %q", got)
 	}
 	wantLetters("payments-1@2", "payments-1@3")

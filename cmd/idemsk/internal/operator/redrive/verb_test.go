@@ -284,7 +284,7 @@ func TestRedriveFromATopic(t *testing.T) {
 			t.Errorf("%s: %+v; want %q", step.args, r, step.says)
 		}
 	}
-	want := []string{" {} idemsk-redrive=17", " {} idemsk-redrive=17"}
+	want := []string{" {} idemsk-redrive=17 permanent", " {} idemsk-redrive=17 permanent"}
 	if got := clitest.ReadTopic(t, brokers, "payments", 2); !slices.Equal(got, want) {
 		t.Errorf("redriven: %q; want %q", got, want)
 	}
