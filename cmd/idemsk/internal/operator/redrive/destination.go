@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
@@ -79,7 +80,12 @@ func (q *queues) Send(ctx context.Context, l *kafka.DeadLetter) (where string, e
 		return "", err
 	}
 	out, err := to.client.SendMessage(ctx, messageInput(l, &m, to.url))
-	if err != nil {
+	var api smithy.APIError
+	switch {
+	case errors.As(err, &api) && strings.HasPrefix(api.ErrorCode(), "InvalidParameterValue"):
+		return "", fmt.Errorf("sending to the queue %s: %w (a message that is too large with %s goes by --function-name)",
+			arn, err, kafka.RedriveHeader)
+	case err != nil:
 		return "", fmt.Errorf("sending to the queue %s: %w", arn, err)
 	}
 	if out.MessageId == nil {

@@ -12,6 +12,7 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/clitest"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive"
@@ -20,6 +21,7 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
+	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
 	"github.com/idemsk/idemsk/lambda/msk"
 	lambdasqs "github.com/idemsk/idemsk/lambda/sqs"
 )
@@ -99,6 +101,27 @@ func TestLettersGoToWhereTheyCameFrom(t *testing.T) {
 			wantMessage(t, drain(t, client, source), name)
 		}
 	}
+}
+
+// So does a letter that is in a topic.
+func TestLettersOfMessagesInATopic(t *testing.T) {
+	t.Parallel()
+	client, source := awstest.NewQueue(t, "payments")
+	cluster := clitest.NewCluster(t, kfake.SeedTopics(3, "payments"), kfake.SeedTopics(1, "letters"))
+	topic, err := topicletters.New(topicletters.Config{Topic: "letters", Options: []kgo.Opt{kgo.SeedBrokers(cluster)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer topic.Close()
+	if err := topic.Send(t.Context(), messageLetter(t, "payments", "m-1")); err != nil {
+		t.Fatal(err)
+	}
+	r := clitest.Run(t, "redrive", "--dead-letter-topic", "letters", "--brokers", cluster, "--yes",
+		"--endpoint-url", *client.Options().BaseEndpoint)
+	if r.Code != 0 || !strings.Contains(r.Err, "1 redriven") {
+		t.Errorf("%+v", r)
+	}
+	wantMessage(t, drain(t, client, source), "payments")
 }
 
 // wantMessage checks the message that was sent back.
@@ -213,7 +236,10 @@ func TestMessagesThatCannotBeSentBack(t *testing.T) {
 		many.Headers = append(many.Headers, kafka.DeadHeader{Key: name, Value: []byte("v")})
 	}
 	undecoded.Undecoded, undecoded.Value = []byte("{}"), nil
-	for i, l := range []kafka.DeadLetter{messageLetter(t, "deleted", "m-1"), many, undecoded} {
+	awstest.CreateQueue(t, client, "small", "MaximumMessageSize", "1024")
+	large := messageLetter(t, "small", "m-1")
+	large.Value = []byte(strings.Repeat("x", 1000))
+	for i, l := range []kafka.DeadLetter{messageLetter(t, "deleted", "m-1"), many, undecoded, large} {
 		l.Token += int64(i)
 		if err := sink.Send(t.Context(), l); err != nil {
 			t.Fatal(err)
@@ -223,13 +249,14 @@ func TestMessagesThatCannotBeSentBack(t *testing.T) {
 		{"deleted", "looking for the queue arn:aws:sqs:us-east-1:000000000000:deleted"},
 		{"payments", "would have 11 attributes with idemsk-redrive, and SQS accepts 10"},
 		{"payments", "can't be decoded"},
+		{"small", "that is too large with idemsk-redrive goes by --function-name"},
 	} {
 		r := clitest.Run(t, "redrive", "--queue-url", dead, "--yes", "--of-cluster", "arn:aws:sqs:us-east-1:000000000000:"+step.queue)
 		if r.Code != 1 || !strings.Contains(r.Err, step.says) {
 			t.Errorf("%+v; want %q", r, step.says)
 		}
 	}
-	if left := drain(t, client, dead); len(left) != 3 {
+	if left := drain(t, client, dead); len(left) != 4 {
 		t.Errorf("%d letters are left", len(left))
 	}
 }
