@@ -72,7 +72,7 @@ func TestOutcomes(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"batchItemFailures":[],"idemskOutcomes":[{"partition":"a-1","offset":7,"outcome":"Executed"}]}`: "Executed",
 		`{"idemskOutcomes":[{"partition":"a-1","offset":8,"outcome":"Executed"}]}`:                        "",
-		`{"idemskOutcomes":[{"messageId":"a-1@7","outcome":"Executed"}]}`: "Executed",
+		`{"idemskOutcomes":[{"messageId":"a-1@7","outcome":"Executed"}]}`:                                 "Executed",
 		`{"idemskOutcomes":{}}`: "", `{"idemskOutcomes":[1]}`: "", `{}`: "", `null`: "", ``: "",
 		`"Executed"`: "",
 	} {

@@ -185,7 +185,7 @@ func (s *Server) listQueues(_ context.Context, body []byte) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out struct {
-		QueueUrls []string `json:",omitempty"` //nolint:revive // SQS's name
+		QueueUrls []string `json:",omitempty"`
 		NextToken string   `json:",omitempty"`
 	}
 	last := ""

@@ -42,7 +42,7 @@ func (s *sources) Send(ctx context.Context, l *kafka.DeadLetter) (where string, 
 
 // Sender is what is needed of an *sqs.Client to send messages back.
 type Sender interface {
-	GetQueueUrl(ctx context.Context, in *sqs.GetQueueUrlInput, //nolint:revive // SQS's name
+	GetQueueUrl(ctx context.Context, in *sqs.GetQueueUrlInput,
 		optFns ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 	SendMessage(ctx context.Context, in *sqs.SendMessageInput,
 		optFns ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive/foreign"
 	"github.com/idemsk/idemsk/idem/store"
@@ -130,9 +129,8 @@ type Result struct {
 	Cause    string  `json:"cause,omitempty"` // why it became a dead letter
 	Where    string  `json:"where,omitempty"` // where it is now
 	Error    string  `json:"error,omitempty"` // why it was not redriven, or not taken out of the source
-	// Letter is the dead letter, with Options.Show, and ValueText its value if that is text.
-	Letter    *kafka.DeadLetter `json:"letter,omitempty"`
-	ValueText string            `json:"valueText,omitempty"`
+	// Letter is the dead letter, with Options.Show.
+	Letter *kafka.DeadLetter `json:"letter,omitempty"`
 }
 
 // Run redrives what it finds, and hands each result to report as soon as it is known. It returns how many
@@ -221,9 +219,6 @@ func (r *runner) redrive(ctx context.Context, m *Message, l *kafka.DeadLetter) R
 	}
 	if r.Show {
 		res.Letter = l
-		if utf8.Valid(l.Value) {
-			res.ValueText = string(l.Value)
-		}
 	}
 	id := idOf(l)
 	err := r.send(ctx, m, l, id, &res)

@@ -23,8 +23,8 @@ func TestDumpsAreExplained(t *testing.T) {
 		`{"partition":0,"offset":1,"timestamp":"2026-01-01T00:00:00Z","key":"k","content":"v","headers":{}}`:                                "a tool for Kafka",
 		`{"partitionID":0,"offset":1,"timestamp":1767225600000,"headers":[],"key":{"payload":"k"},"value":{"payload":"v"}}`:                 "a tool for Kafka",
 		`{"key":"k","value":"v","timestamp":1767225600000,"partition":0,"keySchemaId":null,"offset":1,"headers":[{"key":"a","value":"b"}]}`: "a tool for Kafka",
-		` [{"topic":"payments"}]`: "jq -c '.[]'",
-		`{"an":"order"}`:          "", `hello`: "", ``: "", `17`: "", `[1`: "",
+		"\n[{\"topic\":\"payments\"}]": "jq -c '.[]'",
+		`{"an":"order"}`:               "", `hello`: "", ``: "", `17`: "", `[1`: "",
 		`{"topic":"payments","partition":1,"offset":2,"value":"!","error":{"code":"permanent"}}`: "", // a letter
 	} {
 		if got := foreign.Explain([]byte(body)); (got == "") != (says == "") || !strings.Contains(got, says) {
