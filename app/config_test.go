@@ -206,7 +206,7 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_DEAD_LETTER_MAX_BYTES", func(c Config) any { return c.DeadLetterMaxBytes },
-			map[string]any{"": 262144, "20480": 20480, "1048576": 1048576},
+			map[string]any{"": 1048576, "20480": 20480, "1048576": 1048576},
 			[]string{"20479", "1048577", "256KiB"},
 		},
 		{

@@ -107,12 +107,12 @@ type DeadLetterTopic struct {
 // WithDeadLetterTopic adds the client for a topic of dead letters.
 func WithDeadLetterTopic(t DeadLetterTopic) Option { return func(o *options) { o.topic = &t } }
 
-// DeadLetterBucket stores large values of dead letters in the bucket IDEMSK_DEAD_LETTER_BUCKET by a client
+// DeadLetterBucket stores large dead letters in the bucket IDEMSK_DEAD_LETTER_BUCKET by a client
 // that is not part of every program.
 type DeadLetterBucket struct {
 	// Check reports an invalid value of the variable to v.
 	Check func(v *Vars, name, value string)
-	// Open returns dead letters that store large values in Config.DeadLetterBucket, and send the letters to
+	// Open returns dead letters that store large letters in Config.DeadLetterBucket, and send smaller ones to
 	// next.
 	Open func(ctx context.Context, b *Base, next kafka.DeadLetters) (kafka.DeadLetters, error)
 }

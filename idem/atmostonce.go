@@ -76,6 +76,19 @@ func opening(claims []*Claim) (failed []*Claim) {
 	return failed
 }
 
+// unsettled reports whether nothing tells how the unknown outcome of a redriven task was settled, so that it must
+// end as a dead letter again. An operator who lets a task be handled again leaves a failure in the entry
+// (store.CodeResolved), and attempts after that leave theirs. A key without an entry, because its retention is
+// over or because it is another key than that of the dead letter, has none.
+func (e *Engine) unsettled(claim *Claim) bool {
+	return e.cfg.AtMostOnce && claim.Task.OutcomeUnknown && !claim.Task.Rejected && !claim.atMostOnce.opens &&
+		claim.res.Entry.Failure == nil
+}
+
+// errUnsettled is the reason of the dead letter of an unsettled task.
+var errUnsettled = errors.New("the redriven dead letter is of an attempt that may have had its effect, and the key has no " +
+	"entry that tells how that was settled: find out, run idemsk resolve, and then redrive this dead letter")
+
 // atMostOnce reports whether the handler must not be called again if it may have had its effect.
 func (x *execution) atMostOnce() bool { return x.cfg().AtMostOnce && !x.claim.Task.Rejected }
 

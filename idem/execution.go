@@ -56,7 +56,7 @@ func (x *execution) begin() bool {
 func (x *execution) beginsAtOnce() bool {
 	claim, engine := x.claim, x.session.engine
 	return claim.hold.kind != holdNone && !claim.needsRenewal(&engine.cfg) && engine.outage.quiet() &&
-		!engine.unended(claim) && claim.res.Entry.Attempts <= engine.attemptLimit(claim) &&
+		!engine.unended(claim) && !engine.unsettled(claim) && claim.res.Entry.Attempts <= engine.attemptLimit(claim) &&
 		x.session.handlers.Err() == nil
 }
 
@@ -67,6 +67,11 @@ func (x *execution) mayBegin() bool {
 	if engine.unended(x.claim) {
 		x.claim.startHeartbeat(x.session)
 		x.outcomeUnknown(x.claim.atMostOnce.unendedError())
+		return false
+	}
+	if engine.unsettled(x.claim) {
+		x.claim.startHeartbeat(x.session)
+		x.outcomeUnknown(errUnsettled)
 		return false
 	}
 	if limit := engine.attemptLimit(x.claim); x.claim.res.Entry.Attempts > limit {

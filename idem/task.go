@@ -18,7 +18,11 @@ type Task struct {
 	// FAILED with exactly this token (rule 10). If it FAILED with a smaller one (AlreadyFailedError), the
 	// token was not issued for this key, or the store has lost data.
 	RedriveToken int64
-	Handler      Handler
+	// OutcomeUnknown means that the redriven dead letter is one of an unknown outcome, or does not tell. With
+	// Config.AtMostOnce the handler is called only if the entry of the key tells that an operator has settled
+	// the outcome. Otherwise, as after the retention, the task gets another dead letter.
+	OutcomeUnknown bool
+	Handler        Handler
 	// Rejected means that Handler only returns an error that was known before. An outage of what handlers
 	// need does not hold the task back, and its error is no sign of one.
 	Rejected bool

@@ -36,8 +36,8 @@ func (m *Message) prepare(ctx context.Context, p *Processor, r *Record, cluster 
 	if p.cfg.DeadLetters != nil {
 		m.Task.DeadLetters = task{m}
 	}
-	token, badHeader := redriveToken(r)
-	m.Task.RedriveToken = token
+	token, unknown, badHeader := readRedrive(r)
+	m.Task.RedriveToken, m.Task.OutcomeUnknown = token, unknown
 	switch {
 	case r.Undecodable != nil:
 		m.Task = m.reject(r.Undecodable)
@@ -103,8 +103,11 @@ func (t task) Handle(ctx context.Context) ([]byte, error) {
 
 // Send implements idem.DeadLetterSink.
 func (t task) Send(ctx context.Context, b idem.DeadLetter) error {
-	return t.processor.cfg.DeadLetters.Send(ctx,
-		newDeadLetter(t.Record, b, t.processor.cfg.Function, t.cluster))
+	l := newDeadLetter(t.Record, b, t.processor.cfg.Function, t.cluster)
+	if t.rejected != nil && t.Task.OutcomeUnknown && t.processor.engine.Config().AtMostOnce {
+		l.Error.Code = store.CodeOutcomeUnknown // as in the redriven letter, until the outcome is settled
+	}
+	return t.processor.cfg.DeadLetters.Send(ctx, l)
 }
 
 // SubstituteFor implements schedule.Substitute.

@@ -4,30 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// RedriveHeader is the header with the dead letter's token in a redriven record (rule 10 of package
-// idem/store).
+// RedriveHeader is the header of a redriven record. Its value is the token of the dead letter (rule 10 of package
+// idem/store), a blank and the code of its failure. The code may be missing. A producer that writes the header
+// gains nothing: without it, the record would be handled as well.
 const RedriveHeader = "idemsk-redrive"
 
-// redriveToken reads the redrive header; 0 if there is none.
-func redriveToken(r *Record) (int64, error) {
-	var token int64
+// readRedrive reads the redrive header: the token, 0 if there is none, and whether the outcome of the failed
+// attempt is unknown, or the header does not tell.
+func readRedrive(r *Record) (token int64, unknown bool, err error) {
 	for i := range r.Headers {
 		h := &r.Headers[i]
 		if h.Key != RedriveHeader {
 			continue
 		}
-		n, err := strconv.ParseInt(string(h.Value), 10, 64)
+		number, code, _ := strings.Cut(string(h.Value), " ")
+		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n <= 0 {
-			return 0, fmt.Errorf("the header %q does not contain the token of a dead letter (a positive number)", RedriveHeader)
+			return 0, false, fmt.Errorf("the header %q does not begin with the token of a dead letter (a positive number)", RedriveHeader)
 		}
-		token = max(token, n)
+		token, unknown = max(token, n), unknown || code == "" || code == store.CodeOutcomeUnknown
 	}
-	return token, nil
+	return token, unknown, nil
 }
 
 // notOpenedError means that a redriven record does not open its FAILED key. The redriven dead letter may have

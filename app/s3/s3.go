@@ -1,4 +1,4 @@
-// Package s3 stores the large values of dead letters in an S3 bucket. The main package of a function or a
+// Package s3 stores large dead letters in an S3 bucket. The main package of a function or a
 // consumer process imports it:
 //
 //	func main() {
@@ -24,16 +24,16 @@ import (
 	"github.com/idemsk/idemsk/kafka/deadletter/s3"
 )
 
-// The attempts to store a value, the time without progress that ends one, and the longest pause between them.
+// The attempts to store a letter, the time without progress that ends one, and the longest pause between them.
 const (
 	attempts       = 3
 	attemptTimeout = 5 * time.Second
 	maxBackoff     = 200 * time.Millisecond
 )
 
-// DeadLetterValues returns the option that adds the bucket. A value stays in a letter for a queue if it has
-// at most half of IDEMSK_DEAD_LETTER_MAX_BYTES, and in one for a topic if it has at most s3.DefaultMaxValue
-// bytes.
+// DeadLetterValues returns the option that adds the bucket. A record stays in its letter if it has at most
+// s3.DefaultMaxValue bytes and, in one for a queue, at most half of IDEMSK_DEAD_LETTER_MAX_BYTES, and if the
+// queue or the topic accepts the letter.
 func DeadLetterValues() app.Option {
 	return app.WithDeadLetterBucket(app.DeadLetterBucket{Check: check, Open: open})
 }
@@ -61,7 +61,7 @@ func open(ctx context.Context, b *app.Base, next kafka.DeadLetters) (kafka.DeadL
 	var cfg s3.Config
 	cfg.Bucket, cfg.Prefix = split(b.Config.DeadLetterBucket)
 	if b.Config.DeadLetterTopic == "" {
-		cfg.MaxValue = b.Config.DeadLetterMaxBytes / 2 //nolint:mnd // in JSON a value takes a third more
+		cfg.MaxValue = min(s3.DefaultMaxValue, b.Config.DeadLetterMaxBytes/2) //nolint:mnd // in JSON a record takes more
 	}
 	return s3.New(next, NewClient(awsCfg), cfg)
 }

@@ -18,10 +18,11 @@ import (
 type request struct {
 	fingerprint store.Fingerprint
 	redrive     int64
+	unknown     bool
 }
 
 func requestOf(t *idem.Task) request {
-	return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken}
+	return request{fingerprint: t.Fingerprint, redrive: t.RedriveToken, unknown: t.OutcomeUnknown}
 }
 
 // use gives an item a key that no other item uses.

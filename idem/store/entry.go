@@ -80,6 +80,8 @@ const (
 	CodeCallFailed  = "call-failed" // a call of several tasks failed as a whole: no evidence against this one
 	// CodeOutcomeUnknown: an attempt may have had its effect (idem.ErrOutcomeUnknown).
 	CodeOutcomeUnknown = "outcome-unknown"
+	// CodeResolved: an operator has found out that an attempt of unknown outcome had no effect.
+	CodeResolved = "resolved"
 )
 
 // MaxFailureMessage is the maximum size in bytes of a stored failure message.

@@ -70,24 +70,29 @@ func ItemsBy[K comparable](read func(json.RawMessage) (K, error), payload []byte
 }
 
 // outcomes is the name of the field of an event that asks for outcomes, and of the one of an answer that has
-// them (lambda/msk).
+// them (lambda/msk, lambda/sqs).
 const outcomes = "idemskOutcomes"
 
-// Outcomes returns the outcome of each record that an answer names, and none if the function does not use
-// idemsk.
-func Outcomes(payload []byte) map[Place]string {
+// Outcomes returns the outcome of each record that an answer names, by the record's place or the message's ID,
+// and none if the function does not use idemsk.
+func Outcomes(payload []byte) map[string]string {
 	var answer map[string]json.RawMessage
 	var items []struct {
 		Partition string `json:"partition"`
 		Offset    int64  `json:"offset"`
+		MessageID string `json:"messageId"`
 		Outcome   string `json:"outcome"`
 	}
 	if json.Unmarshal(payload, &answer) != nil || json.Unmarshal(answer[outcomes], &items) != nil {
 		return nil
 	}
-	all := make(map[Place]string, len(items))
+	all := make(map[string]string, len(items))
 	for _, item := range items {
-		all[Place{Partition: item.Partition, Offset: item.Offset}] = item.Outcome
+		name := item.MessageID
+		if name == "" {
+			name = Place{Partition: item.Partition, Offset: item.Offset}.String()
+		}
+		all[name] = item.Outcome
 	}
 	return all
 }

@@ -72,11 +72,11 @@ func TestOutcomes(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"batchItemFailures":[],"idemskOutcomes":[{"partition":"a-1","offset":7,"outcome":"Executed"}]}`: "Executed",
 		`{"idemskOutcomes":[{"partition":"a-1","offset":8,"outcome":"Executed"}]}`:                        "",
+		`{"idemskOutcomes":[{"messageId":"a-1@7","outcome":"Executed"}]}`:                                 "Executed",
 		`{"idemskOutcomes":{}}`: "", `{"idemskOutcomes":[1]}`: "", `{}`: "", `null`: "", ``: "",
 		`"Executed"`: "",
 	} {
-		if got := mskevent.Outcomes([]byte(answer))[mskevent.Place{Partition: "a-1",
-			Offset: 7}]; got != want {
+		if got := mskevent.Outcomes([]byte(answer))["a-1@7"]; got != want {
 			t.Errorf("%s: %q; want %q", answer, got, want)
 		}
 	}

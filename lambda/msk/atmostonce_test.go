@@ -11,6 +11,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -69,6 +70,78 @@ func TestRedriveOfAnUnknownOutcomeComesBack(t *testing.T) {
 	equal(t, "its key", again.IdempotencyKey, keyA)
 	equal(t, "its token", again.Token, s.get(keyA).Token)
 	wantContains(t, again.Error.Message, "idemsk resolve", "no answer of the bank")
+}
+
+// The redriven letter of an unknown outcome comes back also if its key has no entry: after the retention, or
+// because the record has another key now. So do the letters of the records that it becomes, also of those that
+// can't be identified in between. A letter of a known outcome is handled.
+func TestRedriveOfAnUnknownOutcomeWithoutAnEntry(t *testing.T) {
+	const retention = time.Hour
+	expire := func(*fixture) { pass(2 * retention) }
+	rename := func(s *fixture) { s.cfg.Records.Namespace = "renamed" }
+	for name, tc := range map[string]struct {
+		key       string
+		meanwhile []func(*fixture) // before each redrive
+	}{
+		"after the retention": {"a", []func(*fixture){expire, expire, expire}},
+		"another namespace":   {"a", []func(*fixture){rename}},
+		"a place":             {"", []func(*fixture){func(*fixture) {}, expire}},
+		"a token that was never issued": {"a", []func(*fixture){
+			func(s *fixture) { s.letters.sent[len(s.letters.sent)-1].Token += time.Hour.Milliseconds() * 24 * 365 }, expire}},
+		"and another code": {"a", []func(*fixture){func(s *fixture) {
+			last := &s.letters.sent[len(s.letters.sent)-1]
+			last.Token, last.Error.Code = last.Token+time.Hour.Milliseconds()*24*365, store.CodeExhausted
+		}, expire}},
+		"not identified": {"a", []func(*fixture){
+			func(s *fixture) {
+				expire(s)
+				s.cfg.Records.Key = func(context.Context, *kafka.Record) (string, error) { return "", errBoom }
+			},
+			func(s *fixture) { s.cfg.Records.Key = nil },
+		}},
+	} {
+		for _, known := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newFixture(t)
+				s.engine.AtMostOnce, s.engine.Retention, s.cfg.Records.MissingKey = true, retention, kafka.Process
+				calls, failure := 0, idem.OutcomeUnknown(errBoom)
+				if known {
+					failure = idem.Permanent(errBoom)
+				}
+				s.ledger.book = func(context.Context, msk.Record) ([]byte, error) { calls++; return nil, failure }
+				offset := 7
+				deliver := func(r record) {
+					offset++
+					r.place = "payments-0@" + strconv.Itoa(offset)
+					s.start() // with the configuration of now
+					equalSlices(t, name, s.deliver(r))
+				}
+				deliver(recordAt("", tc.key))
+				failure = nil
+				for i, change := range tc.meanwhile {
+					change(s)
+					letter := s.letters.sent[len(s.letters.sent)-1]
+					again := recordAt("", tc.key)
+					for _, h := range redriven.Headers(&letter) {
+						if h.Key == kafka.RedriveHeader {
+							again = again.header(h.Key, string(h.Value))
+						}
+					}
+					deliver(again)
+					if known && calls == 2 {
+						return
+					}
+					last := s.letters.sent[len(s.letters.sent)-1]
+					if !known && (last.Error.Code != store.CodeOutcomeUnknown || len(s.letters.sent) != i+2) {
+						t.Errorf("%s: after redrive %d, %d letters: %+v", name, i+1, len(s.letters.sent), last.Error)
+					}
+				}
+				if want := map[bool]int{false: 1, true: 2}[known]; calls != want {
+					t.Errorf("%s, known %t: %d calls; want %d", name, known, calls, want)
+				}
+			})
+		}
+	}
 }
 
 // Without a place for dead letters, or without claims, a processor can't keep the promise.

@@ -45,7 +45,7 @@ func TestDeadLetterOfAnUndecodableRecordContainsItsJSON(t *testing.T) {
 	wantContains(t, string(letter.Undecoded), `"value":17`, `"offset":7`)
 	equal(t, "value", letter.Value == nil, true)
 	equal(t, "key", string(letter.Key), "k1")
-	equal(t, "headers", len(letter.Headers), 1)
+	equal(t, "headers", len(letter.Headers), 0) // they are in the JSON
 }
 
 // The record's place does not identify the cluster.
@@ -101,9 +101,12 @@ func letter() kafka.DeadLetter {
 
 func TestDeadLetterRoundTrip(t *testing.T) {
 	for name, change := range map[string]func(*kafka.DeadLetter){
-		"all":         func(*kafka.DeadLetter) {},
-		"tombstone":   func(l *kafka.DeadLetter) { l.Value = nil },
-		"empty value": func(l *kafka.DeadLetter) { l.Value = []byte{} },
+		"all":          func(*kafka.DeadLetter) {},
+		"tombstone":    func(l *kafka.DeadLetter) { l.Value = nil },
+		"empty value":  func(l *kafka.DeadLetter) { l.Value = []byte{} },
+		"empty header": func(l *kafka.DeadLetter) { l.Headers[0].Value = []byte{} },
+		"bytes":        func(l *kafka.DeadLetter) { l.Key, l.Value = []byte("k\xff"), []byte("\xed\xa0\x80") },
+		"quotes":       func(l *kafka.DeadLetter) { l.Value = []byte("{\"a\":\"\\n<&>\x00\u2028\uFFFE\"}") },
 		"little": func(l *kafka.DeadLetter) {
 			*l = kafka.DeadLetter{Topic: "t",
 				Error: store.Failure{Code: "error"}}
@@ -137,19 +140,19 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 	}
 }
 
-// Later versions and other tools read letters, so their form must not change.
-func TestDeadLetterFormIsStable(t *testing.T) {
+// Other tools read letters, and people do: what is text is written as text.
+func TestDeadLetterForm(t *testing.T) {
 	l := letter()
 	l.Key, l.Value, l.Undecoded, l.Headers = []byte("k"), nil, nil,
-		[]kafka.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "n"}}
+		[]kafka.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "b", Value: []byte("\x80")}, {Key: "n"}}
 	data, err := l.Encode(1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "JSON", string(data), `{"topic":"payments","partition":3,"offset":17,"timestamp":1767225600000,"timestampType":"CREATE_TIME",`+
-		`"key":"aw==","value":null,"headers":[{"key":"h","value":"dg=="},{"key":"n","value":null}],`+
 		`"idempotencyKey":"ledger#payments#a","token":1767225600001,"attempts":5,`+
-		`"error":{"code":"exhausted","message":"\u003cboom\u003e","at":"2026-01-01T00:00:00.002Z"},"function":"ledger","cluster":"arn:aws:kafka:c"}`)
+		`"error":{"code":"exhausted","message":"<boom>","at":"2026-01-01T00:00:00.002Z"},"function":"ledger","cluster":"arn:aws:kafka:c",`+
+		`"key":{"text":"k"},"value":null,"headers":[{"key":"h","value":{"text":"v"}},{"key":"b","value":"gA=="},{"key":"n","value":null}]}`)
 }
 
 func TestLargeDeadLetterOmitsFields(t *testing.T) {
@@ -159,9 +162,9 @@ func TestLargeDeadLetterOmitsFields(t *testing.T) {
 		omitted []string
 	}{
 		{100_000, 0, nil},
-		{20_000, 8000, nil},
-		{10_000, 8000, []string{"headers"}},
-		{5_000, 8000, []string{"headers", "undecoded"}},
+		{15_000, 8000, nil},
+		{8_000, 8000, []string{"headers"}},
+		{4_000, 8000, []string{"headers", "undecoded"}},
 		{1_000, 8000, []string{"headers", "undecoded", "key"}},
 	} {
 		whole := letter()
@@ -187,6 +190,41 @@ func TestLargeDeadLetterOmitsFields(t *testing.T) {
 	_, err := whole.Encode(100)
 	wantErr(t, err, kafka.ErrDeadLetterTooLarge)
 	wantContains(t, err.Error(), "payments-3@17", "the limit is 100")
+}
+
+// Before anything is left out, texts are written in base64, if they take fewer bytes then.
+func TestLargeDeadLetterIsWrittenInFewerBytes(t *testing.T) {
+	l := letter()
+	l.Key, l.Headers, l.Undecoded = nil, []kafka.DeadHeader{{Key: "h", Value: []byte(strings.Repeat("\x01", 1000))}}, nil
+	l.Value = []byte(strings.Repeat(`"`, 6000)) // 12,000 bytes as text, 8,000 in base64
+	for limit, want := range map[int]string{20_000: `{"text":`, 10_000: `"value":"IiIi`} {
+		data, err := l.Encode(limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantContains(t, string(data), want)
+		if got, err := kafka.ParseDeadLetter(data); err != nil || !reflect.DeepEqual(got, l) {
+			t.Errorf("parsed: %+v, %v; want %+v", got, err, l)
+		}
+	}
+}
+
+// Nothing is left out of the letter of a queue's message, unless the letter is in S3.
+func TestDeadLetterOfAMessageIsWhole(t *testing.T) {
+	l := letter()
+	l.Cluster = "arn:aws-cn:sqs:cn-north-1:123456789012:payments"
+	equal(t, "queue", l.Queue(), l.Cluster)
+	_, err := l.Encode(15_000)
+	wantErr(t, err, kafka.ErrDeadLetterTooLarge)
+	wantContains(t, err.Error(), "payments-3@17", "deleted from its queue", "the limit is 15000")
+	l.ValueObject = "s3://bucket/key"
+	if data, err := l.Encode(1_000); err != nil || len(data) > 1_000 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+	for _, cluster := range []string{"", "b-1:9092,b-2:9092", "arn:aws:kafka:eu-central-1:1:cluster/sqs/1", "arn:aws:sqs"} {
+		l.Cluster = cluster
+		equal(t, "the queue of "+cluster, l.Queue(), "")
+	}
 }
 
 // Absent fields are not listed as omitted. An empty value is not omitted, because it would become a

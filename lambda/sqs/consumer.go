@@ -24,6 +24,9 @@ type Consumer struct {
 // New returns a consumer. The configuration is that of a consumer of Kafka events. It returns
 // idem.ErrInvalidConfig (wrapped), which names every invalid field.
 func New(engine *idem.Engine, handler kafka.Handler, cfg msk.Config) (*Consumer, error) {
+	if next := cfg.Records.DeadLetters; next != nil {
+		cfg.Records.DeadLetters = explaining{next}
+	}
 	processor, err := kafka.NewProcessor(engine, handler, cfg.Records)
 	if cfg.Failures > msk.FailPartial {
 		err = errors.Join(err, fmt.Errorf("sqs: %w: Failures is %d: want msk.FailBatch or msk.FailPartial",
@@ -65,7 +68,7 @@ func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) 
 			idem.ErrInvalidConfig)
 	}
 	b := c.processor.Run(ctx, event.ARN, event.lanes(c.cfg.Records.Order))
-	resp, batchErr := answer(b)
+	resp, batchErr := answer(b, event.Outcomes)
 	c.record(ctx, b, batchErr)
 	switch {
 	case len(b.Overruns) > 0:

@@ -116,7 +116,7 @@ func TestSettledMessagesBehindAFailureAreNamed(t *testing.T) {
 }
 
 // A message that can't succeed becomes a dead letter, and its group goes on. The letter can be redriven to the
-// function: as a record of Kafka with the queue as its topic, it has the key of the message.
+// function as the message that it was.
 func TestDeadLetterAndItsRedrive(t *testing.T) {
 	f := newFixture(t)
 	f.handle = func(_ context.Context, r kafka.Record) error {
@@ -135,15 +135,7 @@ func TestDeadLetterAndItsRedrive(t *testing.T) {
 	equal(t, "key", l.IdempotencyKey, "ledger#payments.fifo#k")
 
 	f.handle = func(context.Context, kafka.Record) error { return nil }
-	engine, err := idem.New(f.store, f.engine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	consumer, err := msk.New(engine, kafka.HandlerFunc(f.each), f.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := consumer.Invoke(t.Context(), redriven.Event(&l))
+	answer, err := f.consumer.Invoke(t.Context(), redriven.Event(&l))
 	if err != nil {
 		t.Fatal(err)
 	}

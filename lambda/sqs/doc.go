@@ -7,8 +7,9 @@
 //   - Topic: the name of the queue. Stored keys have it in the place of the topic.
 //   - Key: the message group, nil without one.
 //   - Value: the body.
-//   - Headers: the message attributes, sorted by name, and then the attributes that SQS sets. The names of
-//     these begin with [SystemPrefix], with which no attribute of a producer may begin.
+//   - Headers: the message attributes, sorted by name, then the types of those that are no String
+//     ([DataTypePrefix]), and then the attributes that SQS sets. The names of all that are not the producer's
+//     begin with [SystemPrefix], with which no attribute of a producer may begin.
 //   - Timestamp: when the message was sent.
 //   - Partition: 0.
 //   - Offset: a number that is computed from the message ID, the same in each delivery. It has no order.

@@ -26,8 +26,14 @@ var ErrNotSQS = errors.New("not an SQS event as Lambda's event source mapping de
 const (
 	SystemPrefix    = "AWS."
 	MessageIDHeader = SystemPrefix + "MessageId"
-	groupAttribute  = "MessageGroupId"
-	sentAttribute   = "SentTimestamp"
+	// DataTypePrefix is the beginning of the names of the headers with the data types of attributes of the
+	// producer, such as Number. A String has no such header.
+	DataTypePrefix = SystemPrefix + "DataType."
+	// StringType is the data type of an attribute without such a header.
+	StringType = "String"
+
+	groupAttribute = "MessageGroupId"
+	sentAttribute  = "SentTimestamp"
 )
 
 // MessageID returns the ID of a message, which is in its MessageIDHeader, and "" for a record of Kafka.
@@ -43,6 +49,9 @@ func MessageID(r *kafka.Record) string {
 type Event struct {
 	ARN     string // of the queue
 	Records []kafka.Record
+	// Outcomes reports that the response is to have the outcome of each message (Response.Outcomes), as in
+	// package lambda/msk. The event source never sets the field "idemskOutcomes"; idemsk redrive does.
+	Outcomes bool
 }
 
 // source is the eventSource of a message.
@@ -70,7 +79,8 @@ func IsEvent(payload []byte) bool {
 // does not affect other messages.
 func Decode(payload []byte) (*Event, error) {
 	var raw struct {
-		Records []json.RawMessage `json:"Records"`
+		Records  []json.RawMessage `json:"Records"`
+		Outcomes any               `json:"idemskOutcomes"`
 	}
 	if err := json.Unmarshal(payload, &raw); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotSQS, err)
@@ -78,7 +88,7 @@ func Decode(payload []byte) (*Event, error) {
 	if len(raw.Records) == 0 {
 		return nil, fmt.Errorf(`%w: it has no "Records": check which trigger invokes this function`, ErrNotSQS)
 	}
-	e := &Event{Records: make([]kafka.Record, len(raw.Records))}
+	e := &Event{Records: make([]kafka.Record, len(raw.Records)), Outcomes: raw.Outcomes != nil}
 	for i, text := range raw.Records {
 		if err := e.add(&e.Records[i], text); err != nil {
 			return nil, fmt.Errorf("%w: Records[%d]: %w", ErrNotSQS, i, err)
@@ -108,7 +118,7 @@ func (e *Event) add(r *kafka.Record, text json.RawMessage) error {
 		return errors.New("it has no messageId, without which it can't be reported")
 	case id.ARN != e.ARN:
 		return fmt.Errorf("it is of the queue %s, and those before of %s", id.ARN, e.ARN)
-	case !kafka.ValidTopic(queue):
+	case !kafka.IsQueue(id.ARN) || !kafka.ValidTopic(queue):
 		return fmt.Errorf("its eventSourceARN is %q, not that of a queue", id.ARN)
 	}
 	r.Topic, r.Offset = queue, offsetOf(id.MessageID)
@@ -148,6 +158,7 @@ type content struct {
 type attribute struct {
 	StringValue *string `json:"stringValue"`
 	BinaryValue []byte  `json:"binaryValue"` // base64
+	DataType    string  `json:"dataType"`
 }
 
 // decode decodes the fields that are valid, and returns the name of the first that is not.
@@ -173,12 +184,18 @@ func (c *content) fill(r *kafka.Record) (field string, err error) {
 		}
 		r.Timestamp = time.UnixMilli(ms).UTC()
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.MessageAttributes)) {
+	names := slices.Sorted(maps.Keys(c.MessageAttributes))
+	for _, name := range names {
 		value := c.MessageAttributes[name].BinaryValue
 		if text := c.MessageAttributes[name].StringValue; text != nil {
 			value = []byte(*text)
 		}
 		r.Headers = append(r.Headers, kafka.Header{Key: name, Value: value})
+	}
+	for _, name := range names {
+		if kind := c.MessageAttributes[name].DataType; kind != "" && kind != StringType {
+			r.Headers = append(r.Headers, kafka.Header{Key: DataTypePrefix + name, Value: []byte(kind)})
+		}
 	}
 	return "", nil
 }

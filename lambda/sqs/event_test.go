@@ -37,7 +37,8 @@ func TestDecode(t *testing.T) {
 	for _, h := range r.Headers {
 		headers = append(headers, h.Key+"="+string(h.Value))
 	}
-	equalSlices(t, "headers", headers, "b=\x00\xff", "n=7", "AWS.MessageId="+id,
+	equalSlices(t, "headers", headers, "b=\x00\xff", "n=7",
+		"AWS.DataType.b=Binary", "AWS.DataType.n=Number", "AWS.MessageId="+id,
 		"AWS.ApproximateFirstReceiveTimestamp=1767225600001", "AWS.ApproximateReceiveCount=1",
 		"AWS.MessageDeduplicationId="+id, "AWS.MessageGroupId=acc-1", "AWS.SenderId=AIDA",
 		"AWS.SentTimestamp=1767225600000", "AWS.SequenceNumber=18849496460467696128")

@@ -103,6 +103,31 @@ func TestSendReducesALetterThatTheTopicRefuses(t *testing.T) {
 	}
 }
 
+// Nothing is left out of the letter of a queue's message. It is not sent if the topic refuses it.
+func TestLetterOfAMessageThatTheTopicRefuses(t *testing.T) {
+	brokers := newCluster(t).ListenAddrs()
+	configure(t, brokers, "max.message.bytes", "4000")
+	topic := newTopic(t, brokers)
+	of := func(size int) kafka.DeadLetter {
+		return letterOf(func(l *kafka.DeadLetter) {
+			l.Cluster, l.Headers[0].Value = "arn:aws:sqs:us-east-1:123456789012:payments", noise(size)
+		})
+	}
+	err := topic.Send(t.Context(), of(5000))
+	for _, want := range []string{"payments-3@17", "deleted from its queue", "max.message.bytes", "IDEMSK_DEAD_LETTER_BUCKET"} {
+		if !errors.Is(err, kafka.ErrDeadLetterTooLarge) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	want := of(2000)
+	if err := topic.Send(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if got := readLetters(t, brokers, 1); !reflect.DeepEqual(got, []kafka.DeadLetter{want}) {
+		t.Errorf("%+v; want %+v", got, want)
+	}
+}
+
 // The client puts letters that are sent at the same time into one batch, which may be too large although each
 // letter is not. Letters are sent until that has happened.
 func TestLettersSentTogetherKeepTheirValues(t *testing.T) {

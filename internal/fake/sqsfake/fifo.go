@@ -21,21 +21,22 @@ type fifo struct {
 }
 
 // checkFIFO checks the parameters of a message for the type of its queue.
-func (q *queue) checkFIFO(group, dedupID string) error {
+func (q *queue) checkFIFO(in *entry) error {
 	switch {
-	case q.fifo == nil && group+dedupID != "":
+	case q.fifo == nil && in.MessageDeduplicationId != "":
 		return &apiError{code: "InvalidParameterValue",
-			message: "MessageGroupId and MessageDeduplicationId are for FIFO queues here."}
-	case q.fifo == nil:
-		return nil
-	case group == "":
+			message: "MessageDeduplicationId is for FIFO queues."}
+	case q.fifo != nil && in.MessageGroupId == "":
 		return &apiError{code: "MissingParameter",
 			message: "The request must contain the parameter MessageGroupId."}
-	case dedupID == "":
+	case q.fifo != nil && in.MessageDeduplicationId == "":
 		return &apiError{code: "InvalidParameterValue",
 			message: "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly."}
+	case q.fifo != nil && in.DelaySeconds != nil && *in.DelaySeconds > 0:
+		return invalidValue("DelaySeconds", *in.DelaySeconds, "left out: only a FIFO queue as a whole has a delay")
 	}
-	for name, v := range map[string]string{"MessageGroupId": group, "MessageDeduplicationId": dedupID} {
+	for name, v := range map[string]string{"MessageGroupId": in.MessageGroupId,
+		"MessageDeduplicationId": in.MessageDeduplicationId} {
 		const longest = 128
 		if outside := func(r rune) bool { return r <= ' ' || r > '~' }; len(v) > longest ||
 			strings.ContainsFunc(v, outside) {
@@ -46,14 +47,14 @@ func (q *queue) checkFIFO(group, dedupID string) error {
 }
 
 // sendOnce sends to a FIFO queue. It drops a message with a known deduplication ID and returns the first one.
-func (q *queue) sendOnce(body, group, dedupID string, now time.Time) *message {
-	if first := q.fifo.recent[dedupID]; first != nil && now.Sub(first.sent) < dedupInterval {
+func (q *queue) sendOnce(in *entry, now time.Time) *message {
+	if first := q.fifo.recent[in.MessageDeduplicationId]; first != nil && now.Sub(first.sent) < dedupInterval {
 		return first
 	}
-	m := q.send(body, now)
+	m := q.send(in, now)
 	q.fifo.sequence++
-	m.group, m.sequence, m.dedupID = group, fmt.Sprintf("%020d", q.fifo.sequence), dedupID
-	q.fifo.recent[dedupID] = m
+	m.sequence, m.dedupID = fmt.Sprintf("%020d", q.fifo.sequence), in.MessageDeduplicationId
+	q.fifo.recent[in.MessageDeduplicationId] = m
 	return m
 }
 
@@ -62,7 +63,7 @@ func (q *queue) held(now time.Time) map[string]bool {
 	held := make(map[string]bool)
 	if q.fifo != nil {
 		for _, m := range q.messages {
-			if m.hidden.After(now) {
+			if m.receipts > 0 && m.hidden.After(now) {
 				held[m.group] = true
 			}
 		}

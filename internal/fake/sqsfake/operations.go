@@ -3,11 +3,10 @@ package sqsfake
 import (
 	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // SQS's checksum, which protects against accidents only
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"regexp"
@@ -20,11 +19,14 @@ import (
 // Limits of SQS.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 const (
-	maxBody       = 1 << 20 // bytes
-	maxMessages   = 10      // of one ReceiveMessage
+	leastBody     = 1 << 10 // bytes: the smallest MaximumMessageSize
+	maxBody       = 1 << 20 // bytes: of a message, and of all messages of a batch
+	maxMessages   = 10      // of one request
 	maxWait       = 20      // seconds
+	maxDelay      = 15 * 60 // seconds
 	maxVisibility = 12 * 60 * 60
 	defVisibility = 30 // seconds
+	maxListed     = 1000
 )
 
 // operation performs a request and returns the answer to encode.
@@ -35,7 +37,9 @@ var operations = map[string]operation{
 	"CreateQueue":             (*Server).createQueue,
 	"DeleteQueue":             (*Server).deleteQueue,
 	"GetQueueUrl":             (*Server).getQueueURL,
+	"ListQueues":              (*Server).listQueues,
 	"SendMessage":             (*Server).sendMessage,
+	"SendMessageBatch":        (*Server).sendMessageBatch,
 	"ReceiveMessage":          (*Server).receiveMessage,
 	"ChangeMessageVisibility": (*Server).changeMessageVisibility,
 	"DeleteMessage":           (*Server).deleteMessage,
@@ -82,7 +86,7 @@ func (s *Server) createQueue(_ context.Context, body []byte) (any, error) {
 	if err := decode(body, &in); err != nil {
 		return nil, err
 	}
-	visibility, fifo, err := queueAttributes(in.Attributes)
+	settings, fifo, err := queueAttributes(in.Attributes)
 	if err != nil {
 		return nil, err
 	}
@@ -92,38 +96,48 @@ func (s *Server) createQueue(_ context.Context, body []byte) (any, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q := s.queues[in.QueueName]; q != nil && q.visibility != visibility {
+	if q := s.queues[in.QueueName]; q != nil && q.settings != settings {
 		return nil, &apiError{code: "QueueNameExists", query: "QueueAlreadyExists",
-			message: fmt.Sprintf("A queue named %q exists already with another visibility timeout.",
-				in.QueueName)}
+			message: fmt.Sprintf("A queue named %q exists already with other attributes.", in.QueueName)}
 	}
 	if s.queues[in.QueueName] == nil {
-		s.queues[in.QueueName] = newQueue(in.QueueName, visibility)
+		s.queues[in.QueueName] = newQueue(in.QueueName, settings)
 	}
 	return queueURL{s.urlOf(in.QueueName)}, nil
 }
 
-func queueAttributes(attributes map[string]string) (visibility time.Duration, fifo bool, err error) {
-	seconds := defVisibility
+func queueAttributes(attributes map[string]string) (set settings, fifo bool, err error) {
+	visibility, delay := defVisibility, 0
+	set.largest = maxBody
 	for name, text := range attributes {
 		switch name {
 		case "FifoQueue":
 			if fifo = text == "true"; !fifo {
-				return 0, false, invalidValue(name, strconv.Quote(text), "true, or left out")
+				return set, false, invalidValue(name, strconv.Quote(text), "true, or left out")
 			}
 		case "VisibilityTimeout":
-			n, err := strconv.Atoi(text)
-			if err != nil {
-				return 0, false, invalidValue(name, strconv.Quote(text), "a number of seconds")
-			}
-			if seconds, err = inRange(name, &n, 0, maxVisibility, 0); err != nil {
-				return 0, false, err
-			}
+			visibility, err = numberInRange(name, text, 0, maxVisibility)
+		case "DelaySeconds":
+			delay, err = numberInRange(name, text, 0, maxDelay)
+		case "MaximumMessageSize":
+			set.largest, err = numberInRange(name, text, leastBody, maxBody)
 		default:
-			return 0, false, unsupported("the queue attribute %q", name)
+			err = unsupported("the queue attribute %q", name)
+		}
+		if err != nil {
+			return set, false, err
 		}
 	}
-	return time.Duration(seconds) * time.Second, fifo, nil
+	set.visibility, set.delay = time.Duration(visibility)*time.Second, time.Duration(delay)*time.Second
+	return set, fifo, nil
+}
+
+func numberInRange(name, text string, least, most int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, invalidValue(name, strconv.Quote(text), "a whole number")
+	}
+	return inRange(name, &n, least, most, 0)
 }
 
 func (s *Server) deleteQueue(_ context.Context, body []byte) (any, error) {
@@ -143,75 +157,49 @@ func (s *Server) deleteQueue(_ context.Context, body []byte) (any, error) {
 }
 
 func (s *Server) getQueueURL(_ context.Context, body []byte) (any, error) {
-	var in struct{ QueueName string }
+	var in struct{ QueueName, QueueOwnerAWSAccountId string } //nolint:revive // SQS's name
 	if err := decode(body, &in); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.queues[in.QueueName] == nil {
+	if s.queues[in.QueueName] == nil || in.QueueOwnerAWSAccountId != "" && in.QueueOwnerAWSAccountId != account {
 		return nil, noQueue(in.QueueName)
 	}
 	return queueURL{s.urlOf(in.QueueName)}, nil
 }
 
-func (s *Server) sendMessage(_ context.Context, body []byte) (any, error) {
+// listQueues lists the queues by name. The token of the next page is the last name.
+func (s *Server) listQueues(_ context.Context, body []byte) (any, error) {
 	var in struct {
-		QueueUrl, MessageBody, MessageGroupId, MessageDeduplicationId string //nolint:revive // SQS's names
-		MessageAttributes                                             map[string]attribute
+		QueueNamePrefix, NextToken string
+		MaxResults                 *int
 	}
 	if err := decode(body, &in); err != nil {
 		return nil, err
 	}
-	if err := checkBody(in.MessageBody); err != nil {
+	most, err := inRange("MaxResults", in.MaxResults, 1, maxListed, maxListed)
+	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q, err := s.find(in.QueueUrl)
-	if err != nil {
-		return nil, err
+	var out struct {
+		QueueUrls []string `json:",omitempty"`
+		NextToken string   `json:",omitempty"`
 	}
-	if err := q.checkFIFO(in.MessageGroupId, in.MessageDeduplicationId); err != nil {
-		return nil, err
-	}
-	var m *message
-	if q.fifo == nil {
-		m = q.send(in.MessageBody, s.now())
-	} else {
-		m = q.sendOnce(in.MessageBody, in.MessageGroupId, in.MessageDeduplicationId, s.now())
-	}
-	if m.own == nil { // not sent before
-		m.own = in.MessageAttributes
-	}
-	return struct {
-		MD5OfMessageBody, MessageId string //nolint:revive // SQS's names
-		SequenceNumber              string `json:",omitempty"`
-	}{checksum(in.MessageBody), m.id, m.sequence}, nil
-}
-
-// checkBody applies SQS's rules for a body: its size, and the characters that XML can carry.
-func checkBody(body string) error {
-	switch {
-	case body == "":
-		return &apiError{code: "MissingParameter",
-			message: "The request must contain the parameter MessageBody."}
-	case len(body) > maxBody:
-		return invalidValue("MessageBody", fmt.Sprintf("of %d bytes", len(body)),
-			fmt.Sprintf("shorter than %d bytes", maxBody+1))
-	}
-	for i, r := range body {
-		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
-			return &apiError{code: "InvalidMessageContents",
-				message: fmt.Sprintf("The message contains a character outside the allowed set: %U at byte %d.", r, i)}
+	last := ""
+	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
+		if !strings.HasPrefix(name, in.QueueNamePrefix) || name <= in.NextToken {
+			continue
 		}
+		if len(out.QueueUrls) == most {
+			out.NextToken = last
+			break
+		}
+		out.QueueUrls, last = append(out.QueueUrls, s.urlOf(name)), name
 	}
-	return nil
-}
-
-func checksum(body string) string {
-	sum := md5.Sum([]byte(body)) //nolint:gosec // SQS's checksum
-	return hex.EncodeToString(sum[:])
+	return out, nil
 }
 
 type receiveInput struct {
@@ -283,8 +271,12 @@ func (m *message) attributes(names []string) map[string]string {
 		attrFirst:    strconv.FormatInt(m.firstSeen.UnixMilli(), 10),
 		attrSent:     strconv.FormatInt(m.sent.UnixMilli(), 10),
 	}
-	if m.group != "" {
-		all[attrGroup], all[attrDedup], all[attrSequence] = m.group, m.dedupID, m.sequence
+	for name, value := range map[string]string{
+		attrGroup: m.group, attrDedup: m.dedupID, attrSequence: m.sequence,
+	} {
+		if value != "" {
+			all[name] = value
+		}
 	}
 	if slices.Contains(names, attrAll) {
 		return all
@@ -403,7 +395,7 @@ func (s *Server) deleteMessage(_ context.Context, body []byte) (any, error) {
 			message: fmt.Sprintf("Value %s for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.", in.ReceiptHandle)}
 	}
 	if m := q.remove(in.ReceiptHandle); m != nil {
-		s.removed(m.body)
+		s.removed(q.name, m.body)
 	}
 	return struct{}{}, nil
 }

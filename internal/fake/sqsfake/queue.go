@@ -11,11 +11,18 @@ import (
 
 // queue is a standard or a FIFO queue. The server's lock guards it.
 type queue struct {
-	name       string
-	fifo       *fifo // nil for a standard queue
-	visibility time.Duration
-	messages   []*message    // in the order in which they were sent
-	changed    chan struct{} // closed, and made anew, when a message may have become visible
+	settings
+
+	name     string
+	fifo     *fifo         // nil for a standard queue
+	messages []*message    // in the order in which they were sent
+	changed  chan struct{} // closed, and made anew, when a message may have become visible
+}
+
+// settings are the attributes of a queue.
+type settings struct {
+	visibility, delay time.Duration
+	largest           int // bytes of a message
 }
 
 type message struct {
@@ -27,7 +34,8 @@ type message struct {
 	sent      time.Time
 	firstSeen time.Time
 
-	group, sequence, dedupID string // of a FIFO queue
+	group             string // in a standard queue the tenant of a fair queue, which changes no order here
+	sequence, dedupID string // of a FIFO queue
 
 	own map[string]attribute // the attributes of the producer
 }
@@ -42,16 +50,22 @@ type attribute struct {
 // receiptSeparator separates the message's ID and the random part in a receipt handle.
 const receiptSeparator = "."
 
-func newQueue(name string, visibility time.Duration) *queue {
-	q := &queue{name: name, visibility: visibility, changed: make(chan struct{})}
+func newQueue(name string, set settings) *queue {
+	q := &queue{settings: set, name: name, changed: make(chan struct{})}
 	if strings.HasSuffix(name, fifoSuffix) {
 		q.fifo = &fifo{recent: make(map[string]*message)}
 	}
 	return q
 }
 
-func (q *queue) send(body string, now time.Time) *message {
-	m := &message{id: uuid.New(), body: body, sent: now}
+// send adds a message. It is hidden until its delay is over.
+func (q *queue) send(in *entry, now time.Time) *message {
+	delay := q.delay
+	if in.DelaySeconds != nil {
+		delay = time.Duration(*in.DelaySeconds) * time.Second
+	}
+	m := &message{id: uuid.New(), body: in.MessageBody, sent: now, hidden: now.Add(delay), group: in.MessageGroupId,
+		own: in.MessageAttributes}
 	q.messages = append(q.messages, m)
 	q.wake()
 	return m
@@ -105,7 +119,7 @@ func (q *queue) remove(receipt string) *message {
 // under that receipt.
 func (q *queue) hide(receipt string, d time.Duration, now time.Time) bool {
 	for _, m := range q.messages {
-		if m.receipt == receipt && m.hidden.After(now) {
+		if m.receipts > 0 && m.receipt == receipt && m.hidden.After(now) {
 			m.hidden = now.Add(d)
 			q.wake()
 			return true

@@ -28,8 +28,8 @@ type Config struct {
 	Addr string
 	// Now is the clock for visibility timeouts; nil means time.Now.
 	Now func() time.Time
-	// Removed gets the body of each message that a receiver has deleted; nil: nobody.
-	Removed func(body string)
+	// Removed gets the queue's name and the body of each message that a receiver has deleted; nil: nobody.
+	Removed func(queue, body string)
 }
 
 // Server is an SQS in memory. Make it with [New]; use it as an [http.Handler] or let it listen with Start. All
@@ -38,7 +38,7 @@ type Server struct {
 	*localhttp.Server
 
 	now      func() time.Time
-	removed  func(body string)
+	removed  func(queue, body string)
 	requests atomic.Uint64 // for request ids
 
 	mu     sync.Mutex // guards queues
@@ -52,7 +52,7 @@ func New(config Config) (*Server, error) {
 		s.now = time.Now
 	}
 	if s.removed == nil {
-		s.removed = func(string) {}
+		s.removed = func(string, string) {}
 	}
 	var err error
 	if s.Server, err = localhttp.New(config.Addr, s); err != nil {

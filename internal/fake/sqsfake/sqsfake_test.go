@@ -236,10 +236,20 @@ func TestRefusals(t *testing.T) {
 			return err
 		}, "AWS.SimpleQueueService.UnsupportedOperation", "PurgeQueue"},
 		"a parameter it does not have": {func() error {
-			_, err := client.SendMessage(ctx,
-				&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"), DelaySeconds: 5})
+			_, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: queue,
+				ReceiveRequestAttemptId: aws.String("1")})
 			return err
-		}, "AWS.SimpleQueueService.UnsupportedOperation", "DelaySeconds"},
+		}, "AWS.SimpleQueueService.UnsupportedOperation", "ReceiveRequestAttemptId"},
+		"a delay of more than 15 minutes": {func() error {
+			_, err := client.SendMessage(ctx,
+				&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"), DelaySeconds: 901})
+			return err
+		}, "InvalidParameterValue", "DelaySeconds"},
+		"a delay of one message in a FIFO queue": {func() error {
+			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: fifo, MessageBody: aws.String("x"),
+				DelaySeconds: 5, MessageGroupId: aws.String("g"), MessageDeduplicationId: aws.String("1")})
+			return err
+		}, "InvalidParameterValue", "DelaySeconds"},
 		"a FIFO queue that is not said to be one": {func() error {
 			_, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("letters.fifo")})
 			return err
@@ -250,12 +260,26 @@ func TestRefusals(t *testing.T) {
 					Attributes: map[string]string{"FifoQueue": "true"}})
 			return err
 		}, "InvalidParameterValue", ".fifo"},
-		"a message group in a standard queue": {func() error {
+		"a deduplication ID in a standard queue": {func() error {
 			_, err := client.SendMessage(ctx,
 				&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"),
-					MessageGroupId: aws.String("g")})
+					MessageDeduplicationId: aws.String("1")})
 			return err
-		}, "InvalidParameterValue", "MessageGroupId"},
+		}, "InvalidParameterValue", "MessageDeduplicationId"},
+		"eleven attributes": {func() error {
+			attributes := make(map[string]types.MessageAttributeValue)
+			for _, name := range strings.Split("abcdefghijk", "") {
+				attributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &name}
+			}
+			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("x"),
+				MessageAttributes: attributes})
+			return err
+		}, "InvalidParameterValue", "[11]"},
+		"the queue of another account": {func() error {
+			_, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("letters"),
+				QueueOwnerAWSAccountId: aws.String("123456789012")})
+			return err
+		}, "AWS.SimpleQueueService.NonExistentQueue", `"letters"`},
 		"no message group in a FIFO queue": {func() error {
 			_, err := client.SendMessage(ctx,
 				&sqs.SendMessageInput{QueueUrl: fifo, MessageBody: aws.String("x"),
@@ -290,7 +314,7 @@ func TestRefusals(t *testing.T) {
 			_, err := client.SendMessage(ctx,
 				&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String(strings.Repeat("x", 1<<20+1))})
 			return err
-		}, "InvalidParameterValue", "1048577"},
+		}, "InvalidParameterValue", "shorter than 1048576 bytes"},
 		"a control character": {func() error {
 			_, err := client.SendMessage(ctx,
 				&sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("a\x1bb")})

@@ -7,6 +7,8 @@ import (
 
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
+	"github.com/idemsk/idemsk/internal/mskevent/redriven"
+	"github.com/idemsk/idemsk/kafka"
 )
 
 // messagesOf reads the messages of an SQS event as a function does.
@@ -77,6 +79,29 @@ func TestQueue(t *testing.T) {
 	}
 	f.answers(queueEvent("a", "b", "c"), complete)
 	f.wantCalls("a#1 b#1 c#1 d#1 e#1", "b#2")
+}
+
+// The letter of a message is redriven to the function as the message that it was. The answer has its outcome.
+func TestRedriveOfAMessage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "", partial)
+	f.answers(queueEvent("a:fail for good"), complete)
+	l, err := kafka.ParseDeadLetter([]byte(f.letters()[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Value = []byte("well")
+	answer, err := f.deliver(redriven.Event(&l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if what, err := redriven.Verdict(&l, []byte(answer)); err != nil || what != "executed" {
+		t.Errorf("%q, %v; the answer is %s", what, err, answer)
+	}
+	f.wantCalls("a#1", "a#1")
+	if got := f.received()[1].records[0]; got.message != "m-a" || got.do != "well" || got.headers["trace"] != "<a>" {
+		t.Errorf("the function got %+v", got)
+	}
 }
 
 // A call that fails as a whole, by an error or by an answer that names another message, is divided as that of

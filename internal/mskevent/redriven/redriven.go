@@ -3,9 +3,9 @@
 package redriven
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/mskevent"
@@ -23,7 +23,7 @@ func Headers(l *kafka.DeadLetter) []kafka.Header {
 	}
 	if l.Token > 0 {
 		all = append(all, kafka.Header{Key: kafka.RedriveHeader,
-			Value: []byte(strconv.FormatInt(l.Token, 10))})
+			Value: fmt.Appendf(nil, "%d %s", l.Token, l.Error.Code)})
 	}
 	return all
 }
@@ -31,8 +31,13 @@ func Headers(l *kafka.DeadLetter) []kafka.Header {
 // noTimestamp is how Kafka says that a record has none.
 const noTimestamp = -1
 
-// Event returns the event of a letter's record alone, at its old place. It asks for the outcome.
+// Event returns the event of a letter's record alone, at its old place, as the event source that delivered it
+// writes it: of a topic, or of a queue. It asks for the outcome.
 func Event(l *kafka.DeadLetter) []byte {
+	if l.Queue() != "" {
+		m := MessageOf(l)
+		return m.event(l.Queue())
+	}
 	m := mskevent.Message{
 		Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Timestamp: l.Timestamp,
 		TimestampType: l.TimestampType,
@@ -75,23 +80,33 @@ func Verdict(l *kafka.DeadLetter, answer []byte) (what string, err error) {
 
 // settled returns an error unless the answer says that the record is done with.
 func settled(l *kafka.DeadLetter, answer []byte) error {
-	failed, listed, err := mskevent.Failures(answer,
-		func(p mskevent.Place) bool { return p.String() == l.Source() })
+	failed, listed, err := failure(l, answer)
 	switch {
 	case err != nil || !listed:
 		return fmt.Errorf("returned a response that is not a partial batch response (does it use idemsk?): %.200s", answer)
-	case len(failed) > 0:
+	case failed:
 		return errors.New("reported the record as not settled: it is in flight in another invocation, or it failed again and will be retried; see the function's log")
 	}
 	return nil
 }
 
+// failure reports whether an answer has a list of failures, and whether the letter's record is in it.
+func failure(l *kafka.DeadLetter, answer []byte) (failed, listed bool, err error) {
+	if l.Queue() != "" {
+		id := MessageOf(l).ID
+		listed, err = mskevent.ItemsBy(mskevent.MessageID, answer, func(named string) bool { return named == id },
+			func(string, map[string]json.RawMessage) { failed = true })
+		return failed, listed, err
+	}
+	places, listed, err := mskevent.Failures(answer, func(p mskevent.Place) bool { return p.String() == l.Source() })
+	return len(places) > 0, listed, err
+}
+
 // outcomeOf returns the outcome of the record in the answer, "" if there is none.
 func outcomeOf(l *kafka.DeadLetter, answer []byte) string {
-	for place, outcome := range mskevent.Outcomes(answer) {
-		if place.String() == l.Source() {
-			return outcome
-		}
+	name := l.Source()
+	if l.Queue() != "" {
+		name = MessageOf(l).ID
 	}
-	return ""
+	return mskevent.Outcomes(answer)[name]
 }

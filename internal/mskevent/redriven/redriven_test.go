@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -18,7 +19,7 @@ func letter() *kafka.DeadLetter {
 		TimestampType: "CREATE_TIME", Key: []byte("acc-1"), Value: []byte("p"),
 		Headers: []kafka.DeadHeader{{Key: "idempotency-key", Value: []byte("p")},
 			{Key: kafka.RedriveHeader, Value: []byte("1")}, {Key: "null"}},
-		Token: 1_700_000_000_123,
+		Token: 1_700_000_000_123, Error: store.Failure{Code: store.CodePermanent},
 	}
 }
 
@@ -30,7 +31,7 @@ func TestEvent(t *testing.T) {
 		TimestampType: "CREATE_TIME",
 		Key:           []byte("acc-1"), Value: []byte("p"),
 		Headers: []kafka.Header{{Key: "idempotency-key", Value: []byte("p")}, {Key: "null"},
-			{Key: kafka.RedriveHeader, Value: []byte("1700000000123")}},
+			{Key: kafka.RedriveHeader, Value: []byte("1700000000123 permanent")}},
 	}
 	l := letter()
 	wantEvent(t, l, want)

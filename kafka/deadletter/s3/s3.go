@@ -1,5 +1,5 @@
-// Package s3 stores the values of large dead letters in an S3 bucket, so that letters that are too large for
-// a queue or a topic do not depend on the retention of the source topic. It wraps any kafka.DeadLetters:
+// Package s3 stores large dead letters in an S3 bucket, so that those that are too large for a queue or a topic
+// do not depend on the retention of the source topic, or have a message of SQS. It wraps any kafka.DeadLetters:
 //
 //	letters, err := s3.New(queue, s3.NewFromConfig(cfg), s3.Config{Bucket: "payments-dead-letters"})
 //
@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"strings"
 
@@ -25,20 +26,19 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// DefaultMaxValue is the default of Config.MaxValue: in JSON the value takes a third more, and fits a message
-// of SQS with key and headers.
+// DefaultMaxValue is the default of Config.MaxValue: with it a letter of text fits each queue and each topic.
 const DefaultMaxValue = 128 << 10
 
 // MaxPrefix is the maximum length in bytes of Config.Prefix. S3 allows names of 1,024 bytes.
 const MaxPrefix = 512
 
-// Putter is the part of *s3.Client that stores values.
+// Putter is the part of *s3.Client that stores letters.
 type Putter interface {
 	PutObject(ctx context.Context, in *s3.PutObjectInput, optFns ...func(*s3.Options)) (*s3.PutObjectOutput,
 		error)
 }
 
-// Getter is the part of *s3.Client that reads values.
+// Getter is the part of *s3.Client that reads letters.
 type Getter interface {
 	GetObject(ctx context.Context, in *s3.GetObjectInput, optFns ...func(*s3.Options)) (*s3.GetObjectOutput,
 		error)
@@ -48,13 +48,14 @@ type Getter interface {
 type Config struct {
 	// Bucket is the name of the bucket, and Prefix that of its objects, such as "ledger/". The rest of an
 	// object's name is DeadLetter.ID, so a letter that is sent again overwrites its object with the same
-	// value.
+	// content.
 	Bucket, Prefix string
-	// MaxValue is the size in bytes of the largest value that stays in its letter (default DefaultMaxValue).
+	// MaxValue is the size in bytes of the largest record, with key and headers, that stays in its letter
+	// (default DefaultMaxValue).
 	MaxValue int
 }
 
-// Spill is a destination of dead letters whose large values are in a bucket.
+// Spill is a destination of dead letters. Those that are large are in a bucket.
 type Spill struct {
 	next   kafka.DeadLetters
 	client Putter
@@ -92,51 +93,80 @@ func New(next kafka.DeadLetters, client Putter, cfg Config) (*Spill, error) {
 
 const scheme = "s3://"
 
-// Send implements kafka.DeadLetters. It stores a large value before it sends the letter, which names the
+// Send implements kafka.DeadLetters. It stores a large letter before it sends a smaller one, which names the
 // object.
 func (s *Spill) Send(ctx context.Context, l kafka.DeadLetter) error {
-	if len(l.Value) > s.cfg.MaxValue {
-		key := s.cfg.Prefix + l.ID()
-		in := &s3.PutObjectInput{Bucket: &s.cfg.Bucket, Key: &key, Body: bytes.NewReader(l.Value)}
-		if _, err := s.client.PutObject(ctx, in); err != nil {
-			return fmt.Errorf("s3: storing the value of the dead letter of %s (%d bytes) in %s%s/%s: %w%s",
-				l.Source(), len(l.Value), scheme, s.cfg.Bucket, key, err,
-				hint(err, "s3:PutObject", "kms:GenerateDataKey"))
+	small := l
+	small.ValueObject = scheme + s.cfg.Bucket + "/" + s.cfg.Prefix + l.ID()
+	small, whole := small.Reduce() // an error means that there is nothing to leave out
+	if whole != nil || sizeOf(&l) <= s.cfg.MaxValue {
+		if err := s.next.Send(ctx, l); whole != nil || !errors.Is(err, kafka.ErrDeadLetterTooLarge) {
+			return err
 		}
-		l.ValueObject, l.ValueOmitted, l.Value = scheme+s.cfg.Bucket+"/"+key, len(l.Value), nil
 	}
-	return s.next.Send(ctx, l)
+	if err := s.put(ctx, &l, small.ValueObject); err != nil {
+		return err
+	}
+	return s.next.Send(ctx, small)
 }
 
-// Fill puts the value of a letter from its ValueObject into it.
+// sizeOf is the size of the record in a letter.
+func sizeOf(l *kafka.DeadLetter) int {
+	n := len(l.Key) + len(l.Value) + len(l.Undecoded)
+	for _, h := range l.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+func (s *Spill) put(ctx context.Context, l *kafka.DeadLetter, object string) error {
+	body, err := l.Encode(math.MaxInt)
+	if err != nil {
+		return fmt.Errorf("s3: %w", err)
+	}
+	key := s.cfg.Prefix + l.ID()
+	in := &s3.PutObjectInput{Bucket: &s.cfg.Bucket, Key: &key, Body: bytes.NewReader(body)}
+	if _, err := s.client.PutObject(ctx, in); err != nil {
+		return fmt.Errorf("s3: storing the dead letter of %s (%d bytes) in %s: %w%s", l.Source(), len(body), object,
+			err, hint(err, "s3:PutObject", "kms:GenerateDataKey"))
+	}
+	return nil
+}
+
+// Fill puts what was omitted from a letter into it, from its ValueObject.
 func Fill(ctx context.Context, client Getter, l *kafka.DeadLetter) error {
 	bucket, key, ok := strings.Cut(strings.TrimPrefix(l.ValueObject, scheme), "/")
 	if !ok || !strings.HasPrefix(l.ValueObject, scheme) || !ValidBucket(bucket) || key == "" {
 		return fmt.Errorf("s3: the dead letter of %s names the object %.300q: want s3://BUCKET/KEY",
 			l.Source(), l.ValueObject)
 	}
-	value, err := read(ctx, client, bucket, key, l.ValueOmitted)
+	whole, err := read(ctx, client, bucket, key)
+	if err == nil && whole.ID() != l.ID() {
+		err = fmt.Errorf("it has another dead letter, of %s", whole.Source())
+	}
 	if err != nil {
-		return fmt.Errorf("s3: reading the value of the dead letter of %s from %s: %w%s",
+		return fmt.Errorf("s3: reading the whole dead letter of %s from %s: %w%s",
 			l.Source(), l.ValueObject, err, hint(err, "s3:GetObject", "kms:Decrypt"))
 	}
-	l.Value, l.ValueOmitted, l.ValueObject = value, 0, ""
+	*l = whole
 	return nil
 }
 
-func read(ctx context.Context, client Getter, bucket, key string, size int) (value []byte, err error) {
+// maxObject is more than the largest letter: Kafka's largest record has 2 GiB, and those of more than some MiB
+// are rare.
+const maxObject = 1 << 30
+
+func read(ctx context.Context, client Getter, bucket, key string) (l kafka.DeadLetter, err error) {
 	out, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &bucket, Key: &key})
 	if err != nil {
-		return nil, err
+		return l, err
 	}
 	defer func() { err = errors.Join(err, out.Body.Close()) }()
-	if value, err = io.ReadAll(io.LimitReader(out.Body, int64(size)+1)); err != nil {
-		return nil, err
+	body, err := io.ReadAll(io.LimitReader(out.Body, maxObject))
+	if err != nil {
+		return l, err
 	}
-	if len(value) != size {
-		return nil, fmt.Errorf("the object does not have the %d bytes of the value", size)
-	}
-	return value, nil
+	return kafka.ParseDeadLetter(body)
 }
 
 // hint returns the remedy for an error of S3.

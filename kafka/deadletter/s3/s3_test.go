@@ -59,7 +59,7 @@ func newSpill(t *testing.T, next kafka.DeadLetters, c s3.Putter, cfg s3.Config) 
 	return s
 }
 
-func TestLargeValueIsStoredAndReadBack(t *testing.T) {
+func TestLargeLetterIsStoredAndReadBack(t *testing.T) {
 	roundTrip(t, start(t, new(s3test.Server)))
 }
 
@@ -67,14 +67,14 @@ func roundTrip(t *testing.T, c *awss3.Client) {
 	t.Helper()
 	var next sent
 	spill := newSpill(t, &next, c, s3.Config{Prefix: "ledger/", MaxValue: 1000})
-	large := letter(1001)
-	for range 2 { // a letter that is sent again has the same object
+	large := letter(996) // with its key 1,001 bytes
+	for range 2 {        // a letter that is sent again has the same object
 		if err := spill.Send(t.Context(), large); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := letter(0)
-	want.Value, want.ValueOmitted, want.ValueObject = nil, 1001, "s3://"+bucket+"/ledger/"+large.ID()
+	want.Value, want.ValueOmitted, want.ValueObject = nil, 996, "s3://"+bucket+"/ledger/"+large.ID()
 	if !reflect.DeepEqual(next.letters, []kafka.DeadLetter{want, want}) {
 		t.Errorf("the letters are %+v; want two of %+v", next.letters, want)
 	}
@@ -84,14 +84,74 @@ func roundTrip(t *testing.T, c *awss3.Client) {
 	}
 }
 
-func TestSmallValueStaysInTheLetter(t *testing.T) {
+// limited accepts letters of up to a number of bytes.
+type limited struct {
+	sent
+
+	bytes int
+}
+
+// Send implements kafka.DeadLetters.
+func (s *limited) Send(ctx context.Context, l kafka.DeadLetter) error {
+	body, err := l.Encode(s.bytes)
+	if err != nil {
+		return err
+	}
+	if l, err = kafka.ParseDeadLetter(body); err != nil {
+		return err
+	}
+	return s.sent.Send(ctx, l)
+}
+
+// Whatever is large in a letter, the letter in the bucket has it, and the one that is sent fits. So does that of
+// a queue's message, from which nothing may be left out otherwise, if the destination accepts less than the
+// bucket's threshold.
+func TestLettersThatAreLargeInAnyField(t *testing.T) {
+	const large = 3000
+	for name, change := range map[string]func(l *kafka.DeadLetter){
+		"value":   func(l *kafka.DeadLetter) { l.Value = bytes.Repeat([]byte{0xff}, large) },
+		"headers": func(l *kafka.DeadLetter) { l.Headers = []kafka.DeadHeader{{Key: "h", Value: make([]byte, large)}} },
+		"undecoded": func(l *kafka.DeadLetter) {
+			l.Value, l.Undecoded = nil, bytes.Repeat([]byte("u"), large)
+		},
+		"key": func(l *kafka.DeadLetter) { l.Key = bytes.Repeat([]byte("k"), large) },
+		"all": func(l *kafka.DeadLetter) {
+			l.Value, l.Key = bytes.Repeat([]byte("v"), large), make([]byte, large)
+			l.Headers = []kafka.DeadHeader{{Key: "h", Value: make([]byte, large)}, {Key: "null"}}
+		},
+	} {
+		for _, cluster := range []string{"arn:aws:sqs:us-east-1:1:payments", "arn:aws:kafka:us-east-1:1:cluster/a/1"} {
+			for _, threshold := range []int{100, 100_000} {
+				next := limited{bytes: 1000}
+				c := start(t, new(s3test.Server))
+				want := letter(5)
+				change(&want)
+				want.Cluster = cluster
+				if err := newSpill(t, &next, c, s3.Config{MaxValue: threshold}).Send(t.Context(), want); err != nil {
+					t.Errorf("%s of %s: %v", name, cluster, err)
+					continue
+				}
+				got := next.letters[0]
+				if got.Queue() == "" && threshold > large { // the record is in Kafka
+					continue
+				}
+				if err := s3.Fill(t.Context(), c, &got); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%s of %s: filled: %+v, %v; want the letter", name, cluster, got, err)
+				}
+			}
+		}
+	}
+}
+
+func TestSmallLetterIsSentAsItIs(t *testing.T) {
 	var next sent
 	fake := new(s3test.Server)
 	c := start(t, fake)
-	if err := newSpill(t, &next, c, s3.Config{}).Send(t.Context(), letter(s3.DefaultMaxValue)); err != nil {
+	const largest = s3.DefaultMaxValue - len("acc-1")
+	if err := newSpill(t, &next, c, s3.Config{}).Send(t.Context(), letter(largest)); err != nil {
 		t.Fatal(err)
 	}
-	if fake.Len() != 0 || len(next.letters[0].Value) != s3.DefaultMaxValue {
+	if fake.Len() != 0 || len(next.letters[0].Value) != largest {
 		t.Errorf("%d objects, and a letter with %d bytes", fake.Len(), len(next.letters[0].Value))
 	}
 	next.err = errors.New("refused")
@@ -100,7 +160,7 @@ func TestSmallValueStaysInTheLetter(t *testing.T) {
 	}
 }
 
-// A letter whose value can't be stored is not sent without it: the record is delivered again.
+// A large letter that can't be stored is not sent: the record is delivered again.
 func TestErrorsNameTheObjectAndTheRemedy(t *testing.T) {
 	for fault, says := range map[string]string{"AccessDenied": "s3:PutObject",
 		"NoSuchBucket": "no such bucket", "SlowDown": "the fake refuses"} {
@@ -113,7 +173,7 @@ func TestErrorsNameTheObjectAndTheRemedy(t *testing.T) {
 			continue
 		}
 		for _, want := range []string{says, "payments-3@17", "s3://" + bucket + "/" + large.ID(),
-			"1048576 bytes"} {
+			" bytes)"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%q does not contain %q", err, want)
 			}
@@ -122,23 +182,26 @@ func TestErrorsNameTheObjectAndTheRemedy(t *testing.T) {
 }
 
 func TestFillErrors(t *testing.T) {
-	for name, tc := range map[string]struct {
-		fault, object, says string
-		size                int
-	}{
-		"deleted":        {"", "s3://" + bucket + "/gone", "lifecycle rule", 3},
-		"not permitted":  {"AccessDenied", "s3://" + bucket + "/key", "s3:GetObject", 3},
-		"a shorter one":  {"", "s3://" + bucket + "/key", "does not have the 4 bytes", 4},
-		"a longer one":   {"", "s3://" + bucket + "/key", "does not have the 2 bytes", 2},
-		"no key":         {"", "s3://" + bucket, "want s3://BUCKET/KEY", 3},
-		"another scheme": {"", "http://" + bucket + "/key", "want s3://BUCKET/KEY", 3},
-		"no bucket":      {"", "s3:///key", "want s3://BUCKET/KEY", 3},
+	other := letter(3)
+	other.Token++
+	another, err := other.Encode(1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ fault, object, content, says string }{
+		"deleted":        {"", "s3://" + bucket + "/gone", "", "lifecycle rule"},
+		"not permitted":  {"AccessDenied", "s3://" + bucket + "/key", "", "s3:GetObject"},
+		"cut off":        {"", "s3://" + bucket + "/key", `{"topic":"pay`, "not a dead letter"},
+		"another letter": {"", "s3://" + bucket + "/key", string(another), "has another dead letter"},
+		"no key":         {"", "s3://" + bucket, "", "want s3://BUCKET/KEY"},
+		"another scheme": {"", "http://" + bucket + "/key", "", "want s3://BUCKET/KEY"},
+		"no bucket":      {"", "s3:///key", "", "want s3://BUCKET/KEY"},
 	} {
 		fake := &s3test.Server{Fault: tc.fault}
 		c := start(t, fake)
-		fake.Put("/"+bucket+"/key", []byte("old"))
+		fake.Put("/"+bucket+"/key", []byte(tc.content))
 		l := letter(0)
-		l.Value, l.ValueObject, l.ValueOmitted = nil, tc.object, tc.size
+		l.Value, l.ValueObject, l.ValueOmitted = nil, tc.object, 3
 		err := s3.Fill(t.Context(), c, &l)
 		if err == nil || !strings.Contains(err.Error(), tc.says) ||
 			!strings.Contains(err.Error(), "payments-3@17") || l.Value != nil {

@@ -1,6 +1,7 @@
 package sqs_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -163,15 +164,15 @@ func TestSendOmitsALargeValue(t *testing.T) {
 		max, value int
 		omitted    bool
 	}{
-		"fits":                {0, 190_000, false},
-		"does not fit":        {0, 200_000, true},
-		"fits a larger queue": {1 << 20, 780_000, false},
-		"fits no queue":       {1 << 20, 790_000, true},
+		"fits":                 {0, 780_000, false},
+		"does not fit":         {0, 790_000, true},
+		"fits a smaller limit": {256 << 10, 190_000, false},
+		"exceeds it":           {256 << 10, 200_000, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake.messages = nil
 			l := letter()
-			l.Value = make([]byte, tc.value)
+			l.Value = bytes.Repeat([]byte{0xff}, tc.value)
 			if err := newQueue(t, client, sqs.Config{URL: queueURL, MaxBytes: tc.max}).Send(t.Context(),
 				l); err != nil {
 				t.Fatal(err)
@@ -183,6 +184,46 @@ func TestSendOmitsALargeValue(t *testing.T) {
 			if got := parsed(t, m); (got.ValueOmitted == tc.value) != tc.omitted ||
 				(got.Value == nil) != tc.omitted {
 				t.Errorf("ValueOmitted is %d, and %d bytes were sent", got.ValueOmitted, len(got.Value))
+			}
+		})
+	}
+}
+
+// A queue may accept less than the letter's limit. Then what is still in Kafka is left out, and a letter that must
+// be whole is refused, with what is to be done.
+func TestQueueWithASmallerMaximum(t *testing.T) {
+	client, _ := awstest.NewQueue(t, "other")
+	for name, change := range map[string]func(l *kafka.DeadLetter){
+		"value":     func(l *kafka.DeadLetter) { l.Value = bytes.Repeat([]byte{0xff}, 300_000) },
+		"headers":   func(l *kafka.DeadLetter) { l.Headers[0].Value = make([]byte, 300_000) },
+		"undecoded": func(l *kafka.DeadLetter) { l.Value, l.Undecoded = nil, make([]byte, 300_000) },
+		"all": func(l *kafka.DeadLetter) {
+			l.Value, l.Headers[0].Value, l.Key = make([]byte, 200_000), make([]byte, 200_000), make([]byte, 200_000)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := awstest.CreateQueue(t, client, "letters-"+name, "MaximumMessageSize", "262144")
+			q := newQueue(t, client, sqs.Config{URL: url})
+			if err := q.Send(t.Context(), letterOf(change)); err != nil {
+				t.Fatal(err)
+			}
+			if got := drain(t, client, url); len(got) != 1 || got[0].ValueOmitted+len(got[0].Omitted) == 0 {
+				t.Errorf("%+v", got)
+			}
+			err := q.Send(t.Context(), letterOf(func(l *kafka.DeadLetter) {
+				change(l)
+				l.Cluster = "arn:aws:sqs:eu-central-1:123456789012:payments"
+			}))
+			if !errors.Is(err, kafka.ErrDeadLetterTooLarge) {
+				t.Errorf("the letter of a message: %v", err)
+			}
+			for _, want := range []string{"payments-3@17", url, "MaximumMessageSize", "IDEMSK_DEAD_LETTER_BUCKET"} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v; want %s", err, want)
+				}
+			}
+			if got := drain(t, client, url); len(got) != 0 {
+				t.Errorf("sent %+v", got)
 			}
 		})
 	}

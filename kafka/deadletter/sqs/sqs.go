@@ -17,17 +17,14 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// DefaultMaxBytes is the default of Config.MaxBytes: 256 KiB, which every queue accepts. SQS accepts up to 1
-// MiB, depending on the queue's MaximumMessageSize.
-// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
-const DefaultMaxBytes = 256 << 10
-
 // The bounds of Config.MaxBytes. The lower bound holds the largest letter without its record: the longest key
 // and reason, each byte escaped as six bytes in JSON, and as many bootstrap servers as an event source may
-// have. The upper bound is that of SQS.
+// have. The upper bound is that of SQS, and the default.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 const (
 	SmallestMaxBytes = 20 << 10
 	LargestMaxBytes  = 1 << 20
+	DefaultMaxBytes  = LargestMaxBytes
 )
 
 // Client is the part of *sqs.Client that a Queue uses.
@@ -42,8 +39,10 @@ type Config struct {
 	// and function form a message group, and SQS drops the second copy of a letter that is sent again within
 	// five minutes, for example after a lost reply.
 	URL string
-	// MaxBytes is the maximum size of a message (default DefaultMaxBytes, 20 KiB to 1 MiB, not more than the
-	// queue's MaximumMessageSize). The value of a larger letter is omitted; it is still in Kafka.
+	// MaxBytes is the maximum size of a message (default DefaultMaxBytes, 20 KiB to 1 MiB). Of a letter that is
+	// larger, or larger than the queue's MaximumMessageSize, the value is omitted, which is still in Kafka. The
+	// letter of a message of another queue must be whole: if it is too large, Send returns
+	// kafka.ErrDeadLetterTooLarge (wrapped).
 	MaxBytes int
 }
 
@@ -81,14 +80,35 @@ func New(client Client, cfg Config) (*Queue, error) {
 
 // Send implements kafka.DeadLetters.
 func (q *Queue) Send(ctx context.Context, l kafka.DeadLetter) error {
-	body, err := l.Encode(q.limit)
-	if err != nil {
-		return fmt.Errorf("sqs: %w", err)
+	var refused error
+	for limit := q.limit; ; {
+		body, err := l.Encode(limit)
+		if err != nil {
+			return q.tooLarge(err, refused)
+		}
+		if err = q.send(ctx, &l, body); len(body) <= SmallestMaxBytes || !mayBeTooLarge(err) {
+			return err
+		}
+		limit, refused = len(body)-1, err // the queue's own limit may be smaller
 	}
+}
+
+// tooLarge is the error for a letter that can't be sent because of its size. refused is the answer of SQS, if
+// there is one.
+func (q *Queue) tooLarge(err, refused error) error {
+	err = fmt.Errorf("sqs: %w: set IDEMSK_DEAD_LETTER_BUCKET, so that S3 has it, or "+
+		"raise IDEMSK_DEAD_LETTER_MAX_BYTES and the MaximumMessageSize of %s to 1 MiB", err, q.url)
+	if refused != nil {
+		err = fmt.Errorf("%w: %w", err, refused)
+	}
+	return err
+}
+
+func (q *Queue) send(ctx context.Context, l *kafka.DeadLetter, body []byte) error {
 	text := string(body)
 	in := &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: &text}
 	if q.fifo {
-		group, id := groupOf(&l), l.ID()
+		group, id := groupOf(l), l.ID()
 		in.MessageGroupId, in.MessageDeduplicationId = &group, &id
 	}
 	out, err := q.client.SendMessage(ctx, in)

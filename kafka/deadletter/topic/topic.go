@@ -22,8 +22,9 @@
 //	idemsk-error-message
 //	idemsk-error-time             RFC 3339
 //	idemsk-undecoded              true: the value is the record as it arrived, because it could not be decoded
-//	idemsk-value-omitted          bytes: the topic refuses a record with this value, which is still at its place
-//	idemsk-value-object           the object in S3 with the omitted value (package kafka/deadletter/s3)
+//	idemsk-value-omitted          bytes: the topic refuses a record with this value, which is still at its place,
+//	                              or in the object in S3
+//	idemsk-value-object           the object in S3 with the whole letter as JSON (package kafka/deadletter/s3)
 //	idemsk-omitted                what else was omitted: headers, undecoded, key
 //
 // A record may already have headers with these names, for example if it is itself a dead letter. They stay.
@@ -188,12 +189,17 @@ func (t *Topic) send(ctx context.Context, l kafka.DeadLetter) error {
 		l.Value = nil // the undecoded record contains it
 	}
 	err := t.produce(ctx, &l, 1)
-	for fits := true; tooLarge(err) && fits; l, fits = l.Reduce() {
+	for tooLarge(err) {
 		// with other letters, the batch may have been too large and not this letter
-		err = t.produce(ctx, &l, wholeBatch)
-	}
-	if tooLarge(err) {
-		return fmt.Errorf("%w, even with all optional fields omitted: raise the topic's max.message.bytes: %w", kafka.ErrDeadLetterTooLarge, err)
+		if err = t.produce(ctx, &l, wholeBatch); !tooLarge(err) {
+			break
+		}
+		smaller, none := l.Reduce()
+		if none != nil {
+			return fmt.Errorf("%w: raise the topic's max.message.bytes, or set IDEMSK_DEAD_LETTER_BUCKET, so that S3 has what is larger: %w",
+				none, err)
+		}
+		l = smaller
 	}
 	return err
 }

@@ -39,6 +39,9 @@ func TestInvalidOptions(t *testing.T) {
 		"--visibility-timeout is 1.5s": func(o *local.Options) {
 			o.Queue, o.Visibility = "q", 1500*time.Millisecond
 		},
+		"which is the queue of the dead letters": func(o *local.Options) {
+			o.Queue, o.Visibility = "idemsk-dead-letters", time.Second
+		},
 		"--visibility-timeout is 0s": func(o *local.Options) { o.Queue = "q" },
 		"--sqs excludes": func(o *local.Options) {
 			o.Queue, o.Visibility, o.UI.Addr = "q", time.Second, "127.0.0.1:0"

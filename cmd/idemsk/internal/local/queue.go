@@ -36,6 +36,7 @@ func (o *Options) checkQueue(check checkFunc) {
 		return
 	}
 	check(o.ownStore(), "--sqs needs --function, and a --store: the queue is in the SQS in this process")
+	check(o.Queue != deadLetterQueue, "--sqs is %s, which is the queue of the dead letters: want another name", o.Queue)
 	check(o.Visibility >= time.Second && o.Visibility%time.Second == 0,
 		"--visibility-timeout is %s: want whole seconds, 1s or more", o.Visibility)
 	check(o.UI.Addr == "" && !o.processes() && len(o.ESM.Events) == 0 && !o.Compare,

@@ -44,13 +44,20 @@ type runStore struct {
 	taken     taken
 }
 
+// deadLetterQueue is the queue of the function's dead letters.
+const deadLetterQueue = "idemsk-dead-letters"
+
 // taken are the dead letters that were redriven or discarded. They are no longer in the queue.
 type taken struct {
 	mu     sync.Mutex
 	bodies []string
 }
 
-func (t *taken) add(body string) {
+// add adds a message that was deleted, unless it is of another queue: the one that the function reads, say.
+func (t *taken) add(queue, body string) {
+	if queue != deadLetterQueue {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.bodies = append(t.bodies, body)
@@ -161,7 +168,7 @@ func (s *runStore) create(ctx context.Context, env *testenv.Environment, kind st
 	if err != nil {
 		return err
 	}
-	return env.Create(ctx, "idemsk-dead-letters")
+	return env.Create(ctx, deadLetterQueue)
 }
 
 // checkOutbox returns an error if the function is to publish into a table that does not exist, because each

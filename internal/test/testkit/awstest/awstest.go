@@ -92,12 +92,16 @@ func NewQueue(tb testing.TB, name string) (client *sqs.Client, url string) {
 	return client, CreateQueue(tb, client, name)
 }
 
-// CreateQueue creates a queue and returns its URL. A name that ends in .fifo makes a FIFO queue.
-func CreateQueue(tb testing.TB, client *sqs.Client, name string) (url string) {
+// CreateQueue creates a queue and returns its URL. A name that ends in .fifo makes a FIFO queue. attributes are
+// names and values.
+func CreateQueue(tb testing.TB, client *sqs.Client, name string, attributes ...string) (url string) {
 	tb.Helper()
-	in := &sqs.CreateQueueInput{QueueName: &name}
+	in := &sqs.CreateQueueInput{QueueName: &name, Attributes: make(map[string]string)}
 	if strings.HasSuffix(name, ".fifo") {
-		in.Attributes = map[string]string{"FifoQueue": "true"}
+		in.Attributes["FifoQueue"] = "true"
+	}
+	for i := 0; i < len(attributes); i += 2 {
+		in.Attributes[attributes[i]] = attributes[i+1]
 	}
 	out, err := client.CreateQueue(tb.Context(), in)
 	if err != nil {

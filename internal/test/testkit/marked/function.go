@@ -107,7 +107,7 @@ func (f Function) hold(tb testing.TB) {
 
 // WithoutRecord returns a letter that was too large for each part of its record.
 func WithoutRecord(l kafka.DeadLetter) kafka.DeadLetter {
-	for smaller, ok := l.Reduce(); ok; smaller, ok = l.Reduce() {
+	for smaller, err := l.Reduce(); err == nil; smaller, err = l.Reduce() {
 		l = smaller
 	}
 	return l

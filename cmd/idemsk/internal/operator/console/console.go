@@ -63,6 +63,7 @@ func (c *invocation) run(ctx context.Context, s command.Streams, args []string) 
 		return command.Usagef("--queue-url and --dead-letter-topic exclude each other")
 	}
 	c.letters.AWS = c.AWS
+	c.letters.Endpoint = cmp.Or(flags.LocalEndpoint(c.letters.QueueURL), c.Endpoint) // that of the keys may be another
 	if c.URL != "" {
 		c.AWS = flags.AWS{} // --region and --endpoint-url are those of the queue then
 	}
@@ -113,7 +114,7 @@ func (o *operator) Store(ctx context.Context) page.Store {
 	c := o.command
 	out := page.Store{
 		Place: o.store.Place, Cost: o.store.Cost(ctx), Changes: c.changes, Letters: c.letters.Where(),
-		Redrive:   c.letters.Brokers+c.letters.Function != "",
+		Redrive:   c.letters.Where() != "",
 		Namespace: c.Namespace, Topic: c.Topic, Page: pageEntries, Most: mostRead,
 	}
 	if c.Topic != "" {

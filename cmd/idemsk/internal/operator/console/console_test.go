@@ -16,6 +16,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/console"
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/clitest"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -122,8 +123,8 @@ func TestConsoleReadsDeadLetters(t *testing.T) {
 			t.Errorf("%+v; want one letter and another's message", got)
 		}
 	}
-	p.Refused("POST", "api/actions", console.Change{Action: "redrive"}, http.StatusBadRequest,
-		"--brokers or --function-name")
+	p.Refused("POST", "api/actions", console.Change{Action: "redrive"}, http.StatusBadGateway,
+		"it is a record of the topic payments: give --brokers")
 	p.Refused("GET", "api/entry?key=k", nil, http.StatusBadGateway, "redisstore")
 	p = clitest.OpenConsole(t, append(at, queue+"-none")...)
 	p.Refused("GET", "api/letters", nil, http.StatusBadGateway, "there is no such queue")
@@ -131,6 +132,31 @@ func TestConsoleReadsDeadLetters(t *testing.T) {
 	p.Refused("GET", "api/entries", nil, http.StatusBadGateway, "check the name of the table")
 	p = clitest.OpenConsole(t, "--endpoint-url", "http://127.0.0.1:1")
 	p.Refused("GET", "api/entry?key=k", nil, http.StatusBadGateway, "nothing listens at 127.0.0.1:1:")
+}
+
+// The letter of a message goes back to its queue, in the SQS of the queue of letters.
+func TestConsoleRedrivesToAQueue(t *testing.T) {
+	t.Parallel()
+	endpoint, _ := clitest.NewDynamoDB(t)
+	client, letters := awstest.NewQueue(t, "letters")
+	source := awstest.CreateQueue(t, client, "payments")
+	l := kafka.DeadLetter{Topic: "payments", Value: []byte("{}"), Cluster: "arn:aws:sqs:us-east-1:000000000000:payments",
+		Error: store.Failure{Code: store.CodePermanent}}
+	body, err := l.Encode(1000)
+	if err == nil {
+		_, err = client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &letters, MessageBody: aws.String(string(body))})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := clitest.OpenConsole(t, "--endpoint-url", endpoint, "--allow-changes", "--queue-url", letters)
+	clitest.Answer[map[string]string](p, "POST", "api/actions", console.Change{Action: "redrive"})
+	for url, want := range map[string]int{letters: 0, source: 1} {
+		out, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url})
+		if err != nil || len(out.Messages) != want {
+			t.Errorf("%s has %+v, %v; want %d", url, out, err, want)
+		}
+	}
 }
 
 // The dead letters of a topic are shown until they are redriven.
@@ -157,7 +183,7 @@ func TestConsoleRedrivesFromATopic(t *testing.T) {
 	clitest.Answer[map[string]string](p, "POST", "api/actions",
 		console.Change{Action: "redrive", Letters: []string{first.ID}})
 	if got := clitest.ReadTopic(t, brokers, "payments", 1); len(got) != 1 ||
-		got[0] != " {} idemsk-redrive=17" {
+		got[0] != " {} idemsk-redrive=17 permanent" {
 		t.Errorf("redriven: %q", got)
 	}
 	wantLetters("payments-1@2", "payments-1@3")

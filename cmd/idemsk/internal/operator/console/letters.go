@@ -63,21 +63,14 @@ func (o *operator) source(ctx context.Context) (source redrive.Source, end func(
 	if err != nil {
 		return nil, nil, err
 	}
-	if local := flags.LocalEndpoint(r.QueueURL); local != "" { // --endpoint-url is that of the keys
-		cfg.BaseEndpoint = &local
-	}
 	return r.Queue(cfg), func() {}, nil
 }
 
 // redrive redrives the dead letters with some IDs, or all.
 func (o *operator) redrive(ctx context.Context, ids []string) (string, error) {
 	r := o.command.letters // a copy: open puts connections into it
-	switch {
-	case r.Where() == "":
+	if r.Where() == "" {
 		return "", errNoLetters
-	case r.Brokers+r.Function == "":
-		return "", fmt.Errorf("%w: dead letters have no destination: start the console with --brokers or "+
-			"--function-name", page.ErrInput)
 	}
 	o.queue.Lock()
 	defer o.queue.Unlock()

@@ -102,6 +102,8 @@ func (r *resolution) settle(ctx context.Context, st *target.Store, entry *store.
 		Owner: claim.Owner, Retention: retention}
 	if r.completed {
 		set.Op, set.Refund, set.Result = store.OpComplete, false, []byte(r.result)
+	} else { // without a failure, the redriven record would come back as a dead letter
+		set.Failure = &store.Failure{Code: store.CodeResolved, Message: "idemsk resolve: its effect did not take place"}
 	}
 	if errs := st.Settle(ctx, []store.Settlement{set}); len(errs) > 0 && errs[0] != nil {
 		return fmt.Errorf("the key is held for %v, and then its outcome is unknown again: %w", resolveLease,

@@ -44,7 +44,7 @@ func newUnresolved(t *testing.T) *unresolved {
 // deliver delivers the record, with the token of a dead letter if it is redriven.
 func (u *unresolved) deliver(redrive int64, err error) idem.Outcome {
 	return u.engine.Do(u.t.Context(), idem.Task{
-		Key: unresolvedKey, Source: "payments-0@7", RedriveToken: redrive,
+		Key: unresolvedKey, Source: "payments-0@7", RedriveToken: redrive, OutcomeUnknown: redrive != 0,
 		Fingerprint: store.FingerprintOf([]byte("v")),
 		Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
 			u.calls++
@@ -103,6 +103,30 @@ func TestResolve(t *testing.T) {
 				t.Errorf("a second time: %+v", r)
 			}
 		})
+	}
+}
+
+// A dead letter that is redriven when the entry of its key is gone is not handled: it comes back, and is settled
+// then. After an error of the handler it needs no second resolution.
+func TestResolveWithoutTheEntry(t *testing.T) {
+	t.Parallel()
+	u := newUnresolved(t)
+	if err := u.store.Delete(t.Context(), unresolvedKey, u.token); err != nil {
+		t.Fatal(err)
+	}
+	if out := u.deliver(u.token, nil); out.Kind != idem.DeadLettered || u.calls != 1 ||
+		!strings.Contains(out.Err.Error(), "run idemsk resolve") {
+		t.Fatalf("%v, %d calls: %v", out.Kind, u.calls, out.Err)
+	}
+	if r := u.resolve("--again", "--yes"); r.Code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	boom := errors.New("boom")
+	if out := u.deliver(u.token, idem.RetryAfter(boom, 0)); out.Kind != idem.Retry || !errors.Is(out.Err, boom) {
+		t.Errorf("%v: %v", out.Kind, out.Err)
+	}
+	if out := u.deliver(u.token, nil); out.Kind != idem.Executed || u.calls != 3 {
+		t.Errorf("%v, %d calls: %v", out.Kind, u.calls, out.Err)
 	}
 }
 

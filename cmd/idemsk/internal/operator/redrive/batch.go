@@ -143,6 +143,17 @@ func (b *batch) missing() *Message {
 		b.found, f.Size))
 }
 
+// hasOnly reports whether a condition holds for all records of the message, as far as is known.
+func (b *batch) hasOnly(holds func(*kafka.DeadLetter) bool) bool {
+	f := b.whole.Batch
+	for i := range f.Letters {
+		if !holds(&f.Letters[i]) {
+			return false
+		}
+	}
+	return len(f.Ranges) == 0 || len(f.Ranges) == 1 && f.Ranges[0].First == f.Ranges[0].Last
+}
+
 func (b *batch) close() {
 	if b.reading != nil {
 		b.reading.Close()

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive/foreign"
 	"github.com/idemsk/idemsk/internal/text/textfile"
 )
 
@@ -21,6 +23,7 @@ type file struct {
 	line     int64    // that was read last
 	done     progress // the lines before the first that is not done, and those beyond it that are
 	redriven bool     // a line became done in this run
+	begun    bool     // a line was read that is not empty
 	eof      bool
 }
 
@@ -49,6 +52,10 @@ func (s *file) Next(context.Context) (*Message, error) {
 				s.done.mark(s.line, s.line+1)
 			}
 		}
+		if len(line) > 0 && !s.begun && !json.Valid(line) {
+			return nil, fmt.Errorf("line %d of %s is no whole document: %s", s.line, s.f.Name(), foreign.OneALine)
+		}
+		s.begun = s.begun || len(line) > 0
 		if len(line) > 0 && !s.done.has(s.line) {
 			m := NewMessage(fmt.Sprintf("line %d", s.line), line)
 			m.at.offset = s.line

@@ -24,7 +24,7 @@ type Flags struct {
 	QueueURL, Topic, Bucket, File string // the source
 	Visibility                    time.Duration
 	Skip                          string // the lines of File that are done
-	Function                      string // the destination, unless it is Kafka
+	Function                      string // the destination, unless letters go to where they came from
 	Options                       Options
 }
 
@@ -39,10 +39,10 @@ func (r *Flags) DeclareLetters(fs *flag.FlagSet) {
 	r.DeclareBrokers(fs)
 	fs.StringVar(&r.Function, "function-name", "", "the `NAME` or ARN of the function to invoke")
 	fs.StringVar(&r.Options.Function, "of-function", "",
-		"only letters of the function `NAME` (default: that of --function-name; with --brokers only, any)")
+		"only letters of the function `NAME` (default: that of --function-name; without it, any)")
 	fs.StringVar(&r.Options.Cluster, "of-cluster", "",
-		"only letters of this `CLUSTER`: the ARN or bootstrap servers in the letters (default: those of the "+
-			"first letter)")
+		"only letters of this `CLUSTER`: the ARN or bootstrap servers in the letters, or a queue's ARN (default: that "+
+			"of the first letter)")
 }
 
 // CheckLetters checks these flags.
@@ -77,6 +77,8 @@ func (r *Flags) Open(ctx context.Context, s command.Streams) (closeAll func(), e
 		}
 	}
 	var cluster *Kafka
+	back := &sources{queues: newQueues(r.sender)}
+	r.Options.Destination = back
 	if r.Brokers != "" {
 		secured, err := r.Kafka.Options(ctx, r.Region)
 		if err != nil {
@@ -85,8 +87,8 @@ func (r *Flags) Open(ctx context.Context, s command.Streams) (closeAll func(), e
 		if cluster, err = Dial(ctx, Cluster{Brokers: r.Auth.Brokers, Options: secured}); err != nil {
 			return nil, err
 		}
-		closeAll = cluster.Close
-		r.Options.Destination, r.Options.Reader, r.Options.Ranges = cluster, cluster, cluster
+		closeAll, back.topics = cluster.Close, cluster
+		r.Options.Reader, r.Options.Ranges = cluster, cluster
 	}
 	if r.Function != "" {
 		r.Options.Destination = Function(lambda.NewFromConfig(cfg), r.Function)
@@ -109,10 +111,22 @@ func (r *Flags) values(ctx context.Context) (s3.Getter, error) {
 	return flags.NewS3(cfg), nil
 }
 
+// sender returns a client of SQS in a region, for the queues that messages came from.
+func (r *Flags) sender(ctx context.Context, region string) (Sender, error) {
+	cfg, err := r.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newSQS(cfg, region), nil
+}
+
+func newSQS(cfg aws.Config, region string) *sqs.Client {
+	return sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.HTTPClient, o.Region = flags.BoundedHTTP(cfg), region })
+}
+
 // Queue returns the queue as a source.
 func (r *Flags) Queue(cfg aws.Config) Source {
-	client := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.HTTPClient = flags.BoundedHTTP(cfg) })
-	return Queue(client, r.QueueURL, r.Visibility)
+	return Queue(newSQS(cfg, cfg.Region), r.QueueURL, r.Visibility)
 }
 
 func (r *Flags) openSource(ctx context.Context, s command.Streams, cfg aws.Config,

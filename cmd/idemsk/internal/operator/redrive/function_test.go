@@ -79,7 +79,7 @@ func TestFunctionGetsTheEvent(t *testing.T) {
 		r.Timestamp.UnixMilli() != l.Timestamp {
 		t.Errorf("the record of the event: %+v, %v", r, r.Undecodable)
 	}
-	if h := r.Headers[len(r.Headers)-1]; h.Key != kafka.RedriveHeader || string(h.Value) != "1700000000123" ||
+	if h := r.Headers[len(r.Headers)-1]; h.Key != kafka.RedriveHeader || string(h.Value) != "1700000000123 permanent" ||
 		len(r.Headers) != 3 {
 		t.Errorf("headers %v", r.Headers)
 	}

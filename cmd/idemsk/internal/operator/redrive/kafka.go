@@ -85,6 +85,9 @@ func (k *Kafka) String() string { return "Kafka at " + k.brokers }
 // Send implements Destination. The record gets a new timestamp: with its old one, retention could delete it
 // at once, and an event source with a record age limit would pass it over.
 func (k *Kafka) Send(ctx context.Context, l *kafka.DeadLetter) (where string, err error) {
+	if queue := l.Queue(); queue != "" {
+		return "", fmt.Errorf("it is a message of the queue %s: idemsk redrive sends it there", queue)
+	}
 	record := &kgo.Record{Topic: l.Topic, Partition: l.Partition, Key: l.Key, Value: l.Value}
 	for _, h := range redriven.Headers(l) {
 		record.Headers = append(record.Headers, kgo.RecordHeader(h))

@@ -36,7 +36,7 @@ func TestProduce(t *testing.T) {
 	}
 	want := []kgo.RecordHeader{
 		{Key: "idempotency-key", Value: []byte("p")}, {Key: "null"},
-		{Key: kafka.RedriveHeader, Value: []byte("1700000000123")},
+		{Key: kafka.RedriveHeader, Value: []byte("1700000000123 permanent")},
 	}
 	if len(r.Headers) != len(want) {
 		t.Fatalf("headers %v, want %v", r.Headers, want)

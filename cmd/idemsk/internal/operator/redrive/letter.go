@@ -14,27 +14,27 @@ import (
 // incomplete reports whether something was left out of a letter for its size.
 func incomplete(l *kafka.DeadLetter) bool { return l.ValueOmitted > 0 || len(l.Omitted) > 0 }
 
-// spilled reports whether only the value was left out, and is in S3.
-func spilled(l *kafka.DeadLetter) bool { return l.ValueObject != "" && len(l.Omitted) == 0 }
+// spilled reports whether what was left out is in S3.
+func spilled(l *kafka.DeadLetter) bool { return l.ValueObject != "" }
 
-// fill completes a letter: from S3 if its value is there, or else from Kafka.
+// fill completes a letter: from S3 if it is there, or else from Kafka.
 func (r *runner) fill(ctx context.Context, l *kafka.DeadLetter) (err error) {
 	if !incomplete(l) {
 		return nil
 	}
 	if spilled(l) {
-		if err = r.fetchValue(ctx, l); err == nil || r.Reader == nil {
+		if err = r.fetchWhole(ctx, l); err == nil || r.Reader == nil || l.Queue() != "" {
 			return err
 		}
 	}
 	if kafkaErr := r.Reader.Fill(ctx, l); kafkaErr != nil {
 		return errors.Join(err, fmt.Errorf(
-			"the letter is without its value, and the record can't be read from Kafka: %w", kafkaErr))
+			"the letter is not whole, and the record can't be read from Kafka: %w", kafkaErr))
 	}
 	return nil
 }
 
-func (r *runner) fetchValue(ctx context.Context, l *kafka.DeadLetter) error {
+func (r *runner) fetchWhole(ctx context.Context, l *kafka.DeadLetter) error {
 	client, err := r.Values(ctx)
 	if err != nil {
 		return err
@@ -49,6 +49,8 @@ func check(l *kafka.DeadLetter, reader Reader) error {
 		return errors.New(`the record can't be decoded: produce a corrected one (the original is in the dead letter)`)
 	case slices.Contains(l.Omitted, foreign.Converted) && reader == nil:
 		return errors.New("the event source mapping may have converted the value by its schema: give --brokers to read the record from Kafka")
+	case incomplete(l) && !spilled(l) && l.Queue() != "":
+		return errors.New("the letter does not have all of its message, which was deleted from its queue")
 	case incomplete(l) && !spilled(l) && reader == nil:
 		return fmt.Errorf("the letter does not contain its value, which was too large (%d bytes): give --brokers to read the record from Kafka", l.ValueOmitted)
 	}

@@ -1,6 +1,7 @@
 package redrive_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (q *copies) DeleteMessage(context.Context, *sqs.DeleteMessageInput,
 func TestLettersThatStayTakeNoMemory(t *testing.T) {
 	const letters, most = 60, 4 << 20
 	large := letter(1)
-	large.Value = make([]byte, 150_000)
+	large.Value = bytes.Repeat([]byte{0xff}, 150_000)
 	body := string(encode(t, &large))
 	heap := func() uint64 {
 		runtime.GC()

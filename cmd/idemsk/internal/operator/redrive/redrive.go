@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive/foreign"
 	"github.com/idemsk/idemsk/idem/store"
@@ -53,6 +52,9 @@ func NewMessage(name string, body []byte) *Message {
 		return m
 	}
 	l, err := kafka.ParseDeadLetter(body)
+	if what := foreign.Explain(body); err != nil && what != "" {
+		err = fmt.Errorf("%s (%w)", what, err)
+	}
 	return &Message{Name: name, Letter: l, Err: err}
 }
 
@@ -76,9 +78,9 @@ type Reader interface {
 type Options struct {
 	Source      Source
 	Destination Destination
-	Reader      Reader // nil: letters that are not whole, and whose value is not in S3, can't be redriven
+	Reader      Reader // nil: letters that are not whole, and not in S3, can't be redriven
 	Ranges      Ranges // nil: on-failure records of AWS that have only places can't be redriven
-	// Values returns a client of S3. It is called once a letter has its value there.
+	// Values returns a client of S3. It is called for a letter that is there.
 	Values func(ctx context.Context) (s3.Getter, error)
 	// Key chooses, if it is not empty, the letters with this idempotency key, as stored or as the record has
 	// it. A letter of another program is chosen by its Kafka key.
@@ -101,7 +103,8 @@ type Passed struct{ Key, Function, Cluster int }
 // Outcome is what became of a message.
 type Outcome string
 
-// The outcomes. A message that is Redriven, Discarded or a Duplicate has left the source; any other has not.
+// The outcomes. A message that is Redriven, Discarded or a Duplicate has left the source; any other has not. One
+// with several records leaves it with the last of them.
 const (
 	Redriven      Outcome = "redriven"
 	Discarded     Outcome = "discarded"
@@ -126,9 +129,8 @@ type Result struct {
 	Cause    string  `json:"cause,omitempty"` // why it became a dead letter
 	Where    string  `json:"where,omitempty"` // where it is now
 	Error    string  `json:"error,omitempty"` // why it was not redriven, or not taken out of the source
-	// Letter is the dead letter, with Options.Show, and ValueText its value if that is text.
-	Letter    *kafka.DeadLetter `json:"letter,omitempty"`
-	ValueText string            `json:"valueText,omitempty"`
+	// Letter is the dead letter, with Options.Show.
+	Letter *kafka.DeadLetter `json:"letter,omitempty"`
 }
 
 // Run redrives what it finds, and hands each result to report as soon as it is known. It returns how many
@@ -170,8 +172,7 @@ func Run(ctx context.Context, o Options, report func(Result)) (passed Passed, er
 // passesOver reports, and counts, whether a letter is not one of those that were asked for.
 func (r *runner) passesOver(l *kafka.DeadLetter) bool {
 	switch {
-	case r.Key != "" && cmp.Or(l.IdempotencyKey, string(l.Key)) != r.Key &&
-		!kafka.IsStoredKey(l.IdempotencyKey, r.Key):
+	case !r.hasKey(l):
 		r.passed.Key++
 	case r.Function != "" && l.Function != "" && l.Function != r.Function:
 		r.passed.Function++
@@ -182,6 +183,11 @@ func (r *runner) passesOver(l *kafka.DeadLetter) bool {
 		return false
 	}
 	return true
+}
+
+// hasKey reports whether a letter has the key that was asked for, if any was.
+func (r *runner) hasKey(l *kafka.DeadLetter) bool {
+	return r.Key == "" || cmp.Or(l.IdempotencyKey, string(l.Key)) == r.Key || kafka.IsStoredKey(l.IdempotencyKey, r.Key)
 }
 
 // letterID is the same for two letters of one failure and, where these have no token, of one record: to
@@ -213,9 +219,6 @@ func (r *runner) redrive(ctx context.Context, m *Message, l *kafka.DeadLetter) R
 	}
 	if r.Show {
 		res.Letter = l
-		if utf8.Valid(l.Value) {
-			res.ValueText = string(l.Value)
-		}
 	}
 	id := idOf(l)
 	err := r.send(ctx, m, l, id, &res)
@@ -268,6 +271,10 @@ func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id l
 }
 
 func (r *runner) discard(ctx context.Context, m *Message, res *Result) error {
+	if m.part != nil && !m.part.hasOnly(r.hasKey) {
+		return fmt.Errorf("it is in %s, the message %s, which leaves its source as a whole, and has other records: "+
+			"redrive or delete it as a whole", m.part.whole.Batch, m.part.whole.Name)
+	}
 	if _, err := r.Source.Begin(ctx, m); err != nil {
 		return err
 	}

@@ -132,30 +132,40 @@ func (k *keeper) Send(_ context.Context, l *kafka.DeadLetter) (string, error) {
 	return "list", nil
 }
 
-// A value in S3 is read from there, or else from Kafka. A letter without more is read from Kafka.
-func TestOmittedValueInS3(t *testing.T) {
+// What was left out of a letter is read from S3 if it is there, or else from Kafka. A message of a queue is not in
+// Kafka.
+func TestWhatWasLeftOutOfLetters(t *testing.T) {
 	t.Parallel()
-	of := func(offset int64, object string, omitted ...string) kafka.DeadLetter {
+	stored := make(objects)
+	of := func(offset int64, object, cluster string) kafka.DeadLetter {
 		l := letter(offset)
-		l.Value, l.ValueOmitted, l.ValueObject, l.Omitted = nil, 2, object, omitted
+		l.Value, l.Cluster = []byte("s3"), cluster
+		if object != "" {
+			stored[object] = string(encode(t, &l))
+			l.ValueObject = "s3://letters/" + object
+		}
+		l.Value, l.Headers, l.ValueOmitted, l.Omitted = nil, nil, 2, []string{"headers"}
 		return l
 	}
-	letters := []kafka.DeadLetter{of(1, "s3://letters/a"), of(2, "s3://letters/gone"),
-		of(3, "s3://letters/a", "headers")}
+	const queue = "arn:aws:sqs:us-east-1:123456789012:payments"
+	letters := []kafka.DeadLetter{of(1, "a", ""), of(2, "gone", ""), of(3, "", ""), of(4, "b", queue),
+		of(5, "gone", queue), of(6, "", queue)}
+	delete(stored, "gone")
 	for _, tc := range []struct {
 		reader   redrive.Reader
 		outcomes string
 		values   []string
 		says     map[int]string
 	}{
-		{nil, "a redriven, b not redriven, c not redriven", []string{"s3"},
-			map[int]string{1: "lifecycle rule", 2: "give --brokers"}},
-		{reader{}, "a redriven, b redriven, c redriven", []string{"s3", "kafka", "kafka"}, nil},
+		{nil, "a redriven, b not redriven, c not redriven, d redriven, e not redriven, f not redriven", []string{"s3", "s3"},
+			map[int]string{1: "lifecycle rule", 2: "give --brokers", 4: "lifecycle rule", 5: "deleted from its queue"}},
+		{reader{}, "a redriven, b redriven, c redriven, d redriven, e not redriven, f not redriven",
+			[]string{"s3", "kafka", "kafka", "s3"}, map[int]string{4: "lifecycle rule", 5: "deleted from its queue"}},
 	} {
 		dst := &keeper{}
 		results, _ := runAll(t, redrive.Options{
 			Source: &listSource{bodies: bodies(t, letters...)}, Destination: dst, Reader: tc.reader,
-			Values: func(context.Context) (s3.Getter, error) { return objects{"a": "s3"}, nil },
+			Values: func(context.Context) (s3.Getter, error) { return stored, nil },
 		})
 		if got := outcomes(results); got != tc.outcomes || !slices.Equal(dst.values, tc.values) {
 			t.Errorf("%s, values %q; want %s, %q", got, dst.values, tc.outcomes, tc.values)
@@ -234,6 +244,21 @@ func TestFile(t *testing.T) {
 	results, _ := runAll(t, redrive.Options{Source: src, Destination: &listDestination{}})
 	if got := outcomes(results); got != "line 1 redriven, line 4 not a dead letter, line 5 duplicate" {
 		t.Error(got)
+	}
+	for _, text := range []string{"{\n  \"Messages\": [\n  ]\n}", "\n[\n{}\n]\n", "one\ntwo\n"} {
+		other := filepath.Join(t.TempDir(), "messages.json")
+		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		src, err := redrive.OpenFile(other, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = redrive.Run(t.Context(), redrive.Options{Source: src, Destination: &listDestination{}},
+			func(r redrive.Result) { t.Errorf("%q: %+v", text, r) })
+		if err == nil || !strings.Contains(err.Error(), "one dead letter a line") || !strings.Contains(err.Error(), "messages.json") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != text {
 		t.Errorf("the file has changed, or is gone: %v", err)

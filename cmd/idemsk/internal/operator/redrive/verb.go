@@ -18,7 +18,7 @@ var help string
 // Verb returns the verb redrive.
 func Verb() command.Verb {
 	return command.Verb{
-		Name: "redrive", Short: "sends dead letters back to their topic or to the function", Help: help,
+		Name: "redrive", Short: "sends dead letters back to their topic, their queue or the function", Help: help,
 		Flags: func(fs *flag.FlagSet) command.Action {
 			var r invocation
 			r.declare(fs)
@@ -81,8 +81,8 @@ func (r *invocation) check(args []string, s command.Streams) error {
 	switch {
 	case r.Options.Discard && (r.Options.Key == "" || r.File != ""):
 		return command.Usagef("--discard needs --key, and a queue, a topic or a bucket as the source of letters")
-	case r.Brokers == "" && r.Function == "" && !r.Options.DryRun && !r.Options.Discard:
-		return command.Usagef("want --brokers or --function-name as the destination of letters")
+	case r.Brokers == "" && r.Function == "" && r.Bucket != "" && !r.Options.DryRun && !r.Options.Discard:
+		return command.Usagef("want --brokers or --function-name as the destination of records")
 	case r.Options.Limit < 0:
 		return command.Usagef("--limit is %d: want 1 or more, or 0 for no limit", r.Options.Limit)
 	case !r.yes && !r.Options.DryRun && !term.IsTerminal(s.In):

@@ -221,7 +221,7 @@ func TestRedriveToTheFunction(t *testing.T) {
 		t.Errorf("a dry run of one key: %+v; want %s", one, value)
 	}
 	object := clitest.Run(t, "redrive", "--queue-url", c.url+u.Path, "--dry-run", "--json")
-	if !strings.Contains(object.Out, `"valueText":`+strconv.Quote(value)) {
+	if !strings.Contains(object.Out, `"value":{"text":`+strconv.Quote(value)) {
 		t.Errorf("a dry run in JSON: %+v; want the value as text", object)
 	}
 	again := clitest.Run(t, redrive...) // the cause is there still
@@ -284,7 +284,7 @@ func TestRedriveFromATopic(t *testing.T) {
 			t.Errorf("%s: %+v; want %q", step.args, r, step.says)
 		}
 	}
-	want := []string{" {} idemsk-redrive=17", " {} idemsk-redrive=17"}
+	want := []string{" {} idemsk-redrive=17 permanent", " {} idemsk-redrive=17 permanent"}
 	if got := clitest.ReadTopic(t, brokers, "payments", 2); !slices.Equal(got, want) {
 		t.Errorf("redriven: %q; want %q", got, want)
 	}

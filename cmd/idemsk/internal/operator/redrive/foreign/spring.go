@@ -21,10 +21,12 @@ const (
 	retryableTopic = "kafka_"
 )
 
-// springs reports whether a header is one that Spring adds.
+// springs reports whether a header is one that Spring adds: with the place, with the exceptions of a handler or a
+// deserializer, and with what a container tells its listener.
 func springs(name string) bool {
 	return slices.ContainsFunc([]string{
 		recoverer, "kafka_original-", "kafka_exception-", "kafka_key-exception-", "retry_topic-",
+		"springDeserializerException", "kafka_deliveryAttempt", "kafka_listenerInfo",
 	}, func(begin string) bool { return strings.HasPrefix(name, begin) })
 }
 

@@ -57,6 +57,11 @@ func TestSpring(t *testing.T) {
 			}
 			r.Headers = append(r.Headers, header("retry_topic-attempts", "\x00\x00\x00\x03"))
 		},
+		"with what the container and a deserializer add": func(r *kgo.Record) {
+			r.Headers = append(r.Headers, header("springDeserializerExceptionValue", "\xac\xed"),
+				header("springDeserializerExceptionKey", "\xac\xed"), header("kafka_deliveryAttempt", "\x00\x00\x00\x02"),
+				header("kafka_listenerInfo", "billing"))
+		},
 		"through several topics": func(r *kgo.Record) {
 			r.Headers = append(r.Headers, header("kafka_dlt-original-topic", "orders-retry"),
 				header("kafka_dlt-original-partition", "\x00\x00\x00\x09"),
