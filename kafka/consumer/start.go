@@ -53,16 +53,33 @@ func topicsRequest(client *kgo.Client, cfg *Config) *kmsg.MetadataRequest {
 	return req
 }
 
+// await makes a request, and returns when ctx ends: the client does not while it connects.
+func await[T any](ctx context.Context, request func() (T, error)) (answer T, err error) {
+	done := make(chan struct{})
+	var late T
+	var lateErr error
+	go func() {
+		defer close(done)
+		late, lateErr = request()
+	}()
+	select {
+	case <-done:
+		return late, lateErr
+	case <-ctx.Done():
+		return answer, context.Cause(ctx)
+	}
+}
+
 // checkTopics requests the metadata of the topics once.
 func checkTopics(ctx context.Context, client *kgo.Client, cfg *Config) error {
 	req := topicsRequest(client, cfg)
 	if req.Topics == nil { // patterns: the answer of a broker is enough
 		req.Topics = []kmsg.MetadataRequestTopic{}
 	}
-	resp, err := req.RequestWith(ctx, client)
+	resp, err := await(ctx, func() (*kmsg.MetadataResponse, error) { return req.RequestWith(ctx, client) })
 	switch {
-	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism):
-		return fmt.Errorf("%w: the brokers refuse the credentials: check the user, the password and the SASL mechanism: %w", ErrOperator, err)
+	case refusesPassword(err):
+		return fmt.Errorf("%w: the brokers refuse the credentials: %s: %w", ErrOperator, credentialsAdvice, err)
 	case err != nil:
 		return err
 	}

@@ -31,6 +31,10 @@ type PartitionStats struct {
 	// Lag is the number of offsets between the first record that is not settled and the end of the partition,
 	// as of the last fetch; -1 for the moment between the assignment and the first answer of the brokers.
 	Lag int64
+	// Failing is for how long it has not been possible to read the partition, or to commit its offset, and
+	// Failure the last error; 0 and nil if there is none. From half a minute on the log has an alarm.
+	Failing time.Duration
+	Failure error
 	// Paused reports whether the partition is not fetched, because its window is full or after an error.
 	Paused bool
 	// Waiting is how long the first unsettled record has been the first; 0 if all records that were read are
@@ -53,6 +57,9 @@ func (c *Consumer) Stats() Stats {
 			Bytes: p.window.bytes, Lag: p.lag(), Paused: p.paused}
 		if stats.Records > 0 {
 			stats.Waiting = now.Sub(p.window.since)
+		}
+		if worst, _ := p.faults.worst(now); worst.err != nil {
+			stats.Failing, stats.Failure = now.Sub(worst.since), worst.err
 		}
 		s.Partitions = append(s.Partitions, stats)
 	}
