@@ -34,6 +34,9 @@ func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, err
 	if err := kgo.ValidateOpts(cfg.clientOptions()...); err != nil {
 		return nil, fmt.Errorf("consumer: %w: Options: %w", idem.ErrInvalidConfig, err)
 	}
+	if err := cfg.checkLetters(false, nil); err != nil {
+		return nil, err
+	}
 	processor, err := kafka.NewProcessor(engine, handler, cfg.Records)
 	if err != nil {
 		return nil, err
@@ -45,8 +48,8 @@ func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, err
 // returns nil; see the package comment. It may be called once.
 //
 // It returns an error
-//   - if it can't begin: no broker answers within Config.StartTimeout, a topic does not exist, or access is
-//     denied;
+//   - if it can't begin: no broker answers within Config.StartTimeout, a topic does not exist, also that of
+//     the dead letters, a pattern of topics matches that of the dead letters, or access is denied;
 //   - if an operator must act: access was withdrawn, the brokers have refused the credentials for 40 s, the
 //     group uses another protocol, another process has the same InstanceID, a topic was deleted and created
 //     again, or a batch can't be read at all. It drains first;
@@ -80,7 +83,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer cancelCommits()
 	k := keeper{member: m, client: client, commits: commits, stop: make(chan struct{})}
 	k.start()
-	if err = check(ctx, client, &c.cfg); err == nil {
+	if err = c.cfg.checkPatterns(client); err == nil {
+		err = check(ctx, client, &c.cfg)
+	}
+	if err == nil {
 		err = m.poll(reading, client)
 	}
 	return errors.Join(err, m.end(client, &k, cancel, cancelCommits, kill))

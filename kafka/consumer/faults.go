@@ -19,7 +19,7 @@ const (
 	alarmInterval = time.Minute
 	// readFaultMemory is the time after which an error of a fetch counts as over: a fetch that fails is
 	// repeated after errorPause, and one without records can't be told from none.
-	readFaultMemory = 6 * errorPause
+	readFaultMemory = 3 * errorPause
 )
 
 // fault is an error of a partition that repeats.

@@ -113,7 +113,7 @@ func TestErrorOfAPartitionThatPasses(t *testing.T) {
 					<-time.After(15 * time.Second)
 					repair()
 					f.until("the record is committed", func() bool { return f.offsets()[0] == int64(2+i) })
-					<-time.After(15 * time.Second)
+					<-time.After(20 * time.Second)
 				}
 				<-time.After(time.Minute)
 				if n := f.logged("alarm=true"); n != 0 || c.at(0).Failing != 0 {

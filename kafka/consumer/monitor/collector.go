@@ -34,6 +34,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		gauge(to, "window_bytes", "Bytes of these records.", float64(p.Bytes), names, at...)
 		gauge(to, "waiting_seconds", "How long the first unsettled record has been the first.",
 			p.Waiting.Seconds(), names, at...)
+		gauge(to, "failing_seconds", "How long the partition can't be read, or its offset can't be committed; 0 if nothing fails.",
+			p.Failing.Seconds(), names, at...)
 		gauge(to, "paused", "1 if the partition is not fetched, because its window is full or after an error.", number(p.Paused), names, at...)
 		if p.Lag >= 0 {
 			gauge(to, "lag", "Offsets from the first record that is not settled to the end.", float64(p.Lag),
