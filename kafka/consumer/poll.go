@@ -18,6 +18,7 @@ func (m *member) poll(ctx context.Context, client *kgo.Client) error {
 		if ctx.Err() != nil {
 			return operatorError(context.Cause(ctx))
 		}
+		m.repairTimestamps(ctx, client, fetches)
 		err := m.take(ctx, client, fetches, m.polled(ctx, began, fetches))
 		client.AllowRebalance()
 		if err != nil {
@@ -141,13 +142,16 @@ func cost(r *kgo.Record) int32 {
 	return int32(n)
 }
 
+// noTimestamp is Kafka's timestamp of a record that has none.
+const noTimestamp = -1
+
 // record returns a record as handlers get it.
 func record(r *kgo.Record) kafka.Record {
 	out := kafka.Record{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value,
 		TimestampType: kafka.TimestampTypeOf(r.Attrs.TimestampType()),
 	}
-	if ms := r.Timestamp.UnixMilli(); ms >= 0 {
+	if ms := r.Timestamp.UnixMilli(); ms != noTimestamp {
 		out.Timestamp = r.Timestamp.UTC()
 	}
 	if len(r.Headers) > 0 {
