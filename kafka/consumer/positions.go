@@ -86,7 +86,7 @@ func (m *member) fixPositions(ctx context.Context, offsets map[string]map[int32]
 			return fmt.Errorf("%w: the offsets of %s-%d are not known: %w", errNotCommitted, at.topic,
 				at.partition, unknown)
 		}
-		if p, ok := m.fix(at, committed, first.offset, end.offset); ok {
+		if p, ok := m.fix(ctx, at, committed, first.offset, end.offset); ok {
 			fixed[at] = p
 		}
 	}
@@ -115,7 +115,7 @@ func (m *member) toBegin(offsets map[string]map[int32]kgo.Offset) map[string][]i
 }
 
 // fix returns where a partition is read from; false if that is where the client begins.
-func (m *member) fix(at place, committed kgo.EpochOffset, first, end int64) (p position, ok bool) {
+func (m *member) fix(ctx context.Context, at place, committed kgo.EpochOffset, first, end int64) (p position, ok bool) {
 	p = position{offset: first, committed: committed.Offset, first: first, end: end}
 	if m.cfg.Reset == Latest {
 		p.offset = end
@@ -125,13 +125,17 @@ func (m *member) fix(at place, committed kgo.EpochOffset, first, end int64) (p p
 		if at.partition >= m.known[at.topic] { // the topic gained it
 			p.offset = first
 		}
-	case committed.Offset > end && committed.Epoch >= 0:
-		return p, false // the client asks the brokers where the records were lost
+	case committed.Offset > end && committed.Epoch >= 0: // the client asks the brokers where the records were lost
+		m.log.ErrorContext(ctx, beyondText+"there, or where Reset says", "topic", at.topic, "partition", at.partition,
+			"committed", committed.Offset, "end", end, "alarm", true)
+		return p, false
 	case committed.Offset >= first && committed.Offset <= end:
 		return p, false
 	}
 	return p, true
 }
+
+const beyondText = "the committed offset is beyond the end: the brokers lost records, or the topic was created again: reading continues "
 
 // tellPositions logs which records are skipped.
 func (m *member) tellPositions(ctx context.Context, fixed map[place]position) {
@@ -144,8 +148,7 @@ func (m *member) tellPositions(ctx context.Context, fixed map[place]position) {
 			begun = append(begun, fmt.Sprintf("%s-%d@%d", at.topic, at.partition, p.offset))
 		case p.committed < 0:
 		case p.committed > p.end:
-			m.log.ErrorContext(ctx, "the committed offset is beyond the end: the brokers lost records, or the topic was created again: "+
-				"reading continues where Reset says", "topic", at.topic, "partition", at.partition,
+			m.log.ErrorContext(ctx, beyondText+"where Reset says", "topic", at.topic, "partition", at.partition,
 				"committed", p.committed, "end", p.end, "continuesAt", p.offset, "alarm", true)
 		case p.offset > p.first:
 			m.log.ErrorContext(ctx, deletedText+", and those that exist are skipped, because Reset is Latest", "topic", at.topic,

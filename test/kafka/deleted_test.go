@@ -41,7 +41,7 @@ func TestCommittedOffsetThatDoesNotExist(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inOneBubble(t, 1, false, func(f *fixture) {
 				f.produce(0, 10, 0)
-				f.commit(tc.committed)
+				f.commit(tc.committed, -1)
 				if err := f.cluster.DeleteRecords(topic, 0, tc.first); err != nil {
 					f.Fatal(err)
 				}
@@ -74,7 +74,7 @@ func TestCommittedOffsetThatDoesNotExistEndsRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inOneBubble(t, 1, false, func(f *fixture) {
 				f.produce(0, 10, 0)
-				f.commit(committed)
+				f.commit(committed, -1)
 				if err := f.cluster.DeleteRecords(topic, 0, 8); err != nil {
 					f.Fatal(err)
 				}
@@ -86,12 +86,40 @@ func TestCommittedOffsetThatDoesNotExistEndsRun(t *testing.T) {
 	}
 }
 
+// A committed offset beyond the end, with the epoch of the leader at which it was committed: the brokers say
+// where the records were lost, if they know the epoch.
+func TestCommittedOffsetBeyondTheEndWithAnEpoch(t *testing.T) {
+	for name, tc := range map[string]struct {
+		epoch int32
+		reset consumer.Reset
+		from  int64
+	}{
+		"known": {0, consumer.Earliest, 10}, "known, latest": {0, consumer.Latest, 10},
+		"unknown": {7, consumer.Earliest, 0}, "unknown, latest": {7, consumer.Latest, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inOneBubble(t, 1, false, func(f *fixture) {
+				f.produce(0, 10, 0)
+				f.commit(100, tc.epoch)
+				c := f.start(func(cfg *consumer.Config) { cfg.Reset = tc.reset })
+				<-time.After(time.Minute)
+				f.produce(10, 1, 0)
+				f.until("the next record is committed", func() bool { return f.calledOnce(int(11-tc.from)) && f.offsets()[0] == 11 })
+				c.mustEnd()
+				if n := f.logged("the committed offset is beyond the end", "committed=100 end=10", "alarm=true"); n != 1 {
+					f.Errorf("%d lines name the offset, want 1:\n%s", n, f.lines)
+				}
+			})
+		})
+	}
+}
+
 // With Reset Latest, the position is committed before a record is read: after a process that handled none,
 // the next one skips nothing more.
 func TestPositionAfterDeletedRecordsIsCommitted(t *testing.T) {
 	inOneBubble(t, 1, false, func(f *fixture) {
 		f.produce(0, 10, 0)
-		f.commit(5)
+		f.commit(5, -1)
 		if err := f.cluster.DeleteRecords(topic, 0, 8); err != nil {
 			f.Fatal(err)
 		}

@@ -145,15 +145,16 @@ func (r *running) handleAndEnd(n int) {
 	r.mustEnd()
 }
 
-// commit commits an offset of partition 0.
-func (f *fixture) commit(offset int64) {
+// commit commits an offset of partition 0. epoch is that of the leader that wrote the record before; -1 if it
+// is unknown.
+func (f *fixture) commit(offset int64, epoch int32) {
 	f.Helper()
 	admin := f.client()
 	defer admin.Close()
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation, req.Version = group, -1, 8
 	of, at := kmsg.NewOffsetCommitRequestTopic(), kmsg.NewOffsetCommitRequestTopicPartition()
-	of.Topic, at.Offset = topic, offset
+	of.Topic, at.Offset, at.LeaderEpoch = topic, offset, epoch
 	of.TopicID = f.cluster.TopicInfo(topic).TopicID
 	of.Partitions = append(of.Partitions, at)
 	req.Topics = append(req.Topics, of)

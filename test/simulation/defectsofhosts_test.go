@@ -14,7 +14,7 @@ const (
 	letterFile   = "kafka/deadletter.go"
 	memberFile   = "kafka/consumer/member.go"
 	boundsFile   = "kafka/consumer/bounds.go"
-	latestFile   = "kafka/consumer/latest.go"
+	latestFile   = "kafka/consumer/positions.go"
 )
 
 // defectsOfBatches are those of the scheduler of a batch, and of bulk handlers.
@@ -391,21 +391,21 @@ var defectsOfRecords = []defect{
 		undoes: "f726534",
 		shows:  "a record is never handled",
 		test:   "test/kafka TestLatestLosesNoRecordOfARestart",
-		changes: []replacement{{latestFile, "\treturn m.commitPositions(ctx, found, offsets)",
-			"\treturn nil"}},
+		changes: []replacement{{latestFile, "m.commitPositions(ctx, fixed, offsets); err != nil",
+			"error(nil); err != nil"}},
 	}, {
 		name:   "with latest a new partition is read from its end",
 		undoes: "f726534",
 		shows:  "a record is never handled",
 		test:   "test/kafka TestLatestReadsANewPartitionFromItsStart",
-		changes: []replacement{{latestFile, "case number >= m.known[topic]:",
-			"case number >= 1<<20+m.known[topic]:"}},
+		changes: []replacement{{latestFile, "at.partition >= m.known[at.topic]",
+			"at.partition >= 1<<20+m.known[at.topic]"}},
 	}, {
 		name:   "with latest the position in a new partition is not committed",
 		undoes: "38243df",
 		shows:  "a record is never handled",
 		test:   "test/kafka TestLatestReadsANewPartitionFromItsStart",
-		changes: []replacement{{latestFile, "gained[topic] = append(gained[topic], number)",
-			"partitions[number] = kgo.NewOffset().AtStart()"}},
+		changes: []replacement{{latestFile, "\t\t\tfixed[at] = p\n", "\t\t\tif fixed[at] = p; at.partition >= m.known[at.topic] {\n" +
+			"\t\t\t\toffsets[at.topic][at.partition] = kgo.NewOffset().AtStart()\n\t\t\t\tdelete(fixed, at)\n\t\t\t}\n"}},
 	},
 }
