@@ -49,18 +49,20 @@ func (m *member) tellDeleted(ctx context.Context, at place, p *partition, first 
 
 const deletedText = "records were deleted before they were read: the retention of the topic is shorter than the lag"
 
-// lookUp looks for the topics that the brokers do not know by their IDs. A topic that was deleted is waited
-// for. One that was created again ends Run: its records have the offsets of others.
+// lookUp looks for the topics by their names. One that was deleted is waited for: the group may take its
+// partitions away. One that was created again ends Run, because its records have the offsets of others.
 func (m *member) lookUp(ctx context.Context, client *kgo.Client) {
 	gone := m.choose(func(p *partition) bool { return p.gone })
-	if len(gone) == 0 {
-		return
+	req := topicsRequest(client, m.cfg)
+	if req.Topics == nil { // patterns
+		for topic := range gone {
+			t := kmsg.NewMetadataRequestTopic()
+			t.Topic = &topic
+			req.Topics = append(req.Topics, t)
+		}
 	}
-	req := kmsg.NewPtrMetadataRequest()
-	for topic := range gone {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = &topic
-		req.Topics = append(req.Topics, t)
+	if len(req.Topics) == 0 {
+		return
 	}
 	resp, err := await(ctx, func() (*kmsg.MetadataResponse, error) { return req.RequestWith(ctx, client) })
 	if err != nil {
@@ -68,23 +70,26 @@ func (m *member) lookUp(ctx context.Context, client *kgo.Client) {
 	}
 	for i := range resp.Topics {
 		if t := &resp.Topics[i]; t.Topic != nil {
-			m.lookedUp(t, gone[*t.Topic])
+			m.lookedUp(t, gone[*t.Topic], time.Now())
 		}
 	}
 }
 
-// lookedUp takes note of what the brokers know of a topic that is gone.
-func (m *member) lookedUp(t *kmsg.MetadataResponseTopic, partitions []int32) {
+// lookedUp takes note of what the brokers know of a topic, some of whose partitions may be gone.
+func (m *member) lookedUp(t *kmsg.MetadataResponseTopic, gone []int32, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	err := kerr.ErrorForCode(t.ErrorCode)
-	for _, number := range partitions {
+	missing := kerr.ErrorForCode(t.ErrorCode)
+	if missing != nil && !unknownTopic(missing) {
+		return
+	}
+	m.noteMissing(*t.Topic, missing != nil, now)
+	for _, number := range gone {
 		p := m.partitions[place{*t.Topic, number}]
 		switch {
 		case p == nil || !p.gone:
-		case errors.Is(err, kerr.UnknownTopicOrPartition):
-			p.faults.deleted(time.Now())
-		case err != nil:
+		case missing != nil:
+			p.faults.deleted(now)
 		case p.topicID == t.TopicID, p.topicID == [16]byte{}: // a broker did not know it yet
 			p.gone = false
 		default:
@@ -93,6 +98,20 @@ func (m *member) lookedUp(t *kmsg.MetadataResponseTopic, partitions []int32) {
 			return
 		}
 	}
+}
+
+// noteMissing takes note of whether a topic exists. The caller holds mu.
+func (m *member) noteMissing(topic string, is bool, now time.Time) {
+	f := m.missing[topic]
+	switch {
+	case !is:
+		delete(m.missing, topic)
+		return
+	case f == nil:
+		f = new(fault)
+		m.missing[topic] = f
+	}
+	f.note(errTopicDeleted, now)
 }
 
 // unknownTopic reports whether a broker does not know a topic, by its name or by its ID.

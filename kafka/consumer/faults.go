@@ -51,10 +51,12 @@ func (f *fault) expire(after time.Duration, now time.Time) {
 // committed.
 type faults struct{ reading, listing, committing fault }
 
+const cantRead = "partitions can't be read"
+
 // worst returns the fault that lasts for the longest time, and what it means.
 func (f *faults) worst(now time.Time) (worst fault, what string) {
 	f.reading.expire(readFaultMemory, now)
-	what = "partitions can't be read"
+	what = cantRead
 	for _, each := range []fault{f.listing, f.reading, f.committing} {
 		if each.err != nil && (worst.err == nil || each.since.Before(worst.since)) {
 			worst = each
@@ -76,39 +78,66 @@ func (f *faults) deleted(now time.Time) {
 // errTopicDeleted is the fault of a partition whose topic does not exist any more.
 var errTopicDeleted = errors.New("the topic was deleted: remove it from Topics (IDEMSK_KAFKA_TOPICS), or create it again")
 
+// failing is a partition, or a topic without any, that fails.
+type failing struct {
+	at    place
+	next  string // the record to read, or the topic
+	fault fault
+	what  string
+}
+
+// failing returns what fails, sorted. The caller holds mu.
+func (m *member) failing(now time.Time) (all []failing) {
+	for at, p := range m.partitions {
+		if worst, what := p.faults.worst(now); worst.err != nil {
+			all = append(all, failing{at, p.source(at), worst, what})
+		}
+	}
+	for topic, f := range m.missing {
+		if !m.has(topic) { // the group has taken its partitions away
+			all = append(all, failing{place{topic, -1}, topic, *f, cantRead})
+		}
+	}
+	slices.SortFunc(all, func(a, b failing) int { return a.at.compare(b.at) })
+	return all
+}
+
+// has reports whether a partition of a topic is assigned. The caller holds mu.
+func (m *member) has(topic string) bool {
+	for at := range m.partitions {
+		if at.topic == topic {
+			return true
+		}
+	}
+	return false
+}
+
 // alarm writes the faults that last, one line for each error.
 func (m *member) alarm(ctx context.Context, now time.Time) {
-	type lasting struct {
-		partitions []place
-		next       []string // records to read
-		since      time.Time
-	}
-	lines := make(map[[2]string]*lasting)
 	m.mu.Lock()
-	for at, p := range m.partitions {
-		worst, what := p.faults.worst(now)
-		if worst.err == nil || worst.last.Sub(worst.since) < faultLasts {
-			continue
-		}
-		id := [2]string{what, worst.err.Error()}
-		if lines[id] == nil {
-			lines[id] = &lasting{since: worst.since}
-		}
-		l := lines[id]
-		l.partitions, l.next = append(l.partitions, at), append(l.next, p.source(at))
-		if worst.since.Before(l.since) {
-			l.since = worst.since
+	all := m.failing(now)
+	m.mu.Unlock()
+	lines := make(map[[2]string][]failing)
+	for _, f := range all {
+		if f.fault.last.Sub(f.fault.since) >= faultLasts {
+			id := [2]string{f.what, f.fault.err.Error()}
+			lines[id] = append(lines[id], f)
 		}
 	}
-	m.mu.Unlock()
-	for id, l := range lines {
-		first := slices.MinFunc(l.partitions, place.compare)
-		if _, ok := m.seldom.allow(fmt.Sprint("alarm ", first), alarmInterval); !ok {
+	for id, line := range lines {
+		if _, ok := m.seldom.allow(fmt.Sprint("alarm ", line[0].at), alarmInterval); !ok {
 			continue
+		}
+		since, next := now, make([]string, len(line))
+		for i, f := range line {
+			next[i] = f.next
+			if f.fault.since.Before(since) {
+				since = f.fault.since
+			}
 		}
 		m.log.LogAttrs(ctx, slog.LevelError, id[0]+": they wait until this is repaired, and others go on",
-			slog.Any("partitions", some(l.next)), slog.String("error", id[1]),
-			slog.String("for", now.Sub(l.since).Round(time.Second).String()), slog.Bool("alarm", true))
+			slog.Any("partitions", some(next)), slog.String("error", id[1]),
+			slog.String("for", now.Sub(since).Round(time.Second).String()), slog.Bool("alarm", true))
 	}
 }
 

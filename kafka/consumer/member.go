@@ -36,6 +36,7 @@ type member struct {
 	joined     bool              // since the last loss
 	ending     bool              // Run is about to end
 	left       bool              // the last offsets were committed
+	missing    map[string]*fault // by the topics of Config.Topics that do not exist
 	abort      func(cause error) // ends Run
 	alive      time.Time         // when the keeper was last seen
 	used       usage             // by all windows
@@ -100,7 +101,7 @@ func newMember(cfg *Config) *member {
 	return &member{
 		cfg: cfg, log: cfg.Logger.With("group", cfg.Group), seldom: newLimiter(), sizes: newSizes(),
 		commits: make(gate, 1), wake: make(chan struct{}, 1), added: make(chan struct{}, 1),
-		partitions: make(map[place]*partition), alive: time.Now(),
+		partitions: make(map[place]*partition), missing: make(map[string]*fault), alive: time.Now(),
 	}
 }
 

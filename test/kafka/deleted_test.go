@@ -187,53 +187,70 @@ func (r *running) at(partition int32) consumer.PartitionStats {
 	return consumer.PartitionStats{Lag: -1}
 }
 
-// A topic that is deleted is waited for, with an alarm, while other topics are read. If it is created again,
-// its records have the offsets of others: Run ends, nothing is committed for the new topic, and the next
-// process reads it from its start.
+// A topic that is deleted is waited for, with an alarm and a metric, while other topics are read, also when the
+// group has taken its partitions away. If it is created again, its records have the offsets of others: Run
+// ends, nothing is committed for the new topic, and the next process reads it from its start.
 func TestDeletedTopic(t *testing.T) {
-	for name, again := range map[string]bool{"stays away": false, "is created again": true} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 1, func(f *fixture) {
-				if err := f.cluster.CreateTopic("refunds", 1, nil); err != nil {
-					f.Fatal(err)
-				}
-				both := func(cfg *consumer.Config) {
-					cfg.Topics = []string{topic, "refunds"}
-					// kfake answers a fetch session with a deleted topic at once, so that virtual time stands
-					cfg.Options = append(cfg.Options, kgo.DisableFetchSessions())
-				}
-				c := f.start(both)
-				f.produce(0, 5, 0)
-				f.until("the records are committed", func() bool { return f.calledOnce(5) && f.offsets()[0] == 5 })
-				if err := f.cluster.DeleteTopic(topic); err != nil {
-					f.Fatal(err)
-				}
-				f.until("there is an alarm", func() bool {
-					return f.logged("the topic was deleted", "payments-0@5", "alarm=true") > 0 && c.at(0).Failing > 0
-				})
-				refund := payment(0, "refund")
-				refund.Topic = "refunds"
-				f.write(refund)
-				f.until("the other topic is read", func() bool { return f.calledOnce(6) })
-				if !again {
-					<-time.After(10 * time.Minute)
-					c.mustEnd()
-					return
-				}
-				if err := f.cluster.CreateTopic(topic, 1, nil); err != nil {
-					f.Fatal(err)
-				}
-				f.produce(100, 9, 0)
-				c.fails("an operator must act", `the topic "payments" was deleted and created again`)
-				if at, known := f.offsets()[0]; known {
-					f.Errorf("the offset %d of the new topic is committed", at)
-				}
-				c = f.start(both)
-				f.until("the new records are committed", func() bool { return f.handledKeys(15) && f.offsets()[0] == 9 })
-				c.mustEnd()
+	for name, protocol := range protocols {
+		for what, again := range map[string]bool{"stays away": false, "is created again": true} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				inOneBubble(t, 1, false, func(f *fixture) { f.deletedTopic(protocol, again) })
 			})
-		})
+		}
 	}
+}
+
+func (f *fixture) deletedTopic(protocol func(*consumer.Config), again bool) {
+	if err := f.cluster.CreateTopic("refunds", 1, nil); err != nil {
+		f.Fatal(err)
+	}
+	both := func(cfg *consumer.Config) {
+		cfg.Topics = []string{topic, "refunds"}
+		// kfake answers a fetch session with a deleted topic at once, so that virtual time stands
+		cfg.Options = append(cfg.Options, kgo.DisableFetchSessions())
+	}
+	c := f.start(protocol, both)
+	f.produce(0, 5, 0)
+	f.until("the records are committed", func() bool { return f.calledOnce(5) && f.offsets()[0] == 5 })
+	if err := f.cluster.DeleteTopic(topic); err != nil {
+		f.Fatal(err)
+	}
+	alarms := func() int { return f.logged("the topic was deleted", "payments", "alarm=true") }
+	failing := func() bool {
+		s := c.Stats()
+		return c.at(0).Failing > 0 || len(s.Missing) == 1 && s.Missing[0].Missing > 0
+	}
+	f.until("there is an alarm", func() bool { return alarms() == 1 && failing() })
+	other := f.start(protocol, func(cfg *consumer.Config) { cfg.Topics = []string{"refunds"} }) // the group rebalances
+	<-time.After(time.Minute)
+	other.mustEnd()
+	refund := payment(0, "refund")
+	refund.Topic = "refunds"
+	f.write(refund)
+	f.until("the other topic is read", func() bool { return f.calledOnce(6) })
+	before := alarms()
+	<-time.After(10 * time.Minute)
+	if n := alarms() - before; n < 9 || n > 11 || !failing() || c.Live() != nil {
+		f.Errorf("%d alarms in 10 minutes, want one each minute; %+v", n, c.Stats())
+	}
+	if !again {
+		c.mustEnd()
+		return
+	}
+	if err := f.cluster.CreateTopic(topic, 1, nil); err != nil {
+		f.Fatal(err)
+	}
+	f.produce(100, 9, 0)
+	c.fails("an operator must act", `the topic "payments" was deleted and created again`)
+	if at, known := f.offsets()[0]; known {
+		f.Errorf("the offset %d of the new topic is committed", at)
+	}
+	c = f.start(protocol, both)
+	f.until("the new records are committed", func() bool { return f.handledKeys(15) && f.offsets()[0] == 9 })
+	if len(c.Stats().Missing) > 0 {
+		f.Errorf("%+v; want no topic to be missing", c.Stats())
+	}
+	c.mustEnd()
 }
 
 // handledKeys reports whether the handler was called for n keys.
