@@ -155,13 +155,17 @@ func some(sources []string) []string {
 // that is rotated are read again within half a minute.
 const refusedFor = 40 * time.Second
 
+// refusedMemory is the time after which a refusal counts as over. It is also over when the process has joined
+// the group again.
+const refusedMemory = 5 * time.Minute
+
 // refused returns an error if the brokers have refused the credentials for some time, so that Run must end.
-// Errors of the group come from the one goroutine that polls.
+// The caller holds mu.
 func (m *member) refused(err error, now time.Time) error {
 	if !refusesPassword(err) && !refusesCertificate(err) {
 		return nil
 	}
-	m.credentials.expire(refusedFor, now)
+	m.credentials.expire(refusedMemory, now)
 	if m.credentials.note(err, now); now.Sub(m.credentials.since) < refusedFor {
 		return nil
 	}

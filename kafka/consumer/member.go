@@ -31,18 +31,17 @@ type member struct {
 	// held from the collection of offsets until they are committed, and while partitions are removed
 	commits gate
 
-	mu         sync.Mutex // guards the fields below and the partitions
-	partitions map[place]*partition
-	joined     bool              // since the last loss
-	ending     bool              // Run is about to end
-	left       bool              // the last offsets were committed
-	missing    map[string]*fault // by the topics of Config.Topics that do not exist
-	abort      func(cause error) // ends Run
-	alive      time.Time         // when the keeper was last seen
-	used       usage             // by all windows
-	crowded    bool              // used has reached the bounds, and there is no room yet
-
-	credentials fault // that brokers refuse them; used by the goroutine that polls alone
+	mu          sync.Mutex // guards the fields below and the partitions
+	partitions  map[place]*partition
+	joined      bool              // since the last loss
+	ending      bool              // Run is about to end
+	left        bool              // the last offsets were committed
+	missing     map[string]*fault // by the topics of Config.Topics that do not exist
+	credentials fault             // that the brokers refuse them
+	abort       func(cause error) // ends Run
+	alive       time.Time         // when the keeper was last seen
+	used        usage             // by all windows
+	crowded     bool              // used has reached the bounds, and there is no room yet
 
 	// Used by the client's callbacks alone.
 	client *kgo.Client      // set by assigned, which is called first
@@ -121,7 +120,7 @@ func (m *member) assigned(ctx context.Context, client *kgo.Client, added map[str
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.joined = true
+	m.joined, m.credentials = true, fault{}
 	for _, at := range places(added) {
 		m.partitions[at] = &partition{window: newWindow(-1), confirmed: -1, start: -1, end: -1}
 	}

@@ -1,10 +1,13 @@
 package kafka_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/idemsk/idemsk/internal/kafkaauth/authtest"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
@@ -72,6 +76,75 @@ func TestCredentialsThatAreWithdrawn(t *testing.T) {
 			}, kfake.EnableSASL(), kfake.Superuser("PLAIN", "ledger", "right"))
 		})
 	}
+}
+
+// A client certificate that the brokers refuse while the process runs ends Run too.
+func TestCertificateThatIsWithdrawn(t *testing.T) {
+	cert, _, _ := authtest.Certificate(t)
+	var refuse atomic.Bool
+	brokers := kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13,
+		ClientAuth: tls.RequireAnyClientCert, VerifyConnection: func(tls.ConnectionState) error {
+			if refuse.Load() {
+				return errors.New("the certificate is revoked")
+			}
+			return nil
+		}})
+	inOneBubble(t, 1, false, func(f *fixture) {
+		network := &outage{dial: f.network.DialContext}
+		f.options = []kgo.Opt{kgo.Dialer(func(ctx context.Context, kind, host string) (net.Conn, error) {
+			conn, err := network.Dial(ctx, kind, host)
+			if err != nil {
+				return nil, err
+			}
+			return tls.Client(buffer(conn), &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13,
+				InsecureSkipVerify: true}), nil //nolint:gosec // the broker is this process
+		})}
+		c := f.start()
+		f.produce(0, 1, 0)
+		f.until("the record is committed", func() bool { return f.offsets()[0] == 1 })
+		refuse.Store(true)
+		network.set(true)
+		network.set(false)
+		began := time.Now()
+		c.fails("an operator must act", "have refused the credentials for 4", "the client certificate")
+		if took := time.Since(began); took > 2*time.Minute {
+			f.Errorf("it took %v: %s", took, f.lines)
+		}
+	}, brokers)
+}
+
+// buffered is a connection whose Write does not wait for the other side: those of the virtual network do, and
+// two sides of TLS that write at once would wait for ever.
+type buffered struct {
+	net.Conn
+	written chan []byte
+	closed  chan struct{}
+	close   sync.Once
+}
+
+func buffer(conn net.Conn) *buffered {
+	b := &buffered{Conn: conn, written: make(chan []byte, 1000), closed: make(chan struct{})}
+	go func() {
+		for {
+			select {
+			case p := <-b.written:
+				_, _ = conn.Write(p)
+			case <-b.closed:
+				return
+			}
+		}
+	}()
+	return b
+}
+
+func (b *buffered) Close() error {
+	b.close.Do(func() { close(b.closed) })
+	return b.Conn.Close()
+}
+
+func (b *buffered) Write(p []byte) (int, error) {
+	b.written <- bytes.Clone(p)
+	return len(p), nil
 }
 
 // refuseCredentials has the brokers refuse all credentials while refuse is set.
