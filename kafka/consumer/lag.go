@@ -48,7 +48,7 @@ func (m *member) survey(ctx context.Context, client *kgo.Client) {
 		ends, err = list(ctx, client, listEnd, all)
 		m.surveyed(ctx, firsts, ends, time.Now())
 	}
-	if err != nil && ctx.Err() != context.Canceled { //nolint:errorlint // Err is one of two
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		m.seldom.warn(m.log, "survey", "the starts and the ends of the partitions are not known: their lag is unknown or out of date", "error", err)
 	}
 	m.lookUp(ctx, client)
@@ -103,37 +103,43 @@ func list(ctx context.Context, client *kgo.Client, timestamp int64, of map[strin
 	if len(req.Topics) == 0 {
 		return found, nil
 	}
-	var failure error
-	answered := false
 	shards, err := await(ctx, func() ([]kgo.ResponseShard, error) { return client.RequestSharded(ctx, req), nil })
 	if err != nil {
 		return nil, err
 	}
-	for _, shard := range shards {
-		var fromBroker *kerr.Error
-		if shard.Err != nil {
-			failure = shard.Err
-			answered = answered || errors.As(shard.Err, &fromBroker)
-			part, _ := shard.Req.(*kmsg.ListOffsetsRequest)
-			for i := range part.Topics {
-				for _, p := range part.Topics[i].Partitions {
-					found[place{part.Topics[i].Topic, p.Partition}] = listed{err: shard.Err}
-				}
-			}
-			continue
+	answered := false
+	for i := range shards {
+		var ofBroker *kerr.Error
+		if shards[i].Err == nil || errors.As(shards[i].Err, &ofBroker) {
+			answered = true
+		} else {
+			err = shards[i].Err
 		}
-		answered = true
-		resp, _ := shard.Resp.(*kmsg.ListOffsetsResponse)
-		for i := range resp.Topics {
-			for _, p := range resp.Topics[i].Partitions {
-				found[place{resp.Topics[i].Topic, p.Partition}] = listed{p.Offset, kerr.ErrorForCode(p.ErrorCode)}
-			}
-		}
+		addListed(found, &shards[i])
 	}
 	if !answered {
-		return nil, failure
+		return nil, err
 	}
 	return found, nil
+}
+
+// addListed adds the answer of a broker, or its error for each partition that it was asked for.
+func addListed(to map[place]listed, shard *kgo.ResponseShard) {
+	if shard.Err != nil {
+		req, _ := shard.Req.(*kmsg.ListOffsetsRequest)
+		for i := range req.Topics {
+			for _, p := range req.Topics[i].Partitions {
+				to[place{req.Topics[i].Topic, p.Partition}] = listed{err: shard.Err}
+			}
+		}
+		return
+	}
+	resp, _ := shard.Resp.(*kmsg.ListOffsetsResponse)
+	for i := range resp.Topics {
+		for _, p := range resp.Topics[i].Partitions {
+			to[place{resp.Topics[i].Topic, p.Partition}] = listed{p.Offset, kerr.ErrorForCode(p.ErrorCode)}
+		}
+	}
 }
 
 // choose returns some of the partitions.

@@ -19,7 +19,7 @@ import (
 
 // checkLetters returns an error if the dead letters are sent to a topic that is consumed: each letter would
 // become another one. With patterns, it returns one also if the topic does not exist yet.
-func (c *Config) checkLetters(patterns bool, excluded []string) error {
+func (c Config) checkLetters(patterns bool, excluded []string) error {
 	letters := kafka.DestinationOf(c.Records.DeadLetters).Topic
 	consumes := func(topic string) bool { return topic == letters || patterns && matches(topic, letters) }
 	i := slices.IndexFunc(c.Topics, consumes)
@@ -31,7 +31,7 @@ func (c *Config) checkLetters(patterns bool, excluded []string) error {
 }
 
 // checkPatterns is checkLetters for the patterns that options of the client make of the topics.
-func (c *Config) checkPatterns(client *kgo.Client) error {
+func (c Config) checkPatterns(client *kgo.Client) error {
 	patterns, _ := client.OptValue(kgo.ConsumeRegex).(bool)
 	if !patterns {
 		return nil
@@ -82,7 +82,7 @@ func checkDestination(ctx context.Context, cfg *Config) error {
 	if !ok {
 		return nil
 	}
-	err, late := await(ctx, func() (error, error) { return letters.Check(ctx), nil }) //nolint:revive // an answer that is an error
+	err, late := await(ctx, func() (error, error) { return letters.Check(ctx), nil })
 	if late != nil || err == nil {
 		return nil //nolint:nilerr // it may answer before the first letter
 	}

@@ -84,7 +84,7 @@ func TestTimestampsAreThoseOfKafka(t *testing.T) {
 		"one batch": func(f *fixture) { f.stamped(kgo.NoCompression(), oddTimestamps()...) },
 		"compressed batches": func(f *fixture) {
 			all := oddTimestamps()
-			f.stamped(kgo.ZstdCompression(), all[:7]...)
+			f.stamped(kgo.Lz4Compression(), all[:7]...) // a decoder of zstd would outlive the bubble
 			f.stamped(kgo.GzipCompression(), all[7:]...)
 		},
 	} {
