@@ -97,7 +97,7 @@ func TestCertificateThatIsWithdrawn(t *testing.T) {
 				return nil, err
 			}
 			return tls.Client(buffer(conn), &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13,
-				InsecureSkipVerify: true}), nil //nolint:gosec // the broker is this process
+				InsecureSkipVerify: true}), nil
 		})}
 		c := f.start()
 		f.produce(0, 1, 0)
@@ -159,7 +159,6 @@ func (f *fixture) refuseCredentials(refuse *atomic.Bool) {
 
 // silent is a network whose connections are accepted, and whose hosts do not answer while it is set.
 type silent struct {
-	dial  func(ctx context.Context, network, host string) (net.Conn, error)
 	is    atomic.Bool
 	reset *outage
 }
