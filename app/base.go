@@ -100,6 +100,7 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	var convert func(context.Context, *kafka.Record) error
 	if b.Config.Schemas.Registry != "" && b.Vars.Err() == nil { // else all wrong variables are reported below
 		if convert, err = b.schema.Open(ctx, b); err != nil {
+			b.Vars.WarnUnread(ctx, b.Logger)
 			return Parts{}, err
 		}
 	}

@@ -29,20 +29,36 @@ func (u Unread) Warning() string {
 }
 
 // Unread returns the IDEMSK_ variables of the environment that are set and were not read through v, sorted by
-// name: a misspelt variable would silently leave its default in force. Call it when all variables have been
-// read. It does not know of variables that a handler looks up directly.
+// name: a misspelt variable would silently leave its default in force. It also returns those whose beginning
+// is misspelt. Call it when all variables have been read. It does not know of variables that a handler looks
+// up directly.
 func (v *Vars) Unread() (all []Unread) {
 	if v.environ == nil {
 		return nil
 	}
+	known := slices.Sorted(maps.Keys(v.asked))
 	for _, variable := range v.environ() {
 		name, value, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(name, ours) && value != "" && !v.asked[name] {
-			all = append(all, Unread{name, near.Of(name, ours, slices.Sorted(maps.Keys(v.asked)))})
+		if value == "" || v.asked[name] {
+			continue
+		}
+		begins := strings.HasPrefix(name, ours)
+		if begins || likeOurs(name) {
+			_, rest, _ := strings.Cut(strings.ToUpper(name), "_")
+			if meant := near.Of(ours+rest, ours, known); begins || meant != "" {
+				all = append(all, Unread{name, meant})
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b Unread) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// likeOurs reports whether a name begins almost as this project's variables, in any case of letters.
+func likeOurs(name string) bool {
+	const most = 2 // two letters that changed places
+	first, _, ok := strings.Cut(strings.ToUpper(name), "_")
+	return ok && near.Distance(first+"_", ours) <= most
 }
 
 // WarnUnread logs a warning for each variable of [Vars.Unread].

@@ -44,7 +44,8 @@ func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
 		"IDEMSK_STORE": "memory", "IDEMSK_DEAD_LETTER_QUEUE_URL": "", "IDEMSK_LEDGER_TABLE": "mine",
 		"IDEMSK_RETENTION": "24h",
 		"IDEMSK_RETENTON":  "1s", "IDEMSK_LEGDER_TABLE": "yours", "IDEMSK_COLOUR": "red", "IDEMSK_COLOR": "",
-		"RETENTION": "1s",
+		"RETENTION": "1s", "IDMSK_RETENTION": "1s", "IDMESK_MAX_ATEMPTS": "3", "idemsk_key": "key", "IDEA_KEY": "1",
+		"IDEAS_COLOUR": "red", "IDEMSK_ATTEMPTS": "3",
 	}), &stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +66,12 @@ func TestUnreadVariableIsNamedAtTheStart(t *testing.T) {
 		got = append(got, fields.Variable+meant)
 	}
 	equal(t, "names", strings.Join(got, ", "),
-		"IDEMSK_COLOUR, IDEMSK_LEGDER_TABLE Perhaps IDEMSK_LEDGER_TABLE is meant., "+
-			"IDEMSK_RETENTON Perhaps IDEMSK_RETENTION is meant.")
+		"IDEMSK_ATTEMPTS Perhaps IDEMSK_MAX_ATTEMPTS is meant., "+
+			"IDEMSK_COLOUR, IDEMSK_LEGDER_TABLE Perhaps IDEMSK_LEDGER_TABLE is meant., "+
+			"IDEMSK_RETENTON Perhaps IDEMSK_RETENTION is meant., "+
+			"IDMESK_MAX_ATEMPTS Perhaps IDEMSK_MAX_ATTEMPTS is meant., "+
+			"IDMSK_RETENTION Perhaps IDEMSK_RETENTION is meant., "+
+			"idemsk_key Perhaps IDEMSK_KEY is meant.")
 }
 
 // A variable without an effect is named too.

@@ -109,7 +109,7 @@ func mayHaveEffect(handlers context.Context, err error) bool {
 
 // outcomeUnknown sends the dead letter of an attempt that may have had its effect, and fails the key.
 func (x *execution) outcomeUnknown(cause error) {
-	x.deadLetter(fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause))
+	x.deadLetter(fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause), nil)
 }
 
 // keep leaves the key claimed, so that the next owner finds an attempt that has not ended.

@@ -76,7 +76,7 @@ func (x *execution) mayBegin() bool {
 	}
 	if limit := engine.attemptLimit(x.claim); x.claim.res.Entry.Attempts > limit {
 		x.claim.startHeartbeat(x.session)
-		x.deadLetter(exhausted(x.claim, limit))
+		x.deadLetter(exhausted(x.claim, limit), nil)
 		return false
 	}
 	if x.session.handlers.Err() == nil && x.renew() {
@@ -290,10 +290,10 @@ func (x *execution) failed(err error) {
 		x.out.Kind, x.out.Err = Retry, err
 		x.refund(x.claim.failure(err), c.delay)
 	case c.class == permanent && x.claim.Task.DeadLetters != nil:
-		x.deadLetter(err)
+		x.deadLetter(err, x.claim.failure(err))
 	case attempts >= x.session.engine.attemptLimit(x.claim):
 		x.deadLetter(fmt.Errorf("%w (attempt %d of %d): %w", ErrAttemptsExhausted, attempts,
-			x.cfg().MaxAttempts, err))
+			x.cfg().MaxAttempts, err), x.claim.failure(err))
 	case c.class == permanent:
 		x.retry(fmt.Errorf("%w: %w", ErrNoDeadLetters, err), x.session.engine.retryDelay(x.claim))
 	default:
@@ -302,8 +302,9 @@ func (x *execution) failed(err error) {
 }
 
 // deadLetter sends the dead letter first and then fails the key, so that a crash in between loses nothing. If
-// the dead letter can't be sent, the task is released for another attempt.
-func (x *execution) deadLetter(cause error) {
+// the dead letter can't be sent, the task is released for another attempt, with the failure of its handler;
+// with nil, the failure before stands.
+func (x *execution) deadLetter(cause error, ofHandler *store.Failure) {
 	failure := failureOf(cause)
 	letter := DeadLetter{Attempt: x.claim.attempt(), StoredKey: x.claim.key, Failure: *failure, Err: cause}
 	if err := x.session.sendDeadLetter(&x.claim.Task, letter); err != nil {
@@ -313,7 +314,8 @@ func (x *execution) deadLetter(cause error) {
 			return
 		}
 		// The delay is that of a first failure: the sink has failed, not the task once more.
-		x.retry(err, x.cfg().retryDelay(1))
+		x.out.Kind, x.out.Err, x.out.RetryIn = Retry, err, x.cfg().retryDelay(1)
+		x.release(ofHandler, x.out.RetryIn, false)
 		return
 	}
 	x.session.engine.outage.forget(x.claim.key)

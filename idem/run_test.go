@@ -121,6 +121,41 @@ func TestTaskIsRetriedIfItsDeadLetterCannotBeSent(t *testing.T) {
 	}
 }
 
+// While the dead letter can't be sent, the errors do not grow: each names the handler's last error once, and so
+// does the letter in the end.
+func TestErrorsOfALetterThatIsNotSentDoNotGrow(t *testing.T) {
+	for name, handlerErr := range map[string]error{"permanent": idem.Permanent(errBoom), "exhausted": errBoom} {
+		t.Run(name, func(t *testing.T) {
+			st := newSpy()
+			letters := &deadLetters{onSend: func(context.Context, idem.DeadLetter) error { return errNetwork }}
+			e := newEngine(t, st, idem.Config{MaxAttempts: 3, RetryDelay: -1})
+			task := taskWithDeadLetters(letters, returning("", handlerErr))
+			var last string
+			for attempt := range 12 {
+				out := e.Do(t.Context(), task)
+				wantKind(t, out, idem.Retry)
+				entry := get(t, st, testKey)
+				for what, text := range map[string]string{"error": out.Err.Error(), "failure": entry.Failure.Message} {
+					if strings.Count(text, errBoom.Error()) != 1 || strings.Count(text, errNetwork.Error()) > 1 ||
+						strings.Count(text, idem.ErrDeadLetterNotSent.Error()) > 1 {
+						t.Fatalf("the %s of attempt %d is %q", what, attempt+1, text)
+					}
+				}
+				if text := out.Err.Error(); attempt > 5 && text != last {
+					t.Fatalf("attempt %d: %q; before: %q", attempt+1, text, last)
+				}
+				last = out.Err.Error()
+			}
+			letters.onSend = nil
+			wantKind(t, e.Do(t.Context(), task), idem.DeadLettered)
+			letter := letters.sent[len(letters.sent)-1]
+			if n := strings.Count(letter.Failure.Message, errBoom.Error()); n != 1 {
+				t.Errorf("the letter is for %q", letter.Failure.Message)
+			}
+		})
+	}
+}
+
 // If the dead-letter sink does not answer, the key is released for the next delivery.
 func TestUnansweredDeadLetterLeavesTimeToReleaseTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

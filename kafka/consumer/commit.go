@@ -48,7 +48,7 @@ func (m *member) uncommitted(now time.Time, of map[string][]int32) map[string]ma
 			return
 		}
 		mark, ok := p.window.watermark()
-		if !ok || mark.Offset == p.confirmed && !now.Before(p.doubt) {
+		if !ok || p.gone || mark.Offset == p.confirmed && !now.Before(p.doubt) {
 			return
 		}
 		if offsets[at.topic] == nil {
@@ -109,6 +109,7 @@ func (m *member) answered(
 ) (rebalance bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	now := time.Now()
 	// later versions of the protocol answer with the ID of a topic alone
 	names := make(map[[16]byte]string, len(req.Topics))
 	for i := range req.Topics {
@@ -124,13 +125,19 @@ func (m *member) answered(
 			switch p := m.partitions[at]; {
 			case err == nil && p != nil:
 				p.confirmed = offsets[topic][answer.Partition].Offset
+				p.faults.committing.note(nil, now)
 			case err == nil:
 			case errors.Is(err, kerr.RebalanceInProgress):
 				rebalance = true
 			default:
 				m.seldom.warn(m.log, "commit",
 					"the offset of a partition was not committed; it is sent again while the partition is assigned",
-					"topic", topic, "partition", answer.Partition, "error", err)
+					"topic", topic, "partition", answer.Partition, "offset", offsets[topic][answer.Partition].Offset,
+					"error", err)
+				if p != nil {
+					p.faults.committing.note(err, now)
+					p.gone = p.gone || unknownTopic(err)
+				}
 			}
 		}
 	}

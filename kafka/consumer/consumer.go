@@ -34,6 +34,9 @@ func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, err
 	if err := kgo.ValidateOpts(cfg.clientOptions()...); err != nil {
 		return nil, fmt.Errorf("consumer: %w: Options: %w", idem.ErrInvalidConfig, err)
 	}
+	if err := cfg.checkLetters(false, nil); err != nil {
+		return nil, err
+	}
 	processor, err := kafka.NewProcessor(engine, handler, cfg.Records)
 	if err != nil {
 		return nil, err
@@ -45,15 +48,16 @@ func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, err
 // returns nil; see the package comment. It may be called once.
 //
 // It returns an error
-//   - if it can't begin: no broker answers within Config.StartTimeout, a topic does not exist, or access is
-//     denied;
-//   - if an operator must act: access was withdrawn, the group uses another protocol, another process has the
-//     same InstanceID, a topic was deleted and created again, or a batch can't be read at all. It drains
-//     first;
+//   - if it can't begin: no broker answers within Config.StartTimeout, a topic does not exist, also that of
+//     the dead letters, a pattern of topics matches that of the dead letters, or access is denied;
+//   - if an operator must act: access was withdrawn, the brokers have refused the credentials for 40 s, the
+//     group uses another protocol, another process has the same InstanceID, a topic was deleted and created
+//     again, or a batch can't be read at all. It drains first;
 //   - if handlers did not return when it drained: schedule.ErrOverrun (wrapped), with the records. The process
 //     should then end. Their keys stay claimed until the lease ends.
 //
-// All other failures, of brokers, of the network and of the store, are logged and waited for.
+// All other failures, of brokers, of the network and of the store, are logged and waited for. An error of a
+// partition that lasts is an alarm: see PartitionStats.Failing.
 func (c *Consumer) Run(ctx context.Context) error {
 	handlers, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -72,13 +76,18 @@ func (c *Consumer) Run(ctx context.Context) error {
 		m.stream.Close(ctx)
 		return fmt.Errorf("consumer: %w: Options: %w", idem.ErrInvalidConfig, err)
 	}
+	reading, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	m.abort = abort
 	commits, cancelCommits := context.WithCancel(handlers)
 	defer cancelCommits()
-	k := keeper{member: m, client: client, commits: commits, stop: make(chan struct{}),
-		stopped: make(chan struct{})}
-	go k.run()
-	if err = check(ctx, client, &c.cfg); err == nil {
-		err = m.poll(ctx, client)
+	k := keeper{member: m, client: client, commits: commits, stop: make(chan struct{})}
+	k.start()
+	if err = c.cfg.checkPatterns(client); err == nil {
+		err = check(ctx, client, &c.cfg)
+	}
+	if err == nil {
+		err = m.poll(reading, client)
 	}
 	return errors.Join(err, m.end(client, &k, cancel, cancelCommits, kill))
 }
@@ -97,7 +106,10 @@ func (m *member) end(client *kgo.Client, k *keeper, cancelHandlers, cancelCommit
 
 	last, cancelLast := context.WithTimeout(context.Background(), endTimeout)
 	defer cancelLast()
-	defer context.AfterFunc(last, cancelCommits)()
+	defer context.AfterFunc(last, func() { // the client does not end a request while it connects to a silent broker
+		cancelCommits()
+		kill()
+	})()
 	k.end()
 	m.commitLast(last, client)
 	m.leaving()

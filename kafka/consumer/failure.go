@@ -14,9 +14,22 @@ import (
 // what.
 var ErrOperator = errors.New("consumer: an operator must act")
 
+// operatorError returns an error after which an operator must act, nil for any other.
+func operatorError(err error) error {
+	if errors.Is(err, ErrOperator) {
+		return err
+	}
+	return nil
+}
+
 // failed handles the error of a fetch, or of the group, whose topic is empty. It returns the error if Run
 // must end.
 func (m *member) failed(ctx context.Context, client *kgo.Client, f *kgo.FetchTopicPartition) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, at := time.Now(), place{f.Topic, f.Partition}
+	p := m.partitions[at]
+	where := m.where(at, p)
 	var loss *kgo.ErrDataLoss
 	switch advice := m.advice(f.Err); {
 	case errors.As(f.Err, &loss):
@@ -24,27 +37,38 @@ func (m *member) failed(ctx context.Context, client *kgo.Client, f *kgo.FetchTop
 			"readTo", loss.ConsumedTo, "resetTo", loss.ResetTo, "alarm", true)
 		return nil
 	case advice != "":
-		return fmt.Errorf("%w: %s: %s: %w", ErrOperator, m.where(f), advice, f.Err)
+		return fmt.Errorf("%w: %s: %s: %w", ErrOperator, where, advice, f.Err)
 	}
 	m.seldom.warn(m.log, fmt.Sprint(f.Topic, "-", f.Partition), "reading failed and is tried again", "where",
-		m.where(f), "error", f.Err)
-	if f.Topic == "" {
-		return nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if at := (place{f.Topic, f.Partition}); m.partitions[at] != nil {
-		m.pause(client, at, m.partitions[at], time.Now().Add(errorPause))
+		where, "error", f.Err)
+	switch {
+	case p != nil:
+		p.faults.reading.note(f.Err, now)
+		p.gone = p.gone || errors.Is(f.Err, kerr.UnknownTopicID)
+		m.pause(client, at, p, now.Add(errorPause))
+	case at == place{"", -1}: // of a broker, any of whose partitions may wait
+		for _, p := range m.partitions {
+			if p.lag() > 0 {
+				p.faults.reading.note(f.Err, now)
+			}
+		}
+	case f.Topic == "":
+		return m.refused(f.Err, now)
 	}
 	return nil
 }
 
 // where names what an error is about.
-func (m *member) where(f *kgo.FetchTopicPartition) string {
-	if f.Topic == "" {
+func (m *member) where(at place, p *partition) string {
+	switch {
+	case p != nil:
+		return p.source(at)
+	case at == place{"", -1}:
+		return "a broker"
+	case at.topic == "":
 		return fmt.Sprintf("group %q", m.cfg.Group)
 	}
-	return fmt.Sprintf("%s-%d", f.Topic, f.Partition)
+	return fmt.Sprintf("%s-%d", at.topic, at.partition)
 }
 
 // advice returns what the operator must do about an error, or "" if it passes by itself.
@@ -71,9 +95,8 @@ func (m *member) advice(err error) string {
 		{kerr.GroupMaxSizeReached, "the group has as many members as the brokers allow, group.max.size: start fewer processes"},
 		{kerr.UnsupportedVersion, "the brokers are too old for this configuration"},
 		{kerr.UnsupportedAssignor, "the brokers do not have the assignor: want kgo.StickyBalancer or kgo.RangeBalancer"},
-		{kerr.UnknownTopicID, "the topic was deleted, or deleted and created again: start the consumer again if the topic exists"},
 		{kerr.InvalidTopicException, "the name of the topic is invalid"},
-		{kerr.OffsetOutOfRange, "the committed offset does not exist any more, and Reset is Fail: commit another offset (kafka-consumer-groups.sh --reset-offsets)"},
+		{kerr.OffsetOutOfRange, "the committed offset does not exist, and Reset is Fail: commit another offset (kafka-consumer-groups.sh --reset-offsets)"},
 	} {
 		if errors.Is(err, known.err) {
 			return known.advice

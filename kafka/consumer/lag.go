@@ -1,19 +1,21 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The end of a partition is known from its fetches. It is requested for partitions that are paused, and for
-// those that had nothing to read yet. For a partition without a committed offset the offset at which its
-// reading begins is requested as well.
+// The survey requests where each partition begins and ends. A fetch does not tell while the partition is
+// paused, has nothing to read, or has no leader.
 const (
-	endsInterval = 10 * time.Second
-	endsTimeout  = 5 * time.Second
+	surveyInterval = 10 * time.Second
+	surveyTimeout  = 5 * time.Second
 )
 
 // The timestamps of a request for offsets that stand for the first one and for the end.
@@ -26,42 +28,66 @@ const (
 // unknown.
 func (p *partition) lag() int64 {
 	first := p.window.first()
-	if p.nothingKnown() {
-		first = p.begin
+	if p.window.open() == 0 {
+		first = max(p.next(), p.start)
 	}
-	if p.end < 0 || first < 0 {
+	if p.end < 0 || !p.placed || p.window.last < 0 && p.start < 0 {
 		return -1
 	}
 	return max(0, p.end-first)
 }
 
-// nothingKnown reports whether no offset was committed, and no record was read.
-func (p *partition) nothingKnown() bool { return p.confirmed < 0 && p.window.last < 0 }
-
-// requestEnds updates the ends of the partitions whose fetches do not have them. A failure leaves them as
-// they are.
-func (m *member) requestEnds(ctx context.Context, client *kgo.Client) {
-	ctx, cancel := context.WithTimeout(ctx, endsTimeout)
+// survey updates the starts and the ends of all partitions, and what is wrong with them.
+func (m *member) survey(ctx context.Context, client *kgo.Client) {
+	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
-	begin := int64(listFirst)
-	if m.cfg.Reset == Latest {
-		begin = listEnd
-	}
-	unknown := m.choose(func(p *partition) bool { return p.nothingKnown() && p.begin < 0 })
-	err := m.list(ctx, client, begin, unknown, func(_ place, p *partition, offset int64) { p.begin = offset })
+	all := m.choose(func(*partition) bool { return true })
+	firsts, err := list(ctx, client, listFirst, all)
 	if err == nil {
-		unfetched := m.choose(func(p *partition) bool { return p.paused || p.end < 0 })
-		err = m.list(ctx, client, listEnd, unfetched,
-			func(_ place, p *partition, offset int64) { p.end = max(p.end, offset) })
+		var ends map[place]listed
+		ends, err = list(ctx, client, listEnd, all)
+		m.surveyed(ctx, firsts, ends, time.Now())
 	}
-	if err != nil {
-		m.seldom.warn(m.log, "ends", "the ends of partitions that are not fetched are not known: their lag is unknown or out of date", "error", err)
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+		m.seldom.warn(m.log, "survey", "the starts and the ends of the partitions are not known: their lag is unknown or out of date", "error", err)
+	}
+	m.lookUp(ctx, client)
+	m.alarm(ctx, time.Now())
+}
+
+// surveyed takes note of a survey.
+func (m *member) surveyed(ctx context.Context, firsts, ends map[place]listed, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for at, p := range m.partitions {
+		first, known := firsts[at]
+		end, alsoKnown := ends[at]
+		if !known || !alsoKnown { // it was assigned meanwhile
+			continue
+		}
+		err := cmp.Or(first.err, end.err)
+		if p.faults.listing.note(err, now); err != nil {
+			p.gone = p.gone || unknownTopic(err)
+			continue
+		}
+		p.start = first.offset
+		p.end = max(p.end, end.offset)
+		if p.deleted.lasts(p, now) {
+			m.tellDeleted(ctx, at, p, p.start)
+		}
 	}
 }
 
-// list requests an offset of some partitions.
-func (m *member) list(ctx context.Context, client *kgo.Client, timestamp int64, of map[string][]int32,
-	note func(place, *partition, int64)) error {
+// listed is an offset of a partition, or the error of its leader.
+type listed struct {
+	offset int64
+	err    error
+}
+
+// list requests an offset of some partitions. It returns an error if no broker answers. If only some do not
+// answer, the partitions of the others have the errors.
+func list(ctx context.Context, client *kgo.Client, timestamp int64, of map[string][]int32) (map[place]listed,
+	error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	for topic, partitions := range of {
 		t := kmsg.NewListOffsetsRequestTopic()
@@ -73,24 +99,47 @@ func (m *member) list(ctx context.Context, client *kgo.Client, timestamp int64, 
 		}
 		req.Topics = append(req.Topics, t)
 	}
+	found := make(map[place]listed)
 	if len(req.Topics) == 0 {
-		return nil
+		return found, nil
 	}
-	resp, err := req.RequestWith(ctx, client)
+	shards, err := await(ctx, func() ([]kgo.ResponseShard, error) { return client.RequestSharded(ctx, req), nil })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range resp.Topics {
-		for _, answer := range resp.Topics[i].Partitions {
-			at := place{resp.Topics[i].Topic, answer.Partition}
-			if p := m.partitions[at]; p != nil && answer.ErrorCode == 0 {
-				note(at, p, answer.Offset)
+	answered := false
+	for i := range shards {
+		var ofBroker *kerr.Error
+		if shards[i].Err == nil || errors.As(shards[i].Err, &ofBroker) {
+			answered = true
+		} else {
+			err = shards[i].Err
+		}
+		addListed(found, &shards[i])
+	}
+	if !answered {
+		return nil, err
+	}
+	return found, nil
+}
+
+// addListed adds the answer of a broker, or its error for each partition that it was asked for.
+func addListed(to map[place]listed, shard *kgo.ResponseShard) {
+	if shard.Err != nil {
+		req, _ := shard.Req.(*kmsg.ListOffsetsRequest)
+		for i := range req.Topics {
+			for _, p := range req.Topics[i].Partitions {
+				to[place{req.Topics[i].Topic, p.Partition}] = listed{err: shard.Err}
 			}
 		}
+		return
 	}
-	return nil
+	resp, _ := shard.Resp.(*kmsg.ListOffsetsResponse)
+	for i := range resp.Topics {
+		for _, p := range resp.Topics[i].Partitions {
+			to[place{resp.Topics[i].Topic, p.Partition}] = listed{p.Offset, kerr.ErrorForCode(p.ErrorCode)}
+		}
+	}
 }
 
 // choose returns some of the partitions.

@@ -1,7 +1,9 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -29,14 +31,17 @@ type member struct {
 	// held from the collection of offsets until they are committed, and while partitions are removed
 	commits gate
 
-	mu         sync.Mutex // guards the fields below and the partitions
-	partitions map[place]*partition
-	joined     bool      // since the last loss
-	ending     bool      // Run is about to end
-	left       bool      // the last offsets were committed
-	alive      time.Time // when the keeper was last seen
-	used       usage     // by all windows
-	crowded    bool      // used has reached the bounds, and there is no room yet
+	mu          sync.Mutex // guards the fields below and the partitions
+	partitions  map[place]*partition
+	joined      bool              // since the last loss
+	ending      bool              // Run is about to end
+	left        bool              // the last offsets were committed
+	missing     map[string]*fault // by the topics of Config.Topics that do not exist
+	credentials fault             // that the brokers refuse them
+	abort       func(cause error) // ends Run
+	alive       time.Time         // when the keeper was last seen
+	used        usage             // by all windows
+	crowded     bool              // used has reached the bounds, and there is no room yet
 
 	// Used by the client's callbacks alone.
 	client *kgo.Client      // set by assigned, which is called first
@@ -56,22 +61,46 @@ type place struct {
 	partition int32
 }
 
+func (at place) compare(other place) int {
+	return cmp.Or(cmp.Compare(at.topic, other.topic), cmp.Compare(at.partition, other.partition))
+}
+
 // partition is an assigned partition.
 type partition struct {
 	window    window
 	confirmed int64     // the committed offset, as the broker confirmed it; -1 if it is unknown
 	doubt     time.Time // until then, confirmed may be changed by a commit that was not answered
-	begin     int64     // without a committed offset, where the reading begins; -1 if it is unknown
+	placed    bool      // where its reading begins was decided: confirmed, or start
+	start     int64     // the first record that exists; -1 if it is unknown
 	end       int64     // the offset after the last record that may be read; -1 if it is unknown
+	deleted   deleted
 	paused    bool
 	notBefore time.Time // it stays paused until then
+	faults    faults
+	// the topic that the client reads does not exist any more, or is another one with the same name: nothing
+	// is committed
+	gone    bool
+	topicID [16]byte // of the topic that is gone, if it is known
+}
+
+// next returns the offset of the next record to read.
+func (p *partition) next() int64 {
+	if p.window.last < 0 {
+		return max(0, p.start)
+	}
+	return p.window.last + 1
+}
+
+// source names the next record to read as errors name a record.
+func (p *partition) source(at place) string {
+	return fmt.Sprintf("%s-%d@%d", at.topic, at.partition, p.next())
 }
 
 func newMember(cfg *Config) *member {
 	return &member{
 		cfg: cfg, log: cfg.Logger.With("group", cfg.Group), seldom: newLimiter(), sizes: newSizes(),
 		commits: make(gate, 1), wake: make(chan struct{}, 1), added: make(chan struct{}, 1),
-		partitions: make(map[place]*partition), alive: time.Now(),
+		partitions: make(map[place]*partition), missing: make(map[string]*fault), alive: time.Now(),
 	}
 }
 
@@ -91,9 +120,9 @@ func (m *member) assigned(ctx context.Context, client *kgo.Client, added map[str
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.joined = true
+	m.joined, m.credentials = true, fault{}
 	for _, at := range places(added) {
-		m.partitions[at] = &partition{window: newWindow(-1), confirmed: -1, begin: -1, end: -1}
+		m.partitions[at] = &partition{window: newWindow(-1), confirmed: -1, start: -1, end: -1}
 	}
 	m.pauseAll(client)
 	if len(added) > 0 {
@@ -112,7 +141,10 @@ func (m *member) adjusted(ctx context.Context,
 	for topic, partitions := range offsets {
 		for number, offset := range partitions {
 			p, at := m.partitions[place{topic, number}], offset.EpochOffset().Offset
-			if p != nil && at >= 0 && p.window.last < 0 {
+			if p == nil {
+				continue
+			}
+			if p.placed = true; at >= 0 && p.window.last < 0 {
 				p.window.last, p.confirmed = at-1, at
 			}
 		}

@@ -9,15 +9,16 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 )
 
-// poll reads records until ctx ends, which returns nil, or an operator must act.
+// poll reads records until ctx ends or an operator must act, which may be the cause of the end.
 func (m *member) poll(ctx context.Context, client *kgo.Client) error {
 	m.sizes.limit(client)
 	for {
 		began := time.Now()
 		fetches := client.PollRecords(ctx, m.ready(client))
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end of the context is the regular end
+			return operatorError(context.Cause(ctx))
 		}
+		m.repairTimestamps(ctx, client, fetches)
 		err := m.take(ctx, client, fetches, m.polled(ctx, began, fetches))
 		client.AllowRebalance()
 		if err != nil {
@@ -39,15 +40,28 @@ func (m *member) polled(ctx context.Context, began time.Time, fetches kgo.Fetche
 // take adds the fetched records to the stream.
 func (m *member) take(ctx context.Context, client *kgo.Client, fetches kgo.Fetches,
 	within kafka.Within) (err error) {
-	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-		if f.Err != nil && err == nil {
-			err = m.failed(ctx, client, &f)
-		}
-		if len(f.Records) > 0 && err == nil {
-			m.read(ctx, client, &f, within)
+	fetches.EachTopic(func(t kgo.FetchTopic) {
+		for _, partition := range t.Partitions {
+			f := &kgo.FetchTopicPartition{Topic: t.Topic, FetchPartition: partition}
+			m.identify(f, t.TopicID)
+			if len(f.Records) > 0 && err == nil { // those before what can't be read
+				m.read(ctx, client, f, within)
+			}
+			if f.Err != nil && err == nil {
+				err = m.failed(ctx, client, f)
+			}
 		}
 	})
 	return err
+}
+
+// identify takes note of the topic that the client reads: another one can have its name later.
+func (m *member) identify(f *kgo.FetchTopicPartition, id [16]byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.partitions[place{f.Topic, f.Partition}]; p != nil && id != [16]byte{} {
+		p.topicID = id
+	}
 }
 
 // read adds the records of one partition to its window and to the stream.
@@ -75,7 +89,8 @@ func (m *member) enter(client *kgo.Client, at place, f *kgo.FetchTopicPartition)
 		return false
 	}
 	now := time.Now()
-	p.end = f.HighWatermark
+	p.end, p.gone = f.HighWatermark, false
+	p.faults.reading.note(nil, now)
 	m.change(p, func(w *window) {
 		for _, r := range f.Records {
 			control := r.Attrs.IsControl() // a marker of a transaction
@@ -101,11 +116,7 @@ func (m *member) rewound(ctx context.Context, at place, f *kgo.FetchTopicPartiti
 	if p == nil || p.window.last < 0 {
 		return false
 	}
-	if next := p.window.last + 1; first > next && f.LogStartOffset > next {
-		m.log.ErrorContext(ctx, "records were deleted before they were read: the retention of the topic is shorter than the lag",
-			"topic", at.topic, "partition", at.partition, "from", next, "to", min(first, f.LogStartOffset)-1,
-			"alarm", true)
-	}
+	m.tellDeleted(ctx, at, p, min(first, f.LogStartOffset))
 	return first <= p.window.last
 }
 
@@ -115,7 +126,7 @@ func (m *member) restart(at place, first int64) {
 	defer m.mu.Unlock()
 	if p := m.partitions[at]; p != nil {
 		m.change(p, func(w *window) { *w = newWindow(first - 1) })
-		p.confirmed = -1
+		p.confirmed, p.faults.committing = -1, fault{}
 	}
 }
 
@@ -131,13 +142,16 @@ func cost(r *kgo.Record) int32 {
 	return int32(n)
 }
 
+// noTimestamp is Kafka's timestamp of a record that has none.
+const noTimestamp = -1
+
 // record returns a record as handlers get it.
 func record(r *kgo.Record) kafka.Record {
 	out := kafka.Record{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value,
 		TimestampType: kafka.TimestampTypeOf(r.Attrs.TimestampType()),
 	}
-	if ms := r.Timestamp.UnixMilli(); ms >= 0 {
+	if ms := r.Timestamp.UnixMilli(); ms != noTimestamp {
 		out.Timestamp = r.Timestamp.UTC()
 	}
 	if len(r.Headers) > 0 {

@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +17,14 @@ type Stats struct {
 	Retrying, Blocked int
 	// Partitions are the assigned partitions, sorted.
 	Partitions []PartitionStats
+	// Missing are topics of Config.Topics that do not exist, none of whose partitions is assigned, sorted.
+	Missing []TopicStats
+}
+
+// TopicStats is the state of a topic that does not exist.
+type TopicStats struct {
+	Topic   string
+	Missing time.Duration // since it was noticed
 }
 
 // PartitionStats is the state of an assigned partition.
@@ -31,6 +38,10 @@ type PartitionStats struct {
 	// Lag is the number of offsets between the first record that is not settled and the end of the partition,
 	// as of the last fetch; -1 for the moment between the assignment and the first answer of the brokers.
 	Lag int64
+	// Failing is for how long it has not been possible to read the partition, or to commit its offset, and
+	// Failure the last error; 0 and nil if there is none. From half a minute on the log has an alarm.
+	Failing time.Duration
+	Failure error
 	// Paused reports whether the partition is not fetched, because its window is full or after an error.
 	Paused bool
 	// Waiting is how long the first unsettled record has been the first; 0 if all records that were read are
@@ -48,16 +59,25 @@ func (c *Consumer) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, s := time.Now(), Stats{Joined: m.joined && !m.ending, Retrying: retrying, Blocked: blocked}
+	faults := make(map[place]fault)
+	for _, f := range m.failing(now) {
+		if faults[f.at] = f.fault; f.at.partition < 0 {
+			s.Missing = append(s.Missing, TopicStats{f.at.topic, now.Sub(f.fault.since)})
+		}
+	}
 	for at, p := range m.partitions {
 		stats := PartitionStats{Topic: at.topic, Partition: at.partition, Records: p.window.open(),
 			Bytes: p.window.bytes, Lag: p.lag(), Paused: p.paused}
 		if stats.Records > 0 {
 			stats.Waiting = now.Sub(p.window.since)
 		}
+		if f, ok := faults[at]; ok {
+			stats.Failing, stats.Failure = now.Sub(f.since), f.err
+		}
 		s.Partitions = append(s.Partitions, stats)
 	}
 	slices.SortFunc(s.Partitions, func(a, b PartitionStats) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+		return place{a.Topic, a.Partition}.compare(place{b.Topic, b.Partition})
 	})
 	return s
 }

@@ -14,6 +14,7 @@ import (
 // use.
 type Consumer struct {
 	processor *kafka.Processor
+	letters   kafka.DeadLetters
 	failures  Failures
 	report    func(ctx context.Context, r kafka.Report)
 }
@@ -24,7 +25,7 @@ func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, err
 	if err = errors.Join(err, cfg.validate()); err != nil {
 		return nil, err
 	}
-	return &Consumer{processor: processor, failures: cfg.Failures, report: cfg.Report}, nil
+	return &Consumer{processor: processor, letters: cfg.Records.DeadLetters, failures: cfg.Failures, report: cfg.Report}, nil
 }
 
 // Invoke implements lambda.Handler: it decodes the event, processes it and encodes the answer.
@@ -46,8 +47,13 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 
 // Process processes an event and returns the partial batch response. With FailBatch it returns a *BatchError
 // if there are records to be delivered again. It returns schedule.ErrOverrun (wrapped) if a handler did not
-// return: then the process must end.
+// return: then the process must end. It returns idem.ErrInvalidConfig (wrapped) if the event is of the topic
+// of the dead letters.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {
+	if topic := kafka.DestinationOf(c.letters).Topic; topic != "" && event.hasTopic(topic) {
+		return Response{}, fmt.Errorf("msk: %w: the dead letters are sent to the topic %q, of which this event is: each would become another one: "+
+			"want another topic (IDEMSK_DEAD_LETTER_TOPIC), or remove it from the event source", idem.ErrInvalidConfig, topic)
+	}
 	b := c.processor.Run(ctx, event.cluster(), event.Partitions)
 	resp, batchErr := answer(b, event.Outcomes)
 	c.record(ctx, b, batchErr)

@@ -3,6 +3,7 @@ package msk
 import (
 	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -28,6 +29,13 @@ type Event struct {
 	// Partitions has the records of each partition that has any, in the order of their offsets. Records with
 	// one offset keep the order in which they arrived. The partitions are sorted by topic, then by number.
 	Partitions [][]kafka.Record
+}
+
+// hasTopic reports whether records of a topic are in the event.
+func (e *Event) hasTopic(topic string) bool {
+	return slices.ContainsFunc(e.Partitions, func(records []kafka.Record) bool {
+		return len(records) > 0 && records[0].Topic == topic
+	})
 }
 
 // cluster returns the cluster's ARN, or else its bootstrap servers.

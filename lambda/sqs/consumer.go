@@ -61,11 +61,16 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 
 // Process processes an event and returns the partial batch response. With msk.FailBatch it returns a
 // *msk.BatchError if there are messages to be delivered again. It returns schedule.ErrOverrun (wrapped) if a
-// handler did not return: then the process must end.
+// handler did not return: then the process must end. It returns idem.ErrInvalidConfig (wrapped) if the event is
+// of the queue of the dead letters.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {
 	if c.engine.Config().ClaimByPartition && !c.cfg.Records.Unprotected {
 		return Response{}, fmt.Errorf("sqs: %w: a queue has no partitions to claim: want IDEMSK_CLAIM=key",
 			idem.ErrInvalidConfig)
+	}
+	if kafka.DestinationOf(c.cfg.Records.DeadLetters).IsQueue(event.ARN) {
+		return Response{}, fmt.Errorf("sqs: %w: the dead letters are sent to the queue %s, of which this event is: each would become another one: "+
+			"want another queue (IDEMSK_DEAD_LETTER_QUEUE_URL)", idem.ErrInvalidConfig, event.ARN)
 	}
 	b := c.processor.Run(ctx, event.ARN, event.lanes(c.cfg.Records.Order))
 	resp, batchErr := answer(b, event.Outcomes)

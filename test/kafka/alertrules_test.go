@@ -52,6 +52,10 @@ var alertCases = map[string]struct{ fires, silent [][]string }{
 		fires:  [][]string{{`idemsk_waiting_seconds{partition="3"} 840+30x3`}},
 		silent: [][]string{{`idemsk_waiting_seconds{partition="3"} 840+30x2 0x10`}},
 	},
+	"Failing": {
+		fires:  [][]string{{`idemsk_failing_seconds{partition="3"} 0 10 40 70`}},
+		silent: [][]string{{`idemsk_failing_seconds{partition="3"} 0x10 30 60 0x20`}},
+	},
 	"RecordAge": {
 		fires:  [][]string{{`idemsk_record_age_seconds 0x5 901 901 0x5 901 901 0x5 901 901`}},
 		silent: [][]string{{`idemsk_record_age_seconds 0x5 901 0x20`}, {`idemsk_record_age_seconds 900x40`}},

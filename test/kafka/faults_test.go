@@ -2,11 +2,7 @@ package kafka_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
@@ -27,22 +22,6 @@ func TestUnknownTopicEndsRun(t *testing.T) {
 	})
 }
 
-func TestWrongCredentialsEndRun(t *testing.T) {
-	inBubble(t, 1, func(f *fixture) {
-		f.cluster.ControlKey(int16(kmsg.SASLAuthenticate),
-			func(req kmsg.Request) (kmsg.Response, error, bool) {
-				f.cluster.KeepControl()
-				resp, _ := req.ResponseKind().(*kmsg.SASLAuthenticateResponse)
-				resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
-				return resp, nil, true
-			})
-		f.start(func(cfg *consumer.Config) {
-			cfg.Options = append(cfg.Options,
-				kgo.SASL(plain.Auth{User: "ledger", Pass: "wrong"}.AsMechanism()))
-		}).fails("the brokers refuse the credentials: check the user, the password")
-	}, kfake.EnableSASL(), kfake.Superuser("PLAIN", "ledger", "right"))
-}
-
 // Access that is missing at the start, or that is withdrawn later, ends Run.
 func TestMissingPermissionEndsRun(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -52,7 +31,7 @@ func TestMissingPermissionEndsRun(t *testing.T) {
 		"topic": {kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: topic,
 			Err: kerr.TopicAuthorizationFailed, Count: -1}, "allow the principal to describe and read it"},
 		"read": {kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.TopicAuthorizationFailed,
-			Count: -1}, "payments-0: allow the principal to describe and read the topic"},
+			Count: -1}, "payments-0@0: allow the principal to describe and read the topic"},
 		"group": {kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.GroupAuthorizationFailed,
 			Count: -1}, `group "ledger": allow the principal to read and describe the group`},
 	} {
@@ -61,30 +40,6 @@ func TestMissingPermissionEndsRun(t *testing.T) {
 				f.produce(0, 1, 0)
 				f.cluster.Fault(tc.fault)
 				f.start().fails("an operator must act", tc.says)
-			})
-		})
-	}
-}
-
-// A broker that refuses connections, and one that is silent.
-func TestBrokersThatDoNotAnswerAtTheStart(t *testing.T) {
-	for name, dial := range map[string]func(context.Context, string, string) (net.Conn, error){
-		"refused": func(context.Context, string, string) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
-		},
-		"silent": func(ctx context.Context, _, _ string) (net.Conn, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 1, func(f *fixture) {
-				began := time.Now()
-				f.start(func(cfg *consumer.Config) { cfg.Options = []kgo.Opt{kgo.Dialer(dial)} }).fails(
-					"no broker of", "answered within 30s: check the addresses, TLS and credentials")
-				if took := time.Since(began); took > 45*time.Second {
-					f.Errorf("it took %v", took)
-				}
 			})
 		})
 	}
@@ -183,79 +138,6 @@ func TestCompactedTopic(t *testing.T) {
 	})
 }
 
-// A topic that is deleted and created again has other records at the same offsets. The consumer does not take
-// its offsets for those of the new topic: it ends, and the next one begins at the new topic's start.
-func TestTopicIsDeletedAndCreatedAgain(t *testing.T) {
-	inBubble(t, 1, func(f *fixture) {
-		c := f.start()
-		f.produce(0, 5, 0)
-		f.until("the records are handled", func() bool { return f.calledOnce(5) && f.offsets()[0] == 5 })
-		if err := f.cluster.DeleteTopic(topic); err != nil {
-			f.Fatal(err)
-		}
-		<-time.After(time.Minute)
-		if err := f.cluster.CreateTopic(topic, 1, nil); err != nil {
-			f.Fatal(err)
-		}
-		f.produce(100, 5, 0)
-		f.until("the new records are handled, or Run ends",
-			func() bool { n, _ := f.called(); return n == 5 && f.handledKeys(10) || len(c.ended) > 0 })
-		if len(c.ended) > 0 {
-			c.fails("the topic was deleted")
-			c = f.start()
-			f.until("the new records are handled", func() bool { return f.handledKeys(10) })
-		}
-		c.mustEnd()
-	})
-}
-
-// handledKeys reports whether the handler was called for n keys.
-func (f *fixture) handledKeys(n int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	keys := slices.Clone(f.order)
-	slices.Sort(keys)
-	return len(slices.Compact(keys)) == n
-}
-
-// A committed offset whose record was deleted: by default reading continues at the first record that exists,
-// and the log names what was skipped.
-func TestCommittedOffsetWasDeleted(t *testing.T) {
-	for name, tc := range map[string]struct {
-		reset   consumer.Reset
-		handled int
-		fails   bool
-	}{"earliest": {consumer.Earliest, 10, false}, "latest": {consumer.Latest, 1, false},
-		"fail": {consumer.Fail, 0, true}} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 1, func(f *fixture) {
-				f.produce(0, 5, 0)
-				f.start().handleAndEnd(5)
-				f.produce(5, 14, 0)
-				if err := f.cluster.DeleteRecords(topic, 0, 10); err != nil {
-					f.Fatal(err)
-				}
-				c := f.start(func(cfg *consumer.Config) { cfg.Reset = tc.reset })
-				if tc.fails {
-					c.fails("an operator must act",
-						"payments-0: the committed offset does not exist any more, and Reset is Fail")
-					f.wantOffsets(5)
-					return
-				}
-				<-time.After(time.Minute)
-				f.produce(19, 1, 0)
-				f.until("the records are handled",
-					func() bool { return f.calledOnce(5+tc.handled) && f.offsets()[0] == 20 })
-				c.mustEnd()
-				if n := f.logged("records were deleted before they were read", "from=5 to=9",
-					"alarm=true"); n != 1 {
-					f.Errorf("%d lines name the deleted records; want 1", n)
-				}
-			})
-		})
-	}
-}
-
 // handleAndEnd waits for n handled records, and ends the consumer.
 func (r *running) handleAndEnd(n int) {
 	r.f.Helper()
@@ -263,31 +145,16 @@ func (r *running) handleAndEnd(n int) {
 	r.mustEnd()
 }
 
-// A committed offset beyond the end: the brokers lost records. All that exist are read again, and the handler
-// is called for none again.
-func TestBrokersLostRecords(t *testing.T) {
-	inBubble(t, 1, func(f *fixture) {
-		f.produce(0, 10, 0)
-		f.start().handleAndEnd(10)
-		f.commit(100)
-		c := f.start()
-		f.until("the offset is right again", func() bool { return f.offsets()[0] == 10 })
-		c.mustEnd()
-		if !f.calledOnce(10) {
-			f.Error("handlers were called again")
-		}
-	})
-}
-
-// commit commits an offset of partition 0.
-func (f *fixture) commit(offset int64) {
+// commit commits an offset of partition 0. epoch is that of the leader that wrote the record before; -1 if it
+// is unknown.
+func (f *fixture) commit(offset int64, epoch int32) {
 	f.Helper()
 	admin := f.client()
 	defer admin.Close()
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation, req.Version = group, -1, 8
 	of, at := kmsg.NewOffsetCommitRequestTopic(), kmsg.NewOffsetCommitRequestTopicPartition()
-	of.Topic, at.Offset = topic, offset
+	of.Topic, at.Offset, at.LeaderEpoch = topic, offset, epoch
 	of.TopicID = f.cluster.TopicInfo(topic).TopicID
 	of.Partitions = append(of.Partitions, at)
 	req.Topics = append(req.Topics, of)
@@ -326,9 +193,9 @@ func TestTransactions(t *testing.T) {
 }
 
 // A record that is larger than the limits of a fetch is read. A batch that is larger than the client's limit
-// is not: the log says so at a bounded rate.
+// is not: the log says so at a bounded rate, and the partitions that have not reached their ends fail.
 func TestLargeRecords(t *testing.T) {
-	inBubble(t, 1, func(f *fixture) {
+	inBubble(t, 2, func(f *fixture) {
 		large := payment(0, "large")
 		large.Value = make([]byte, 4<<20)
 		producer := f.client(kgo.ProducerBatchMaxBytes(8<<20),
@@ -344,40 +211,12 @@ func TestLargeRecords(t *testing.T) {
 		if n := f.logged("reading failed and is tried again", "limit 2097152"); n < 3 || n > 7 {
 			f.Errorf("%d lines in a minute; want one in 10 s", n)
 		}
+		if n := f.logged("alarm=true", "[payments-0@0]", "limit 2097152"); n != 1 || c.at(0).Failing == 0 ||
+			c.at(1).Failing != 0 {
+			f.Errorf("%d alarms, want 1; %+v; want the first partition to fail", n, c.Stats().Partitions)
+		}
 		c.mustEnd()
 		f.start().handleAndEnd(2)
 		f.wantOffsets(2)
 	}, kfake.BrokerConfigs(map[string]string{"message.max.bytes": "8388608"}))
-}
-
-// A batch that was damaged on its way is fetched again. The log names the partition, and nothing is skipped.
-func TestCorruptBatch(t *testing.T) {
-	inBubble(t, 1, func(f *fixture) {
-		f.produce(0, 5, 0)
-		var damaged atomic.Int64
-		f.cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-			fetch, _ := req.(*kmsg.FetchRequest)
-			if len(fetch.Topics) == 0 || damaged.Load() == 3 {
-				return nil, nil, false
-			}
-			f.cluster.KeepControl()
-			damaged.Add(1)
-			resp, _ := fetch.ResponseKind().(*kmsg.FetchResponse)
-			of, at := kmsg.NewFetchResponseTopic(), kmsg.NewFetchResponseTopicPartition()
-			of.Topic, of.TopicID = topic, fetch.Topics[0].TopicID
-			at.HighWatermark, at.LastStableOffset = 5, 5
-			batch := kmsg.RecordBatch{Length: 49, Magic: 2, CRC: 7, NumRecords: 1}
-			at.RecordBatches = batch.AppendTo(nil)
-			of.Partitions = append(of.Partitions, at)
-			resp.Topics = append(resp.Topics, of)
-			return resp, nil, true
-		})
-		c := f.start()
-		f.until("the records are handled", func() bool { return f.calledOnce(5) })
-		if damaged.Load() != 3 || f.logged("reading failed and is tried again", "payments-0", "crc") == 0 {
-			f.Errorf("%d damaged batches; the log does not name the partition", damaged.Load())
-		}
-		c.mustEnd()
-		f.wantOffsets(5)
-	})
 }

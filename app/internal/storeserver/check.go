@@ -35,7 +35,7 @@ func Check(ctx context.Context, b *app.Base, st interface {
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "the store is less than it should be",
 			slog.String("error", found.Error()))
 	default:
-		b.Logger.LogAttrs(ctx, slog.LevelError, "the store is not ready: records fail until it is",
+		b.Logger.LogAttrs(ctx, slog.LevelError, "the store is not ready: no record can be handled until it is",
 			slog.String("error", found.Error()))
 	}
 	return found

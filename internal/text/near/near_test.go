@@ -23,11 +23,14 @@ func TestDistance(t *testing.T) {
 }
 
 func TestOf(t *testing.T) {
-	candidates := []string{"IDEMSK_KEY", "IDEMSK_LEASE", "IDEMSK_STORE", "IDEMSK_STORE_URL", "IDEMSK_WAIT"}
+	candidates := []string{"IDEMSK_KEY", "IDEMSK_LEASE", "IDEMSK_STORE", "IDEMSK_STORE_URL", "IDEMSK_WAIT",
+		"IDEMSK_DEAD_LETTER_QUEUE_URL", "IDEMSK_KAFKA_TOPICS", "IDEMSK_KAFKA_GROUP", "IDEMSK_DEAD_LETTER_TOPIC"}
 	for name, want := range map[string]string{
 		"IDEMSK_LEAS": "IDEMSK_LEASE", "IDEMSK_LAESE": "IDEMSK_LEASE", "IDEMSK_STOREURL": "IDEMSK_STORE_URL",
 		"IDEMSK_STORES": "IDEMSK_STORE",
 		"IDEMSK_KY":     "IDEMSK_KEY", "IDEMSK_X": "", "IDEMSK_": "", "IDEMSK_TEST_ENDPOINT": "",
+		"IDEMSK_TOPICS": "IDEMSK_KAFKA_TOPICS", "IDEMSK_GROUP": "IDEMSK_KAFKA_GROUP", "IDEMSK_URL": "IDEMSK_STORE_URL",
+		"IDEMSK_DEAD_QUEUE": "IDEMSK_DEAD_LETTER_QUEUE_URL", "IDEMSK_QUEUE_LETTER": "", "IDEMSK_TOPICS_GROUP": "",
 	} {
 		if got := near.Of(name, "IDEMSK_", candidates); got != want {
 			t.Errorf("%s: got %q; want %q", name, got, want)

@@ -26,6 +26,11 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	gauge(to, "retrying_lanes", "Lanes that wait to try a record again.", float64(s.Retrying), nil)
 	gauge(to, "blocked_lanes", "Lanes that wait for an operator.", float64(s.Blocked), nil)
 	names := []string{"topic", "partition"}
+	const failing, failingHelp = "failing_seconds", "How long the partition can't be read, or its offset can't be committed; " +
+		"0 if nothing fails. Without a partition: how long the topic has not existed."
+	for _, t := range s.Missing {
+		gauge(to, failing, failingHelp, t.Missing.Seconds(), names, t.Topic, "")
+	}
 	for i := range s.Partitions {
 		p := &s.Partitions[i]
 		at := []string{p.Topic, strconv.Itoa(int(p.Partition))}
@@ -34,6 +39,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		gauge(to, "window_bytes", "Bytes of these records.", float64(p.Bytes), names, at...)
 		gauge(to, "waiting_seconds", "How long the first unsettled record has been the first.",
 			p.Waiting.Seconds(), names, at...)
+		gauge(to, failing, failingHelp, p.Failing.Seconds(), names, at...)
 		gauge(to, "paused", "1 if the partition is not fetched, because its window is full or after an error.", number(p.Paused), names, at...)
 		if p.Lag >= 0 {
 			gauge(to, "lag", "Offsets from the first record that is not settled to the end.", float64(p.Lag),

@@ -91,6 +91,19 @@ func New(next kafka.DeadLetters, client Putter, cfg Config) (*Spill, error) {
 	return &Spill{next: next, client: client, cfg: cfg}, nil
 }
 
+// Destination returns that of the letters, see kafka.DestinationOf.
+func (s *Spill) Destination() kafka.Destination { return kafka.DestinationOf(s.next) }
+
+// Check checks the destination of the letters, if that can be checked. It does not check the bucket.
+func (s *Spill) Check(ctx context.Context) error {
+	if checked, ok := s.next.(interface {
+		Check(ctx context.Context) error
+	}); ok {
+		return checked.Check(ctx)
+	}
+	return nil
+}
+
 const scheme = "s3://"
 
 // Send implements kafka.DeadLetters. It stores a large letter before it sends a smaller one, which names the

@@ -78,6 +78,9 @@ func New(client Client, cfg Config) (*Queue, error) {
 		fifo: strings.HasSuffix(cfg.URL, ".fifo")}, nil
 }
 
+// Destination returns the queue, which must not be consumed by who sends the letters.
+func (q *Queue) Destination() kafka.Destination { return kafka.Destination{QueueURL: q.url} }
+
 // Send implements kafka.DeadLetters.
 func (q *Queue) Send(ctx context.Context, l kafka.DeadLetter) error {
 	var refused error

@@ -48,6 +48,44 @@ func (t *Topic) check(ctx context.Context) error {
 	return nil
 }
 
+// Check returns an error if an operator must act before a letter can be sent: the topic does not exist, is
+// compacted or not permitted, or the brokers refuse the credentials. It does not find out whether the client
+// may write. Brokers that do not answer now may answer before the first letter: that is no error.
+func (t *Topic) Check(ctx context.Context) error {
+	err := t.find(ctx)
+	if err == nil {
+		err = t.check(ctx)
+	}
+	for _, operator := range []error{
+		errCompacted, kerr.UnknownTopicOrPartition, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed,
+		kerr.SaslAuthenticationFailed,
+	} {
+		if errors.Is(err, operator) {
+			return fmt.Errorf("topic: the topic %s for dead letters: %w%s", t.name, err, hint(err))
+		}
+	}
+	return nil
+}
+
+// find returns the error that the brokers have for the topic.
+func (t *Topic) find(ctx context.Context) error {
+	req := kmsg.NewPtrMetadataRequest()
+	req.AllowAutoTopicCreation, _ = t.client.OptValue(kgo.AllowAutoTopicCreation).(bool)
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = &t.name
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(ctx, t.client)
+	if err != nil {
+		return err
+	}
+	for i := range resp.Topics {
+		if err := kerr.ErrorForCode(resp.Topics[i].ErrorCode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func judge(topic *kmsg.DescribeConfigsResponseResource) error {
 	if err := kerr.ErrorForCode(topic.ErrorCode); err != nil &&
 		!errors.Is(err, kerr.TopicAuthorizationFailed) {

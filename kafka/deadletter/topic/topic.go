@@ -34,7 +34,7 @@
 //
 // # The topic
 //
-// It must exist. Its cleanup.policy must be delete: compaction would remove the letters of a Kafka key but
+// It must exist: a consumer process ends at its start if it does not. Its cleanup.policy must be delete: compaction would remove the letters of a Kafka key but
 // the last. Its retention is how long an operator may take. Letters with the same Kafka key are in one
 // partition, in the order in which they were sent.
 package topic
@@ -133,6 +133,9 @@ func New(cfg Config) (*Topic, error) {
 	}
 	return t, nil
 }
+
+// Destination returns the topic, which must not be consumed by who sends the letters.
+func (t *Topic) Destination() kafka.Destination { return kafka.Destination{Topic: t.name} }
 
 // Close closes the connections. Calls of Send that are in progress, and later calls, fail.
 func (t *Topic) Close() {

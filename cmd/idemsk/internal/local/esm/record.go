@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/idemsk/idemsk/internal/kafkatime"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	records "github.com/idemsk/idemsk/kafka"
 )
@@ -21,7 +22,7 @@ type Record struct {
 // NewRecord encodes a Kafka record as in an event.
 func NewRecord(r *kgo.Record) Record {
 	m := mskevent.Message{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(),
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: kafkatime.Millis(r),
 		TimestampType: records.TimestampTypeOf(r.Attrs.TimestampType()), Key: r.Key, Value: r.Value,
 	}
 	if c := conversionOf(r); c != nil {

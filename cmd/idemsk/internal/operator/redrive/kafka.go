@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/idemsk/idemsk/internal/kafkatime"
 	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -156,7 +157,7 @@ func (k *Kafka) Fill(ctx context.Context, l *kafka.DeadLetter) error {
 // that it does not have, tell nothing.
 func isOf(record *kgo.Record, l *kafka.DeadLetter) bool {
 	sameKey := slices.Contains(l.Omitted, "key") || bytes.Equal(record.Key, l.Key)
-	sameTime := l.Timestamp == 0 || record.Timestamp.UnixMilli() == l.Timestamp
+	sameTime := l.Timestamp == 0 || kafkatime.Is(record, l.Timestamp)
 	return sameKey && sameTime && (l.ValueOmitted == 0 || len(record.Value) == l.ValueOmitted)
 }
 

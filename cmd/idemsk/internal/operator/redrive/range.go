@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive/foreign"
+	"github.com/idemsk/idemsk/internal/kafkatime"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -89,7 +90,7 @@ func (r *records) Next(ctx context.Context, about kafka.DeadLetter) (l kafka.Dea
 		switch {
 		case record.Attrs.IsControl() || record.Offset > r.Last:
 			continue
-		case record.Offset == r.First && r.Time != 0 && record.Timestamp.UnixMilli() != r.Time:
+		case record.Offset == r.First && r.Time != 0 && !kafkatime.Is(record, r.Time):
 			return l, fmt.Errorf("the record at %d is another one%s", r.First, recreated)
 		}
 		return letterOf(record, about), nil
@@ -121,7 +122,7 @@ func (r *records) Close() { r.client.Close() }
 func letterOf(r *kgo.Record, about kafka.DeadLetter) kafka.DeadLetter {
 	l := about
 	l.Topic, l.Partition, l.Offset, l.Key, l.Value = r.Topic, r.Partition, r.Offset, r.Key, r.Value
-	l.Timestamp, l.TimestampType = max(0, r.Timestamp.UnixMilli()), kafka.TimestampTypeOf(r.Attrs.TimestampType())
+	l.Timestamp, l.TimestampType = max(0, kafkatime.Millis(r)), kafka.TimestampTypeOf(r.Attrs.TimestampType())
 	for _, h := range r.Headers {
 		l.Headers = append(l.Headers, kafka.DeadHeader(h))
 	}

@@ -1,0 +1,263 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/kafka/consumer"
+)
+
+// A partition whose committed offset does not exist: its records were deleted while no process ran, or the
+// brokers lost them. Reading continues where Reset says, the log names what is skipped, the lag is right, and
+// the new offset is committed, also if no record follows.
+func TestCommittedOffsetThatDoesNotExist(t *testing.T) {
+	for name, tc := range map[string]struct {
+		committed, first int64 // of 10 records
+		reset            consumer.Reset
+		from             int64 // where reading continues
+		says             []string
+	}{
+		"deleted":          {5, 8, consumer.Earliest, 8, []string{"deleted before they were read", "from=5 to=7"}},
+		"all are deleted":  {5, 10, consumer.Earliest, 10, []string{"deleted before they were read", "from=5 to=9"}},
+		"deleted, latest":  {5, 8, consumer.Latest, 10, []string{"those that exist are skipped", "from=5 to=9"}},
+		"all, latest":      {5, 10, consumer.Latest, 10, []string{"deleted before they were read", "from=5 to=9"}},
+		"beyond":           {100, 0, consumer.Earliest, 0, []string{"beyond the end", "committed=100 end=10 continuesAt=0"}},
+		"beyond, deleted":  {100, 8, consumer.Earliest, 8, []string{"beyond the end", "committed=100 end=10 continuesAt=8"}},
+		"beyond, latest":   {100, 0, consumer.Latest, 10, []string{"beyond the end", "committed=100 end=10 continuesAt=10"}},
+		"the first record": {8, 8, consumer.Latest, 8, nil},
+		"the end":          {10, 3, consumer.Earliest, 10, nil},
+		"the end, latest":  {10, 10, consumer.Latest, 10, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inOneBubble(t, 1, false, func(f *fixture) {
+				f.produce(0, 10, 0)
+				f.commit(tc.committed, -1)
+				if err := f.cluster.DeleteRecords(topic, 0, tc.first); err != nil {
+					f.Fatal(err)
+				}
+				c := f.start(func(cfg *consumer.Config) { cfg.Reset = tc.reset })
+				f.until("everything is handled and committed", func() bool {
+					return f.calledOnce(int(10-tc.from)) && f.offsets()[0] == 10 && c.at(0).Lag == 0
+				})
+				<-time.After(time.Minute)
+				want := 0
+				if tc.says != nil {
+					want = 1
+				}
+				if n := f.logged(append(tc.says, "alarm=true")...); n != want || f.logged("alarm=true") != want {
+					f.Errorf("%d lines name what is skipped, want %d:\n%s", n, want, f.lines)
+				}
+				f.produce(10, 1, 0)
+				f.until("the next record is committed", func() bool { return f.offsets()[0] == 11 })
+				c.mustEnd()
+				if !f.calledOnce(int(11 - tc.from)) {
+					f.Errorf("the calls are %v; want one for each record from %d on", f.calls, tc.from)
+				}
+			})
+		})
+	}
+}
+
+// With Reset Fail, such a partition ends Run, whose error names the offset. Nothing is committed.
+func TestCommittedOffsetThatDoesNotExistEndsRun(t *testing.T) {
+	for name, committed := range map[string]int64{"deleted": 5, "beyond": 100} {
+		t.Run(name, func(t *testing.T) {
+			inOneBubble(t, 1, false, func(f *fixture) {
+				f.produce(0, 10, 0)
+				f.commit(committed, -1)
+				if err := f.cluster.DeleteRecords(topic, 0, 8); err != nil {
+					f.Fatal(err)
+				}
+				f.start(func(cfg *consumer.Config) { cfg.Reset = consumer.Fail }).fails("an operator must act",
+					fmt.Sprintf("payments-0@%d: the committed offset does not exist, and Reset is Fail", committed))
+				f.wantOffsets(committed)
+			})
+		})
+	}
+}
+
+// A committed offset beyond the end, with the epoch of the leader at which it was committed: the brokers say
+// where the records were lost, if they know the epoch.
+func TestCommittedOffsetBeyondTheEndWithAnEpoch(t *testing.T) {
+	for name, tc := range map[string]struct {
+		epoch int32
+		reset consumer.Reset
+		from  int64
+	}{
+		"known": {0, consumer.Earliest, 10}, "known, latest": {0, consumer.Latest, 10},
+		"unknown": {7, consumer.Earliest, 0}, "unknown, latest": {7, consumer.Latest, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inOneBubble(t, 1, false, func(f *fixture) {
+				f.produce(0, 10, 0)
+				f.commit(100, tc.epoch)
+				c := f.start(func(cfg *consumer.Config) { cfg.Reset = tc.reset })
+				<-time.After(time.Minute)
+				f.produce(10, 1, 0)
+				f.until("the next record is committed", func() bool { return f.calledOnce(int(11-tc.from)) && f.offsets()[0] == 11 })
+				c.mustEnd()
+				if n := f.logged("the committed offset is beyond the end", "committed=100 end=10", "alarm=true"); n != 1 {
+					f.Errorf("%d lines name the offset, want 1:\n%s", n, f.lines)
+				}
+			})
+		})
+	}
+}
+
+// With Reset Latest, the position is committed before a record is read: after a process that handled none,
+// the next one skips nothing more.
+func TestPositionAfterDeletedRecordsIsCommitted(t *testing.T) {
+	inOneBubble(t, 1, false, func(f *fixture) {
+		f.produce(0, 10, 0)
+		f.commit(5, -1)
+		if err := f.cluster.DeleteRecords(topic, 0, 8); err != nil {
+			f.Fatal(err)
+		}
+		f.handler = func(context.Context, kafka.Record) ([]byte, error) { return nil, idem.Unavailable(errHandler) }
+		c := f.start(latest)
+		f.until("the process is ready", func() bool { return c.Ready() == nil && f.offsets()[0] == 10 })
+		f.produce(10, 1, 0)
+		f.until("the record fails", func() bool { n, _ := f.called(); return n == 1 })
+		c.mustEnd()
+		f.produce(11, 1, 0)
+		f.handler = nil
+		c = f.start(latest)
+		f.until("both records are committed", func() bool { return f.offsets()[0] == 12 })
+		c.mustEnd()
+	})
+}
+
+// A group that begins at the end of a topic with records says so.
+func TestBeginningAtTheEndIsLogged(t *testing.T) {
+	inOneBubble(t, 2, false, func(f *fixture) {
+		f.produce(0, 3, 0)
+		c := f.start(latest)
+		f.until("the process is ready", func() bool { return c.Ready() == nil && len(f.offsets()) == 2 })
+		c.mustEnd()
+		if n := f.logged("no earlier record is handled", "[payments-0@3]"); n != 1 {
+			f.Errorf("%d lines name the partition with records, want 1:\n%s", n, f.lines)
+		}
+	})
+}
+
+// Records that are deleted while a process runs and does not read them are logged, once, before another
+// record arrives.
+func TestRecordsThatAreDeletedWhileTheProcessRuns(t *testing.T) {
+	inOneBubble(t, 1, false, func(f *fixture) {
+		f.produce(0, 5, 0)
+		c := f.start()
+		f.until("the records are committed", func() bool { return f.offsets()[0] == 5 })
+		fault := f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.UnknownServerError, Count: -1})
+		f.produce(5, 5, 0)
+		<-time.After(5 * time.Second)
+		if err := f.cluster.DeleteRecords(topic, 0, 10); err != nil {
+			f.Fatal(err)
+		}
+		const text = "records were deleted before they were read"
+		f.until("the deleted records are named", func() bool { return f.logged(text, "from=5 to=9", "alarm=true") == 1 })
+		f.until("there is no lag", func() bool { return c.at(0).Lag == 0 })
+		fault.Remove()
+		f.produce(10, 1, 0)
+		f.until("the next record is committed", func() bool { return f.offsets()[0] == 11 })
+		<-time.After(time.Minute)
+		if n := f.logged(text); n != 1 {
+			f.Errorf("%d lines name deleted records, want 1:\n%s", n, f.lines)
+		}
+		c.mustEnd()
+	})
+}
+
+// at returns the state of a partition of the topic; its lag is -1 if it is not assigned.
+func (r *running) at(partition int32) consumer.PartitionStats {
+	for _, p := range r.Stats().Partitions {
+		if p.Topic == topic && p.Partition == partition {
+			return p
+		}
+	}
+	return consumer.PartitionStats{Lag: -1}
+}
+
+// A topic that is deleted is waited for, with an alarm and a metric, while other topics are read, also when the
+// group has taken its partitions away. If it is created again, its records have the offsets of others: Run
+// ends, nothing is committed for the new topic, and the next process reads it from its start.
+func TestDeletedTopic(t *testing.T) {
+	for name, protocol := range protocols {
+		for what, again := range map[string]bool{"stays away": false, "is created again": true} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				inOneBubble(t, 1, false, func(f *fixture) { f.deletedTopic(protocol, again) })
+			})
+		}
+	}
+}
+
+func (f *fixture) deletedTopic(protocol func(*consumer.Config), again bool) {
+	if err := f.cluster.CreateTopic("refunds", 1, nil); err != nil {
+		f.Fatal(err)
+	}
+	both := func(cfg *consumer.Config) {
+		cfg.Topics = []string{topic, "refunds"}
+		// kfake answers a fetch session with a deleted topic at once, so that virtual time stands
+		cfg.Options = append(cfg.Options, kgo.DisableFetchSessions())
+	}
+	c := f.start(protocol, both)
+	f.produce(0, 5, 0)
+	f.until("the records are committed", func() bool { return f.calledOnce(5) && f.offsets()[0] == 5 })
+	if err := f.cluster.DeleteTopic(topic); err != nil {
+		f.Fatal(err)
+	}
+	alarms := func() int { return f.logged("the topic was deleted", "payments", "alarm=true") }
+	failing := func() bool {
+		s := c.Stats()
+		return c.at(0).Failing > 0 || len(s.Missing) == 1 && s.Missing[0].Missing > 0
+	}
+	f.until("there is an alarm", func() bool { return alarms() == 1 && failing() })
+	other := f.start(protocol, func(cfg *consumer.Config) { cfg.Topics = []string{"refunds"} }) // the group rebalances
+	<-time.After(time.Minute)
+	other.mustEnd()
+	refund := payment(0, "refund")
+	refund.Topic = "refunds"
+	f.write(refund)
+	f.until("the other topic is read", func() bool { return f.calledOnce(6) })
+	before := alarms()
+	<-time.After(10 * time.Minute)
+	if n := alarms() - before; n < 9 || n > 11 || !failing() || c.Live() != nil {
+		f.Errorf("%d alarms in 10 minutes, want one each minute; %+v", n, c.Stats())
+	}
+	if !again {
+		c.mustEnd()
+		return
+	}
+	if err := f.cluster.CreateTopic(topic, 1, nil); err != nil {
+		f.Fatal(err)
+	}
+	f.produce(100, 9, 0)
+	c.fails("an operator must act", `the topic "payments" was deleted and created again`)
+	if at, known := f.offsets()[0]; known {
+		f.Errorf("the offset %d of the new topic is committed", at)
+	}
+	c = f.start(protocol, both)
+	f.until("the new records are committed", func() bool { return f.handledKeys(15) && f.offsets()[0] == 9 })
+	if len(c.Stats().Missing) > 0 {
+		f.Errorf("%+v; want no topic to be missing", c.Stats())
+	}
+	c.mustEnd()
+}
+
+// handledKeys reports whether the handler was called for n keys.
+func (f *fixture) handledKeys(n int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	keys := slices.Clone(f.order)
+	slices.Sort(keys)
+	return len(slices.Compact(keys)) == n
+}
