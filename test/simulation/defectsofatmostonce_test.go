@@ -55,8 +55,8 @@ var defectsOfAtMostOnce = []defect{
 		shows:  "a handler is called again after a full queue",
 		test:   "idem TestAttemptThatDidNotEnd",
 		config: "letters=slow queue,slow records=yes,IDEMSK_EFFECTS=at-most-once",
-		changes: []replacement{{executionFile, "if errors.Is(cause, ErrOutcomeUnknown) {",
-			"if errors.Is(cause, ErrOutcomeUnknown) && x.claim == nil {"}},
+		changes: []replacement{{executionFile, "if isOutcome(cause) {",
+			"if isOutcome(cause) && x.claim == nil {"}},
 	}, {
 		name:   "the records of a call that failed as a whole are handled alone",
 		undoes: "docs/design.md, at-most-once",
