@@ -32,11 +32,14 @@ var ErrInvalidStatement = errors.New("pgstore: the statement can't be enlisted")
 //
 // The statement is an INSERT, UPDATE, DELETE, MERGE, SELECT, or one of them with WITH. Its rows are not
 // returned. Enlisted statements are executed in the order of Enlist, after those of TxFrom. The arguments must
-// not change any more. A handler whose statements change a setting, by set_config or by a function that they
-// call, or create a temporary table, commits in a transaction of its own, so that no other handler has that
-// setting. Enlist returns ErrInvalidStatement (wrapped) for another statement. This error also becomes the
-// handler's error, even if the handler ignores it. If there is no transaction (see TxFrom), the error is marked
-// idem.Unavailable.
+// not change any more. Enlist returns ErrInvalidStatement (wrapped) for another statement. This error also
+// becomes the handler's error, even if the handler ignores it. If there is no transaction (see TxFrom), the error
+// is marked idem.Unavailable.
+//
+// No handler has the settings of another: they are reset (RESET ALL) after the last statement of each handler, also
+// those of the session, and a handler whose statements change the role or leave a temporary table commits in a
+// transaction of its own. What the pool's connections begin with is set again, except custom settings (app.tenant),
+// which PostgreSQL does not list: a pool sets these in its URL (options) or by ALTER ROLE, not in AfterConnect.
 func Enlist(ctx context.Context, sql string, args ...any) error {
 	return enlist(ctx, statement{sql: sql, args: args, rows: anyRows})
 }
@@ -83,7 +86,6 @@ type statement struct {
 var (
 	firstWord = regexp.MustCompile(`^[\s(]*[A-Za-z]+`)
 	returning = regexp.MustCompile(`(?i)\breturning\b`)
-	setConfig = regexp.MustCompile(`(?i)\bset_config\b`)
 	// notWords are strings, quoted names and comments.
 	notWords = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/`)
 )
@@ -110,8 +112,8 @@ type enlistedText struct {
 // sentText is what is sent for a statement.
 type sentText struct {
 	sent string // it fails if the handler's statement does not change the rows that it must
-	// the statement changes settings: it names set_config, or was seen to change some
-	sets atomic.Bool
+	// what resetSettings leaves: whether the statement was seen to leave it, and to change it
+	leaves, changes atomic.Bool
 }
 
 // of returns what is sent for a statement.
@@ -144,7 +146,6 @@ func (t enlistedText) prepare() (*sentText, error) {
 			strings.Join(verbs, ", "))
 	}
 	text := &sentText{sent: t.sql}
-	text.sets.Store(setConfig.MatchString(words))
 	if t.rows == anyRows {
 		return text, nil
 	}

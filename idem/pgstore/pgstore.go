@@ -82,7 +82,7 @@ type Store struct {
 
 	groups groupSize
 	sent   sentTexts
-	known  atomic.Pointer[int64] // the number of the settings with which connections begin: see settings
+	known  atomic.Pointer[settings] // nil before they are read
 }
 
 var (

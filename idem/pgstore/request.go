@@ -34,7 +34,7 @@ type stepKind uint8
 const (
 	ofCompletions stepKind = iota
 	ofStatement            // an enlisted one
-	ofSettings             // the comparison of the settings after an enlisted statement, or after none
+	ofSettings             // the comparison or the reset of settings, after an enlisted statement or of all
 	ofEnd                  // the COMMIT, or none of the statements
 )
 

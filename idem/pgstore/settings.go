@@ -8,43 +8,63 @@ import (
 	"github.com/idemsk/idemsk/internal/network/silence"
 )
 
-// Records that share a transaction must not have each other's settings. A statement can change settings although
-// its text does not show it, by a function or a trigger. So a group compares the settings before it ends. If they
-// have changed, it is sent again with a comparison after each statement. The record whose statement changes a
-// setting gets a transaction of its own, and so does each later one with that statement.
+// Records that share a transaction must not have each other's settings. A statement can change settings although its
+// text does not show it, by a function or a trigger, and PostgreSQL does not show which settings of one's own
+// (app.tenant) a session has. So they are reset after each record, as those of the session are at its end. What RESET
+// ALL leaves, such as the role and temporary tables, is compared: after a statement of which it is not known whether
+// it changes that, and at the end of each request. A record that changes it has a transaction of its own.
 
-// settingsNow is a number for the settings of the session and of the transaction: the roles, what was set after
-// the login, and temporary tables with their sizes. What a pooler such as PgBouncer sets for its clients counts by
-// its value, because it differs between connections by how it was set.
-const settingsNow = `hashtextextended(concat_ws(' ', current_setting('role'), session_user, current_setting('TimeZone'),
-		current_setting('DateStyle'), current_setting('IntervalStyle'),
-		CASE WHEN pg_my_temp_schema() <> 0 THEN (SELECT sum(1 + pg_relation_size(oid)) FROM pg_class
-			WHERE relnamespace = pg_my_temp_schema()) END,
-		(SELECT string_agg(name || '=' || setting, ' ' ORDER BY name) FROM pg_settings WHERE source = 'session'
-			AND name NOT IN ('TimeZone', 'DateStyle', 'IntervalStyle', 'application_name', 'client_encoding',
-				'standard_conforming_strings'))), 0)`
+// resetSettings resets the settings of the session and of the transaction.
+const resetSettings = `RESET ALL`
 
-// sameSettings fails unless the settings have the number $1.
-const sameSettings = `SELECT CASE ` + settingsNow + ` WHEN $1::bigint THEN 1
-	ELSE ('idemsk: other settings ' || now())::integer END`
+// setSettings sets settings with these names and values.
+const setSettings = `SELECT count(set_config(name, value, false)) FROM unnest($1::text[], $2::text[]) AS s (name, value)`
 
-// settings returns the number of the settings with which the store's connections begin.
-func (s *Store) settings(ctx context.Context) (number int64, err error) {
-	if known := s.known.Load(); known != nil {
-		return *known, nil
-	}
-	err = s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
-		return conn.QueryRow(w.Context(), `SELECT `+settingsNow).Scan(&number)
-	})
-	if err == nil {
-		s.known.Store(&number)
-	}
-	return number, err
+// restNow is a number for what resetSettings leaves: the roles, whether the transaction is read-only, and temporary
+// tables with their sizes.
+const restNow = `hashtextextended(concat_ws(' ', current_setting('role'), session_user,
+		current_setting('transaction_read_only'), CASE WHEN pg_my_temp_schema() <> 0 THEN
+			(SELECT sum(1 + pg_relation_size(oid)) FROM pg_class WHERE relnamespace = pg_my_temp_schema()) END), 0)`
+
+// sameRest fails unless that number is $1.
+const sameRest = `SELECT CASE ` + restNow + ` WHEN $1::bigint THEN 1 ELSE ('idemsk: another role ' || now())::integer END`
+
+// settings are those with which the pool's connections begin.
+type settings struct {
+	rest int64
+	// the names and values of those that are not what they are after resetSettings
+	names, values []string
 }
 
-// closeUnlessSame closes a connection whose settings are not those with which it began.
-func closeUnlessSame(w *silence.Watch, conn *pgx.Conn, number int64) {
-	if _, err := conn.Exec(w.Context(), sameSettings, number); err != nil {
+// settings returns the settings with which the pool's connections begin.
+func (s *Store) settings(ctx context.Context) (*settings, error) {
+	if known := s.known.Load(); known != nil {
+		return known, nil
+	}
+	known := new(settings)
+	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
+		return conn.QueryRow(w.Context(), `SELECT `+restNow+`, coalesce(array_agg(name), '{}'), coalesce(array_agg(setting), '{}')
+			FROM pg_settings WHERE source = 'session' AND setting <> reset_val AND name NOT LIKE 'transaction%'`,
+		).Scan(&known.rest, &known.names, &known.values)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.known.Store(known)
+	return known, nil
+}
+
+// reset adds the statements that reset the settings after a record.
+func (r *request) reset(known *settings, of int) {
+	r.add(step{kind: ofSettings, of: of}, resetSettings)
+	if len(known.names) > 0 {
+		r.add(step{kind: ofSettings, of: of}, setSettings, known.names, known.values)
+	}
+}
+
+// closeUnlessSame closes a connection on which a record has left what resetSettings leaves.
+func closeUnlessSame(w *silence.Watch, conn *pgx.Conn, known *settings) {
+	if _, err := conn.Exec(w.Context(), sameRest, known.rest); err != nil {
 		_ = conn.Close(w.Context())
 	}
 }

@@ -168,12 +168,12 @@ func (e *effect) Seal() (enlisted bool, err error) {
 }
 
 // Separate implements store.SeparateEffect: a transaction that has begun is committed on its own connection, and
-// statements that change settings have a transaction of their own.
-func (e *effect) Separate() bool { return e.begun || e.sets() }
+// statements that change what resetSettings leaves have a transaction of their own.
+func (e *effect) Separate() bool { return e.begun || e.changes() }
 
-// sets reports whether an enlisted statement changes settings.
-func (e *effect) sets() bool {
-	return slices.ContainsFunc(e.enlisted, func(st statement) bool { return st.text.sets.Load() })
+// changes reports whether an enlisted statement changes what resetSettings leaves.
+func (e *effect) changes() bool {
+	return slices.ContainsFunc(e.enlisted, func(st statement) bool { return st.text.changes.Load() })
 }
 
 // Discard implements store.Effect. It rolls the transaction back and returns the connection to the pool.

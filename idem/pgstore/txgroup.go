@@ -28,48 +28,45 @@ import (
 func (s *Store) settleGroups(ctx context.Context, ss []store.Settlement, enlisted []int, errs []error) {
 	for from, to := range chunks.Of(len(enlisted), s.groups.size(),
 		func(n int) int { return len(ss[enlisted[n]].Result) }) {
-		parts := []part{{members: slices.Clone(enlisted[from:to])}}
+		parts := []part{slices.Clone(enlisted[from:to])}
 		for ; len(parts) > 0; parts = parts[1:] {
-			switch members := parts[0].members; len(members) {
+			switch p := parts[0]; len(p) {
 			case 0:
 			case 1:
-				errs[members[0]] = s.settleEnlisted(ctx, ss, members[0])
+				errs[p[0]] = s.settleEnlisted(ctx, ss, p[0])
 			default:
-				parts = append(parts, s.settlePart(ctx, ss, parts[0], errs)...)
+				parts = append(parts, s.settlePart(ctx, ss, p, errs)...)
 			}
 		}
 	}
 }
 
-// part is completions of a group that are sent together.
-type part struct {
-	members []int
-	watched bool // the settings are compared after each statement, and not only at the end
-}
+// part is the indices of completions of a group that are sent together.
+type part []int
 
 // halves divides a part that fails because of an unknown one of its completions.
 func (p part) halves() []part {
-	n := len(p.members) / 2 //nolint:mnd // half
-	return []part{{p.members[:n:n], p.watched}, {p.members[n:], p.watched}}
+	n := len(p) / 2 //nolint:mnd // half
+	return []part{p[:n:n], p[n:]}
 }
 
 // around divides a part that fails because of one of its completions: into those before and after it, and it. Those
 // after it may fail too.
 func (p part) around(i int) []part {
-	at := slices.Index(p.members, i)
-	return []part{{p.members[:at:at], p.watched}, {p.members[at+1:], p.watched}, {members: []int{i}}}
+	at := slices.Index(p, i)
+	return []part{p[:at:at], p[at+1:], {i}}
 }
 
 // without divides a part into the completions that are not among these, and these alone, which are settled last.
 func (p part) without(these ...int) []part {
-	others := slices.DeleteFunc(slices.Clone(p.members), func(i int) bool { return slices.Contains(these, i) })
-	return append([]part{{others, p.watched}}, part{members: these}.alone()...)
+	others := slices.DeleteFunc(slices.Clone(p), func(i int) bool { return slices.Contains(these, i) })
+	return append([]part{others}, part(these).alone()...)
 }
 
 // alone divides a part into its completions.
 func (p part) alone() (parts []part) {
-	for _, i := range p.members {
-		parts = append(parts, part{members: []int{i}})
+	for _, i := range p {
+		parts = append(parts, part{i})
 	}
 	return parts
 }
@@ -95,12 +92,12 @@ func (s *Store) settlePart(ctx context.Context, ss []store.Settlement, p part, e
 	case failed.kind == ofEnd, conflicting(err):
 		return p.halves()
 	case refusing(err):
-		if held := s.heldOf(ctx, ss, p.members, errs); len(held) < len(p.members) {
-			return []part{{held, p.watched}}
+		if held := s.heldOf(ctx, ss, p, errs); len(held) < len(p) {
+			return []part{held}
 		}
 		return p.halves()
 	}
-	for _, i := range p.members {
+	for _, i := range p {
 		errs[i] = s.explain("complete", ss[i].Key, err)
 	}
 	return nil
@@ -113,7 +110,7 @@ func withStatement(ss []store.Settlement, p part, failed step, err error) (these
 		return []int{failed.of}
 	}
 	text := effectIn(&ss[failed.of]).enlisted[failed.k].text
-	for _, i := range p.members {
+	for _, i := range p {
 		if slices.ContainsFunc(effectIn(&ss[i]).enlisted, func(st statement) bool { return st.text == text }) {
 			these = append(these, i)
 		}
@@ -123,31 +120,45 @@ func withStatement(ss []store.Settlement, p part, failed step, err error) (these
 
 // unsentPart rejects the completions of which a statement can't be encoded.
 func (s *Store) unsentPart(ctx context.Context, ss []store.Settlement, p part, errs []error) []part {
-	unsent, err := s.unsent(ctx, ss, p.members)
+	unsent, err := s.unsent(ctx, ss, p)
 	if err != nil || len(unsent) == 0 {
 		return p.halves()
 	}
-	var others []int
-	for _, i := range p.members {
+	var others part
+	for _, i := range p {
 		if errs[i] = unsent[i]; errs[i] == nil {
 			others = append(others, i)
 		}
 	}
-	return []part{{others, p.watched}}
+	return []part{others}
 }
 
-// otherSettings finds the completion whose statement changes the settings that the connection has, or finds that the
-// connection had others before, and was closed.
+// otherSettings returns how a part is settled in which what resetSettings leaves was changed: by a statement, by one
+// of them that the comparisons of the next try will find, or before, on a connection that was closed now.
 func (s *Store) otherSettings(ss []store.Settlement, p part, failed step) []part {
-	switch {
-	case failed.of != noSettlement:
-		effectIn(&ss[failed.of]).enlisted[failed.k].text.sets.Store(true)
-		return p.without(failed.of)
-	case p.watched:
-		s.known.Store(nil)
+	switch s.noteChange(ss, p, failed); failed {
+	case ofConnection:
 		return p.alone()
+	case ofAll:
+		return p.halves()
 	}
-	return []part{{p.members, true}}
+	return p.without(failed.of)
+}
+
+// noteChange notes which statement may have changed what resetSettings leaves.
+func (s *Store) noteChange(ss []store.Settlement, p part, failed step) {
+	switch failed {
+	case ofConnection:
+		s.known.Store(nil)
+	case ofAll:
+		for _, i := range p {
+			for _, st := range effectIn(&ss[i]).enlisted {
+				st.text.leaves.Store(false)
+			}
+		}
+	default:
+		effectIn(&ss[failed.of]).enlisted[failed.k].text.changes.Store(true)
+	}
 }
 
 // groupSize bounds the completions of a group. The server sends no answer before the end of a group, so a group
@@ -181,7 +192,7 @@ func completable(set *store.Settlement, seen map[string]sighting) bool {
 }
 
 // heldOf returns the completions of a group that are not to be refused, and sets the errors of the others.
-func (s *Store) heldOf(ctx context.Context, ss []store.Settlement, group []int, errs []error) (held []int) {
+func (s *Store) heldOf(ctx context.Context, ss []store.Settlement, group part, errs []error) (held part) {
 	seen, err := s.lookAt(ctx, keysOf(ss, group))
 	for _, i := range group {
 		if err == nil && completable(&ss[i], seen) {
@@ -216,54 +227,67 @@ func brokenOff(ctx context.Context, err error) bool {
 // tryPart sends a part of a group, or a completion in a transaction of its own. A part that would wait as long as
 // before is not sent again.
 func (s *Store) tryPart(ctx context.Context, ss []store.Settlement, p part) (failed step, err error) {
-	shared := len(p.members) > 1
-	sets := !shared && effectIn(&ss[p.members[0]]).sets()
-	var number int64
-	if shared || sets {
-		if number, err = s.settings(ctx); err != nil {
-			return failed, err
-		}
+	shared := len(p) > 1
+	changes := !shared && effectIn(&ss[p[0]]).changes()
+	known, err := s.settings(ctx)
+	if err != nil {
+		return failed, err
 	}
 	again := func(err error) bool {
 		return transient(err) && !(shared && (isSilence(err) || stateOf(err) == stateLockTimeout))
 	}
 	err = retry(ctx, again, func() error {
 		return s.pool.RoundTrip(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
-			r := s.requestOf(ss, p, number)
+			r := s.requestOf(ss, p, known, !changes)
 			_, err := r.send(w, conn)
 			switch {
-			case err == nil && sets:
-				closeUnlessSame(w, conn, number)
+			case err == nil && changes:
+				closeUnlessSame(w, conn, known)
 			case err != nil:
-				if failed = r.failed(err); p.watched && failed == (step{kind: ofSettings, of: noSettlement}) {
+				if failed = r.failed(err); failed == ofConnection {
 					_ = conn.Close(w.Context())
 				}
 			}
 			return err
 		})
 	})
-	s.groups.answered(len(p.members), err)
-	return failed, err
-}
-
-// requestOf returns the request of a part. number is that of the settings.
-func (s *Store) requestOf(ss []store.Settlement, p part, number int64) *request {
-	r := new(request)
-	all := step{kind: ofSettings, of: noSettlement}
-	if p.watched {
-		r.add(all, sameSettings, number)
-	}
-	r.completions(s.sql, ss, p.members)
-	for _, i := range p.members {
-		for k, st := range effectIn(&ss[i]).enlisted {
-			r.enlisted(&st, i, k)
-			if p.watched {
-				r.add(step{ofSettings, i, k}, sameSettings, number)
+	if err == nil && !changes {
+		for _, i := range p {
+			for _, st := range effectIn(&ss[i]).enlisted {
+				st.text.leaves.Store(true)
 			}
 		}
 	}
-	if len(p.members) > 1 && !p.watched {
-		r.add(all, sameSettings, number)
+	s.groups.answered(len(p), err)
+	return failed, err
+}
+
+// The comparisons that are of no statement: before all of them, when the connection has what it began with, and
+// after them.
+var (
+	ofConnection = step{kind: ofSettings, of: noSettlement, k: -1}
+	ofAll        = step{kind: ofSettings, of: noSettlement}
+)
+
+// requestOf returns the request of a part.
+func (s *Store) requestOf(ss []store.Settlement, p part, known *settings, compare bool) *request {
+	r := new(request)
+	unseen := func(st statement) bool { return !st.text.leaves.Load() }
+	if compare && slices.ContainsFunc(p, func(i int) bool { return slices.ContainsFunc(effectIn(&ss[i]).enlisted, unseen) }) {
+		r.add(ofConnection, sameRest, known.rest)
+	}
+	r.completions(s.sql, ss, p)
+	for _, i := range p {
+		for k, st := range effectIn(&ss[i]).enlisted {
+			r.enlisted(&st, i, k)
+			if compare && unseen(st) {
+				r.add(step{ofSettings, i, k}, sameRest, known.rest)
+			}
+		}
+		r.reset(known, i)
+	}
+	if compare && len(p) > 1 {
+		r.add(ofAll, sameRest, known.rest)
 	}
 	return r
 }
@@ -276,13 +300,17 @@ func effectIn(set *store.Settlement) *effect {
 
 // settleEnlisted settles one completion in a transaction of its own.
 func (s *Store) settleEnlisted(ctx context.Context, ss []store.Settlement, i int) error {
-	set, alone := &ss[i], part{members: []int{i}}
+	set, alone := &ss[i], part{i}
 	failed, err := s.tryPart(ctx, ss, alone)
+	for n := 0; n < maxTries && reported(err) && failed.kind == ofSettings; n++ {
+		s.noteChange(ss, alone, failed)
+		failed, err = s.tryPart(ctx, ss, alone)
+	}
 	switch {
 	case err == nil:
 		return nil
 	case pgtrip.IsUnsent(err):
-		if unsent, _ := s.unsent(ctx, ss, alone.members); unsent[i] != nil {
+		if unsent, _ := s.unsent(ctx, ss, alone); unsent[i] != nil {
 			return unsent[i]
 		}
 		return &store.RejectedError{Err: notSent(err)}

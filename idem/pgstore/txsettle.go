@@ -32,7 +32,7 @@ func (s *Store) settleEffects(ctx context.Context, ss []store.Settlement, errs [
 			calls[e] = append(calls[e], i)
 		case e.begun:
 			all.Go(func() { s.settleTransaction(ctx, ss, []int{i}, e, errs) })
-		case e.sets():
+		case e.changes():
 			all.Go(func() { errs[i] = s.settleEnlisted(ctx, ss, i) })
 		default:
 			enlisted = append(enlisted, i)
