@@ -73,13 +73,18 @@ const maxCompletions = 1000
 
 // send sends the request. last is the command tag of its last statement.
 func (r *request) send(w *silence.Watch, conn *pgx.Conn) (last pgconn.CommandTag, err error) {
+	answered := func(results pgx.BatchResults) error {
+		tag, err := results.Exec()
+		if err != nil {
+			return err
+		}
+		w.Heard()
+		r.done++
+		last = tag
+		return nil
+	}
 	for _, queued := range r.batch.QueuedQueries {
-		queued.Exec(func(tag pgconn.CommandTag) error {
-			w.Heard()
-			r.done++
-			last = tag
-			return nil
-		})
+		queued.Fn = answered
 	}
 	err = pgtrip.Send(w, conn, &r.batch)
 	return last, err

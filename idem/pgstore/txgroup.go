@@ -278,9 +278,10 @@ func (s *Store) requestOf(ss []store.Settlement, p part, known *settings, compar
 	}
 	r.completions(s.sql, ss, p)
 	for _, i := range p {
-		for k, st := range effectIn(&ss[i]).enlisted {
-			r.enlisted(&st, i, k)
-			if compare && unseen(st) {
+		enlisted := effectIn(&ss[i]).enlisted
+		for k := range enlisted {
+			r.enlisted(&enlisted[k], i, k)
+			if compare && unseen(enlisted[k]) {
 				r.add(step{ofSettings, i, k}, sameRest, known.rest)
 			}
 		}
