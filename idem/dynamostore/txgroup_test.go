@@ -16,7 +16,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// group returns claimed completions with an effect each, on item-0, item-1, …
+// group returns claimed completions with an effect each: item-0, item-1 and so on.
 func (b *books) group(t *testing.T, n int) []store.Settlement {
 	t.Helper()
 	ss := make([]store.Settlement, n)

@@ -22,7 +22,7 @@ import (
 // A handler whose COMMIT has no answer: with at most once it is not called again, and its record is a dead letter
 // unless the COMMIT was executed. Otherwise it is called again. A COMMIT that arrives after that has no effect.
 func TestHandlerWhoseCommitHasNoAnswer(t *testing.T) {
-	lost := func(b *bank, _ context.Context, _ pgx.Tx, proxy *faultproxy.Proxy) { proxy.Existing(faultproxy.Silent) }
+	lost := func(_ *bank, _ context.Context, _ pgx.Tx, proxy *faultproxy.Proxy) { proxy.Existing(faultproxy.Silent) }
 	answerLost := func(b *bank, ctx context.Context, tx pgx.Tx, proxy *faultproxy.Proxy) {
 		b.prepareCommit(ctx, tx)
 		proxy.NextReply(faultproxy.Reset)

@@ -190,12 +190,13 @@ func TestSettingsOfThePool(t *testing.T) {
 	role := unique("role")
 	execute(t, newPool(t, server.URL()), `CREATE ROLE `+role)
 	b := newStateful(t, newPool(t, server.URL(), func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["options"] = "-c app.tenant=pool"
 		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, `SELECT set_config('TimeZone', 'Asia/Tokyo', false), set_config('search_path', 'public', false)`)
 			return err
 		}
 	}))
-	if !strings.Contains(b.usual, "public Asia/Tokyo") {
+	if !strings.Contains(b.usual, "public Asia/Tokyo pool") {
 		t.Fatal(b.usual)
 	}
 	group := func() {

@@ -234,7 +234,7 @@ func (s *Store) tryPart(ctx context.Context, ss []store.Settlement, p part) (fai
 		return failed, err
 	}
 	again := func(err error) bool {
-		return transient(err) && !(shared && (isSilence(err) || stateOf(err) == stateLockTimeout))
+		return transient(err) && (!shared || !isSilence(err) && stateOf(err) != stateLockTimeout)
 	}
 	err = retry(ctx, again, func() error {
 		return s.pool.RoundTrip(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {

@@ -152,8 +152,8 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 
 // settleEnded answers completions whose transaction has ended, of which it is not known whether it was committed.
 // If the owners hold their keys, it was not: why is the error then. It tries the completions in a transaction that
-// is rolled back, which waits for a COMMIT in progress, and fails if the store can't complete keys at all. A COMMIT
-// that the server receives later is refused, because the engine has settled the keys by then, or settles them so.
+// is rolled back, which waits for a COMMIT in progress, and fails if the store can't complete keys at all. If the
+// server receives a COMMIT still later, that and the next settlement of the engine exclude each other.
 func (s *Store) settleEnded(ctx context.Context, ss []store.Settlement, members []int, why error, errs []error) {
 	var r *request
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
