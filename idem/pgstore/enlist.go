@@ -112,8 +112,8 @@ type enlistedText struct {
 // sentText is what is sent for a statement.
 type sentText struct {
 	sent string // it fails if the handler's statement does not change the rows that it must
-	// what resetSettings leaves: whether the statement was seen to leave it, and to change it
-	leaves, changes atomic.Bool
+	// whether the statement was seen to keep the role and what else resetSettings does not reset, and to change it
+	keeps, changes atomic.Bool
 }
 
 // of returns what is sent for a statement.

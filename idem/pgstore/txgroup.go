@@ -153,7 +153,7 @@ func (s *Store) noteChange(ss []store.Settlement, p part, failed step) {
 	case ofAll:
 		for _, i := range p {
 			for _, st := range effectIn(&ss[i]).enlisted {
-				st.text.leaves.Store(false)
+				st.text.keeps.Store(false)
 			}
 		}
 	default:
@@ -254,7 +254,7 @@ func (s *Store) tryPart(ctx context.Context, ss []store.Settlement, p part) (fai
 	if err == nil && !changes {
 		for _, i := range p {
 			for _, st := range effectIn(&ss[i]).enlisted {
-				st.text.leaves.Store(true)
+				st.text.keeps.Store(true)
 			}
 		}
 	}
@@ -272,7 +272,7 @@ var (
 // requestOf returns the request of a part.
 func (s *Store) requestOf(ss []store.Settlement, p part, known *settings, compare bool) *request {
 	r := new(request)
-	unseen := func(st statement) bool { return !st.text.leaves.Load() }
+	unseen := func(st statement) bool { return !st.text.keeps.Load() }
 	if compare && slices.ContainsFunc(p, func(i int) bool { return slices.ContainsFunc(effectIn(&ss[i]).enlisted, unseen) }) {
 		r.add(ofConnection, sameRest, known.rest)
 	}
