@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
@@ -97,9 +98,12 @@ func (x *execution) atMostOnce() bool { return x.cfg().AtMostOnce && !x.claim.Ta
 // panicked, the error is a timeout, or it was cancelled. Any other mark of the error is the handler's decision
 // that there was no effect.
 func mayHaveEffect(handlers context.Context, err error) bool {
+	if saysUnknown(err) {
+		return true
+	}
 	var mark *classified
 	if errors.As(err, &mark) && !thrown(err, mark) {
-		return mark.class == outcomeUnknown || mark.class == callFailed && !IsUnavailable(mark.err)
+		return false
 	}
 	var panicked *PanicError
 	var timeout interface{ Timeout() bool }
@@ -107,9 +111,22 @@ func mayHaveEffect(handlers context.Context, err error) bool {
 		errors.As(err, &timeout) && timeout.Timeout()
 }
 
+// saysUnknown reports whether an error, or one of those that it joins, is marked so. A mark around it counts instead.
+func saysUnknown(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case *classified:
+		return e.class == outcomeUnknown || e.class == callFailed && !IsUnavailable(e.err)
+	case interface{ Unwrap() error }:
+		return saysUnknown(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), saysUnknown)
+	}
+	return false
+}
+
 // outcomeUnknown sends the dead letter of an attempt that may have had its effect, and fails the key.
 func (x *execution) outcomeUnknown(cause error) {
-	x.deadLetter(fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause), nil)
+	x.deadLetter(&outcomeError{cause}, nil)
 }
 
 // keep leaves the key claimed, so that the next owner finds an attempt that has not ended.

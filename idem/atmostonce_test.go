@@ -33,6 +33,10 @@ func TestErrorsThatMayHideAnEffect(t *testing.T) {
 	}{
 		"marked":                      {idem.OutcomeUnknown(errBoom), idem.DeadLettered},
 		"wrapped":                     {fmt.Errorf("%w", idem.OutcomeUnknown(errBoom)), idem.DeadLettered},
+		"the error itself":            {idem.ErrOutcomeUnknown, idem.DeadLettered},
+		"the error itself, wrapped":   {fmt.Errorf("charging: %w: %w", idem.ErrOutcomeUnknown, errBoom), idem.DeadLettered},
+		"one of several":              {errors.Join(idem.Unavailable(errBoom), idem.OutcomeUnknown(errBoom)), idem.DeadLettered},
+		"marked as another":           {idem.RetryAfter(idem.ErrOutcomeUnknown, time.Second), idem.Retry},
 		"a request without an answer": {timeout, idem.DeadLettered},
 		"a deadline of its own":       {fmt.Errorf("charging: %w", context.DeadlineExceeded), idem.DeadLettered},
 		"a connection's deadline":     {os.ErrDeadlineExceeded, idem.DeadLettered},
@@ -66,12 +70,21 @@ func TestErrorsThatMayHideAnEffect(t *testing.T) {
 	}
 }
 
-// Without the setting the mark has no meaning.
+// Without the setting the mark has no meaning, also if the dead letter can't be sent.
 func TestOutcomeUnknownIsAnOrdinaryErrorByDefault(t *testing.T) {
-	out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(),
-		taskWithDeadLetters(&deadLetters{}, returning("", idem.OutcomeUnknown(errBoom))))
-	wantKind(t, out, idem.Retry)
-	wantErr(t, out.Err, errBoom)
+	for name, err := range map[string]error{
+		"marked": idem.OutcomeUnknown(errBoom), "the error itself": idem.ErrOutcomeUnknown,
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, letters := newSpy(), &deadLetters{onSend: func(context.Context, idem.DeadLetter) error { return errNetwork }}
+			out := newEngine(t, st, idem.Config{MaxAttempts: 1}).Do(t.Context(),
+				taskWithDeadLetters(letters, returning("", err)))
+			wantKind(t, out, idem.Retry)
+			wantErr(t, out.Err, err)
+			equal(t, "released", released(t, st), true)
+			equal(t, "code", letters.sent[0].Failure.Code, store.CodeExhausted)
+		})
+	}
 }
 
 func TestPanicMayHideAnEffect(t *testing.T) {

@@ -29,8 +29,8 @@ var (
 	// ErrNoDeadLetters means that a task can't become FAILED because it has no dead-letter sink.
 	ErrNoDeadLetters = errors.New("idem: no dead letters are configured, so the message is kept for another delivery")
 	// ErrOutcomeUnknown means that an attempt began, and that it may have had its effect. With
-	// Config.AtMostOnce the task is not handled again.
-	ErrOutcomeUnknown = errors.New("idem: the outcome is unknown")
+	// Config.AtMostOnce the task is not handled again. As the error of a handler it is marked by OutcomeUnknown.
+	ErrOutcomeUnknown = OutcomeUnknown(errors.New("idem: the outcome is unknown"))
 	// ErrDeadLetterNotSent means that a task has failed for good, but that its dead-letter sink returned an
 	// error.
 	ErrDeadLetterNotSent = errors.New("idem: the dead letter could not be sent, so the message is kept for another delivery")
@@ -167,12 +167,25 @@ func thrown(err error, mark *classified) bool {
 	return errors.As(err, &p) && errors.As(p.Unwrap(), &c) && c == mark
 }
 
+// outcomeError is the error of an attempt that may have had its effect, and after which AtMostOnce allows no other.
+type outcomeError struct{ cause error }
+
+func (e *outcomeError) Error() string { return ErrOutcomeUnknown.Error() + ": " + e.cause.Error() }
+
+func (e *outcomeError) Unwrap() []error { return []error{ErrOutcomeUnknown, e.cause} }
+
+// isOutcome reports whether err is an outcomeError.
+func isOutcome(err error) bool {
+	var e *outcomeError
+	return errors.As(err, &e)
+}
+
 // failureOf is the stored form of a handler's error.
 func failureOf(err error) *store.Failure {
 	f := &store.Failure{Code: store.CodeError, Message: truncateUTF8(err.Error(), store.MaxFailureMessage)}
 	var p *PanicError
 	switch {
-	case errors.Is(err, ErrOutcomeUnknown):
+	case isOutcome(err):
 		f.Code = store.CodeOutcomeUnknown
 	case errors.As(err, &p):
 		f.Code = store.CodePanic

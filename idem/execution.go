@@ -309,7 +309,7 @@ func (x *execution) deadLetter(cause error, ofHandler *store.Failure) {
 	letter := DeadLetter{Attempt: x.claim.attempt(), StoredKey: x.claim.key, Failure: *failure, Err: cause}
 	if err := x.session.sendDeadLetter(&x.claim.Task, letter); err != nil {
 		err = fmt.Errorf("%w; it is for: %w", err, cause)
-		if errors.Is(cause, ErrOutcomeUnknown) {
+		if isOutcome(cause) {
 			x.keep(err)
 			return
 		}

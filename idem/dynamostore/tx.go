@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idemsk/idemsk/idem"
@@ -168,7 +171,7 @@ type write struct {
 	item   types.TransactWriteItem
 	table  string
 	key    string // formatted; equal for equal keys
-	size   int    // in bytes, as far as known: an update may make its item larger
+	size   int    // in bytes, with the values of expressions, as far as known: an update may make its item larger
 	orElse error
 }
 
@@ -178,12 +181,12 @@ func (w *write) id() string { return w.table + " " + w.key }
 func prepare(w *Write) (write, error) {
 	one := write{item: types.TransactWriteItem{Put: w.Put, Update: w.Update, Delete: w.Delete,
 		ConditionCheck: w.Check}, orElse: w.OrElse}
-	var table *string
-	var key map[string]types.AttributeValue
+	var table, expression *string
+	var key, values map[string]types.AttributeValue
 	ops := 0
 	if p := w.Put; p != nil {
 		ops++
-		table, key = p.TableName, make(map[string]types.AttributeValue, len(w.PutKey))
+		table, key, values = p.TableName, make(map[string]types.AttributeValue, len(w.PutKey)), p.ExpressionAttributeValues
 		for _, name := range w.PutKey {
 			if p.Item[name] != nil {
 				key[name] = p.Item[name]
@@ -192,32 +195,77 @@ func prepare(w *Write) (write, error) {
 		if len(w.PutKey) == 0 || len(key) < len(w.PutKey) {
 			return one, fmt.Errorf("PutKey is %q: want the names of the table's key attributes, which the item must have", w.PutKey)
 		}
+		if err := checkValues("Item", p.Item); err != nil {
+			return one, err
+		}
 		one.size = sizeOf(p.Item)
 	}
 	if u := w.Update; u != nil {
 		ops++
-		table, key, one.size = u.TableName, u.Key, sizeOf(u.Key)+sizeOf(u.ExpressionAttributeValues)
+		table, key, values, expression = u.TableName, u.Key, u.ExpressionAttributeValues, u.UpdateExpression
 	}
 	if d := w.Delete; d != nil {
 		ops++
-		table, key, one.size = d.TableName, d.Key, sizeOf(d.Key)
+		table, key, values = d.TableName, d.Key, d.ExpressionAttributeValues
 	}
 	if c := w.Check; c != nil {
 		ops++
-		table, key, one.size = c.TableName, c.Key, sizeOf(c.Key)
+		table, key, values, expression = c.TableName, c.Key, c.ExpressionAttributeValues, c.ConditionExpression
 	}
 	switch {
 	case ops != 1:
 		return one, fmt.Errorf("it has %d operations: want exactly one of Put, Update, Delete and Check", ops)
-	case table == nil || *table == "":
+	case aws.ToString(table) == "":
 		return one, errors.New("its TableName is missing")
 	case len(key) == 0:
 		return one, fmt.Errorf("its Key is missing (table %s)", *table)
+	case w.Update != nil && aws.ToString(expression) == "":
+		return one, fmt.Errorf("its UpdateExpression is missing (table %s)", *table)
+	case w.Check != nil && aws.ToString(expression) == "":
+		return one, fmt.Errorf("its ConditionExpression is missing (table %s)", *table)
 	}
-	one.table = *table
+	if err := errors.Join(checkValues("Key", key), checkValues("ExpressionAttributeValues", values)); err != nil {
+		return one, err
+	}
+	if one.table = *table; w.Put == nil {
+		one.size = sizeOf(key)
+	}
+	one.size += sizeOf(values)
 	var err error
 	one.key, err = keyText(key)
 	return one, err
+}
+
+// checkValues returns an error for a value that can't be sent.
+func checkValues(where string, values map[string]types.AttributeValue) error {
+	for name, v := range values {
+		if err := checkValue(where+"."+name, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkValue(where string, v types.AttributeValue) error {
+	if r := reflect.ValueOf(v); !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil() {
+		return fmt.Errorf("%s is nil", where)
+	}
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS, *types.AttributeValueMemberN, *types.AttributeValueMemberB,
+		*types.AttributeValueMemberSS, *types.AttributeValueMemberNS, *types.AttributeValueMemberBS,
+		*types.AttributeValueMemberBOOL, *types.AttributeValueMemberNULL:
+		return nil
+	case *types.AttributeValueMemberL:
+		for i, element := range v.Value {
+			if err := checkValue(where+"["+strconv.Itoa(i)+"]", element); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *types.AttributeValueMemberM:
+		return checkValues(where, v.Value)
+	}
+	return fmt.Errorf("%s is a %T: want an attribute value of the SDK", where, v)
 }
 
 // keyText formats a key for messages. Equal keys have equal text.

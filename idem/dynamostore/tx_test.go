@@ -70,6 +70,8 @@ func (b *books) id(name string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: name}}
 }
 
+func text(value string) types.AttributeValue { return &types.AttributeValueMemberS{Value: value} }
+
 func (b *books) put(name string) dynamostore.Write {
 	return dynamostore.Write{Put: &types.Put{TableName: &b.table, Item: b.id(name)}, PutKey: []string{"id"}}
 }
@@ -137,6 +139,19 @@ func TestWritesThatCantBeEnlisted(t *testing.T) {
 			"its TableName is missing"},
 		"no key": {[]dynamostore.Write{{Check: &types.ConditionCheck{TableName: &b.table}}},
 			"its Key is missing"},
+		"no update": {[]dynamostore.Write{{Update: &types.Update{TableName: &b.table, Key: b.id("a")}}},
+			"its UpdateExpression is missing"},
+		"no condition": {[]dynamostore.Write{{Check: &types.ConditionCheck{TableName: &b.table, Key: b.id("a"),
+			ConditionExpression: aws.String("")}}}, "its ConditionExpression is missing"},
+		"a nil value": {[]dynamostore.Write{{Put: &types.Put{TableName: &b.table, Item: map[string]types.AttributeValue{
+			"id": text("a"), "list": &types.AttributeValueMemberL{Value: []types.AttributeValue{text("b"), nil}}}},
+			PutKey: []string{"id"}}}, "Item.list[1] is nil"},
+		"a nil pointer": {[]dynamostore.Write{{Delete: &types.Delete{TableName: &b.table, Key: b.id("a"),
+			ExpressionAttributeValues: map[string]types.AttributeValue{":a": (*types.AttributeValueMemberS)(nil)}}}},
+			"ExpressionAttributeValues.:a is nil"},
+		"a type of its own": {[]dynamostore.Write{{Delete: &types.Delete{TableName: &b.table,
+			Key: map[string]types.AttributeValue{"id": struct{ *types.AttributeValueMemberS }{}}}}},
+			"want an attribute value of the SDK"},
 		"no PutKey": {[]dynamostore.Write{{Put: b.put("a").Put}}, "PutKey is []"},
 		"another PutKey": {[]dynamostore.Write{{Put: b.put("a").Put, PutKey: []string{"pk"}}},
 			`PutKey is ["pk"]`},

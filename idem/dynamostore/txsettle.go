@@ -25,6 +25,7 @@ type completion struct {
 	err *error
 	tx  *Tx
 	at  time.Time
+	why cause // of the last cancellation
 }
 
 // settleTransactions settles the settlements that have an effect, and returns the others.
@@ -122,8 +123,10 @@ func (s *Store) own(c *completion) types.TransactWriteItem {
 	}}
 }
 
-// commit commits completions in one transaction. Refused completions leave the transaction, which is then
-// retried without them. It is also retried after a conflict with another transaction.
+// commit commits completions in one transaction. What refuses it because of one completion says nothing about the
+// others: refused completions leave the transaction, and those whose items have no conflict with another transaction
+// and are not throttled do not wait for the others. An error that does not name the completion at fault halves the
+// transaction. It is also retried after a conflict.
 func (s *Store) commit(ctx context.Context, group []completion) {
 	for attempt := 0; len(group) > 0; {
 		err := s.transact(ctx, group)
@@ -133,14 +136,17 @@ func (s *Store) commit(ctx context.Context, group []completion) {
 		var canceled *types.TransactionCanceledException
 		switch {
 		case errors.As(err, &canceled):
-			before := len(group)
-			if group = s.answer(group, canceled.CancellationReasons); len(group) < before {
-				continue
+			others, blamed := s.answer(group, canceled.CancellationReasons)
+			if len(others)+len(blamed) < len(group) || len(others) > 0 && len(blamed) > 0 {
+				s.commit(ctx, others)
+				if group = blamed; len(group) == 0 {
+					return
+				}
 			}
-		case refusesRequest(err) && len(group) > 1: // the error does not name the completion at fault
-			for i := range group {
-				s.commit(ctx, group[i:i+1])
-			}
+		case len(group) > 1 && (refusesRequest(err) || isMismatch(err)):
+			half := len(group) / 2 //nolint:mnd // half
+			s.commit(ctx, group[:half])
+			s.commit(ctx, group[half:])
 			return
 		case refusesRequest(err):
 			*group[0].err = &store.RejectedError{Err: s.blame(group, err)}
@@ -189,31 +195,45 @@ const (
 	reasonValidation = "ValidationError"
 )
 
-// answer settles the completions that caused a cancellation, by the reasons of their items, and returns the
-// others.
-func (s *Store) answer(group []completion, reasons []types.CancellationReason) []completion {
-	var left []completion
+// answer settles the completions that a cancellation refuses, by the reasons of their items. It returns those that
+// caused it by contention or overload, and the others.
+func (s *Store) answer(group []completion, reasons []types.CancellationReason) (others, blamed []completion) {
 	for i := range group {
 		c := &group[i]
 		items, _ := c.extent()
 		if len(reasons) < items { // the reasons are incomplete: no completion can be answered
-			return group
+			return nil, group
 		}
-		if err, final := s.verdict(c, reasons[:items]); final {
+		c.why = causeOfCancellation(reasons)
+		err, final := s.verdict(c, reasons[:items])
+		switch {
+		case final:
 			*c.err = err
-		} else {
-			left = append(left, *c)
+		case slices.ContainsFunc(reasons[:items], isReason):
+			blamed = append(blamed, *c)
+		default:
+			others = append(others, *c)
 		}
 		reasons = reasons[items:]
 	}
-	return left
+	return others, blamed
+}
+
+// isReason reports whether an item caused a cancellation.
+func isReason(r types.CancellationReason) bool {
+	code := aws.ToString(r.Code)
+	return code != "" && code != "None"
 }
 
 // verdict returns the answer to a completion. It is not final if other completions, contention or overload
 // caused the cancellation.
 func (s *Store) verdict(c *completion, reasons []types.CancellationReason) (err error, final bool) {
-	if aws.ToString(reasons[0].Code) == reasonCondition {
+	switch code := aws.ToString(reasons[0].Code); code {
+	case reasonCondition:
 		return s.refused(c, reasons[0].Item), true
+	case reasonValidation:
+		return s.explainTx([]completion{*c}, fmt.Errorf("the item of the key: %s: %s", code,
+			aws.ToString(reasons[0].Message))), true
 	}
 	for i, w := range c.tx.writes {
 		reason := &reasons[i+1]
@@ -246,14 +266,10 @@ func (s *Store) refused(c *completion, item map[string]types.AttributeValue) err
 // fail answers the completions of a transaction after its last attempt.
 func (s *Store) fail(group []completion, err error) {
 	var canceled *types.TransactionCanceledException
-	var reasons []types.CancellationReason
-	if errors.As(err, &canceled) {
-		reasons = canceled.CancellationReasons
-	}
 	for i := range group {
 		why := causeOf(err)
-		if items, _ := group[i].extent(); len(reasons) >= items {
-			why, reasons = causeOfCancellation(reasons), reasons[items:]
+		if errors.As(err, &canceled) {
+			why = group[i].why
 		}
 		*group[i].err = s.explainTx(group[i:i+1], classified(err, why))
 	}
@@ -298,18 +314,27 @@ func txHint(err error) string {
 	return hint(err)
 }
 
-// refusesRequest reports whether DynamoDB refused a transaction because of its contents, a missing table or a
-// missing permission.
+// refusesRequest reports whether a transaction was refused because of its contents, a missing table or a missing
+// permission, by DynamoDB or by its client, which sent nothing then.
 func refusesRequest(err error) bool {
 	var api smithy.APIError
+	var incomplete smithy.InvalidParamsError
+	var unsent *smithy.SerializationError
 	if !errors.As(err, &api) {
-		return false
+		return errors.As(err, &incomplete) || errors.As(err, &unsent)
 	}
 	switch api.ErrorCode() {
 	case codeInvalid, codeNotFound, codeDenied:
 		return true
 	}
 	return false
+}
+
+// isMismatch reports whether DynamoDB remembers another transaction with the same token: a write was changed after it
+// was enlisted.
+func isMismatch(err error) bool {
+	var mismatch *types.IdempotentParameterMismatchException
+	return errors.As(err, &mismatch)
 }
 
 // blame returns the error of a refused transaction: the handler's error, or idem.Unavailable if a table or a

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -26,14 +26,20 @@ var ErrInvalidStatement = errors.New("pgstore: the statement can't be enlisted")
 // with the statements and completions of other handlers that have returned by then. All of these are one round
 // trip and one transaction. A handler that enlists its writes holds no connection.
 //
-// A statement that fails, or a completion that is refused, is taken out: nothing of that handler is
-// committed, and the others are. The error of the statement is treated as the handler's.
+// A statement that fails, or whose arguments can't be encoded, or a completion that is refused, is taken out:
+// nothing of that handler is committed, and the others are. The error of the statement is treated as the
+// handler's.
 //
 // The statement is an INSERT, UPDATE, DELETE, MERGE, SELECT, or one of them with WITH. Its rows are not
 // returned. Enlisted statements are executed in the order of Enlist, after those of TxFrom. The arguments must
 // not change any more. Enlist returns ErrInvalidStatement (wrapped) for another statement. This error also
-// becomes the handler's error, even if the handler ignores it. If there is no transaction (see TxFrom), the
-// error is marked idem.Unavailable.
+// becomes the handler's error, even if the handler ignores it. If there is no transaction (see TxFrom), the error
+// is marked idem.Unavailable.
+//
+// No handler has the settings of another: they are reset (RESET ALL) after the last statement of each handler, also
+// those of the session, and a handler whose statements change the role or leave a temporary table commits in a
+// transaction of its own. What the pool's connections begin with is set again, except custom settings (app.tenant),
+// which PostgreSQL does not list: a pool sets these in its URL (options) or by ALTER ROLE, not in AfterConnect.
 func Enlist(ctx context.Context, sql string, args ...any) error {
 	return enlist(ctx, statement{sql: sql, args: args, rows: anyRows})
 }
@@ -57,7 +63,7 @@ func enlist(ctx context.Context, st statement) error {
 	if e.over {
 		return errOver
 	}
-	if st.sent, err = e.store.sent.of(st.sql, st.rows); err != nil {
+	if st.text, err = e.store.sent.of(st.sql, st.rows); err != nil {
 		e.invalid = errors.Join(e.invalid, err)
 		return err
 	}
@@ -71,7 +77,7 @@ const anyRows = -1
 // statement is an enlisted statement.
 type statement struct {
 	sql    string // of the handler
-	sent   string // what is sent: it fails if the handler's statement does not change the rows that it must
+	text   *sentText
 	args   []any
 	rows   int64 // that it must change, or anyRows
 	orElse error
@@ -94,7 +100,7 @@ const maxSentTexts = 1000
 // sentTexts keeps what is sent for the statements that were enlisted before.
 type sentTexts struct {
 	mu    sync.Mutex
-	known map[enlistedText]string
+	known map[enlistedText]*sentText
 }
 
 // enlistedText is a statement's text and the number of rows that it must change, or anyRows.
@@ -103,8 +109,15 @@ type enlistedText struct {
 	rows int64
 }
 
+// sentText is what is sent for a statement.
+type sentText struct {
+	sent string // it fails if the handler's statement does not change the rows that it must
+	// whether the statement was seen to keep the role and what else resetSettings does not reset, and to change it
+	keeps, changes atomic.Bool
+}
+
 // of returns what is sent for a statement.
-func (t *sentTexts) of(sql string, rows int64) (string, error) {
+func (t *sentTexts) of(sql string, rows int64) (*sentText, error) {
 	text := enlistedText{sql, rows}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,10 +126,10 @@ func (t *sentTexts) of(sql string, rows int64) (string, error) {
 	}
 	sent, err := text.prepare()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if t.known == nil || len(t.known) == maxSentTexts {
-		t.known = make(map[enlistedText]string)
+		t.known = make(map[enlistedText]*sentText)
 	}
 	t.known[text] = sent
 	return sent, nil
@@ -124,38 +137,32 @@ func (t *sentTexts) of(sql string, rows int64) (string, error) {
 
 // prepare returns what is sent. It refuses what would end the transaction of the other handlers, such as
 // COMMIT.
-func (t enlistedText) prepare() (sent string, err error) {
+func (t enlistedText) prepare() (*sentText, error) {
 	words := notWords.ReplaceAllString(t.sql, " ")
 	verb := strings.ToUpper(strings.TrimLeft(firstWord.FindString(words), "( \t\r\n\f\v"))
 	verbs := []string{"INSERT", "UPDATE", "DELETE", "MERGE", "SELECT", "WITH"}
 	if !slices.Contains(verbs, verb) {
-		return "", fmt.Errorf("%w: it begins with %q: want one of %s", ErrInvalidStatement, verb,
+		return nil, fmt.Errorf("%w: it begins with %q: want one of %s", ErrInvalidStatement, verb,
 			strings.Join(verbs, ", "))
 	}
+	text := &sentText{sent: t.sql}
 	if t.rows == anyRows {
-		return t.sql, nil
+		return text, nil
 	}
 	counted := strings.TrimRight(t.sql, "; \t\n")
 	if verb != "SELECT" && verb != "WITH" && !returning.MatchString(words) {
 		counted += "\nRETURNING 1"
 	}
-	return `WITH enlisted AS (` + counted + "\n" + `) SELECT CASE count(*) WHEN ` +
-		strconv.FormatInt(t.rows, 10) + ` THEN 1 ELSE ('` + wrongRows + `' || count(*))::integer END FROM enlisted`, nil
+	text.sent = `WITH enlisted AS (` + counted + "\n" + `) SELECT CASE count(*) WHEN ` +
+		strconv.FormatInt(t.rows, 10) + ` THEN 1 ELSE ('` + wrongRows + `' || count(*))::integer END FROM enlisted`
+	return text, nil
 }
 
-// queue adds the statement to a batch. done is called if it succeeds.
-func (st *statement) queue(batch *pgx.Batch, done func()) {
-	batch.Queue(st.sent, st.args...).Exec(func(pgconn.CommandTag) error {
-		done()
-		return nil
-	})
-}
-
-// failed returns the handler's error for an error of the server.
+// failed returns the handler's error for an error of the statement.
 func (st *statement) failed(err error) error {
 	var said *pgconn.PgError
-	errors.As(err, &said)
-	if st.rows != anyRows && said.Code == stateInvalidText && strings.Contains(said.Message, wrongRows) {
+	if st.rows != anyRows && errors.As(err, &said) && said.Code == stateInvalidText &&
+		strings.Contains(said.Message, wrongRows) {
 		_, count, _ := strings.Cut(said.Message, wrongRows)
 		err = fmt.Errorf("%w: %d, but it changed %s: %s", ErrRows, st.rows, strings.Trim(count, `"`), st.sql)
 		if st.orElse != nil {

@@ -151,10 +151,10 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		b := newBank(t, root, idem.Config{})
 		set, in := b.inTransaction(claimOne(t, b.store, request("k", 1), store.Claimed).Entry)
 		execute(t, root, `ALTER TABLE `+b.table+` RENAME TO `+b.table+`_away`)
-		wantEach(t, map[string]error{
-			"complete": b.store.Settle(t.Context(), []store.Settlement{set})[0],
-			"release":  b.store.Settle(t.Context(), []store.Settlement{set})[0],
-		}, b.table, "run idemsk migrate")
+		for range 2 { // the transaction has ended after the first one
+			wantEach(t, map[string]error{"complete": b.store.Settle(t.Context(), []store.Settlement{set})[0]},
+				b.table, "run idemsk migrate")
+		}
 		if _, err := pgstore.TxFrom(in); err == nil || b.effects() != 0 {
 			t.Errorf("after the end: %v, %d effects", err, b.effects())
 		}

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -81,6 +82,7 @@ type Store struct {
 
 	groups groupSize
 	sent   sentTexts
+	known  atomic.Pointer[settings] // nil before they are read
 }
 
 var (

@@ -22,7 +22,7 @@ import (
 const (
 	stateDivisionByZero       = "22012" // the refusal of statements.completeAll
 	stateUniqueViolation      = "23505" // the refusal of statements.insertAll
-	stateInvalidText          = "22P02" // what statement.queue makes of a wrong number of rows
+	stateInvalidText          = "22P02" // what sentText.sent makes of a wrong number of rows
 	stateInvalidPassword      = "28P01"
 	stateInvalidAuthorization = "28000"
 	stateNoSuchDatabase       = "3D000"
@@ -52,14 +52,14 @@ const (
 // if the server rolls the transaction back for a transient reason, up to three tries in all. Retries are safe
 // even if the first try was applied, because claims and settlements recognise their own entries.
 func (s *Store) send(ctx context.Context, limit time.Duration, f pgtrip.Exchange) error {
-	return again(ctx, func() error { return s.pool.RoundTrip(ctx, limit, f) })
+	return retry(ctx, transient, func() error { return s.pool.RoundTrip(ctx, limit, f) })
 }
 
-// again calls trip until it succeeds or fails with an error that is not transient, at most maxTries times.
-func again(ctx context.Context, trip func() error) error {
+// retry calls trip until it succeeds or fails with an error that is not to be retried, at most maxTries times.
+func retry(ctx context.Context, again func(error) bool, trip func() error) error {
 	for n := 1; ; n++ {
 		err := trip()
-		if err == nil || n >= maxTries || !transient(err) || !pause(ctx, n) {
+		if err == nil || n >= maxTries || !again(err) || !pause(ctx, n) {
 			return err
 		}
 	}
@@ -80,6 +80,9 @@ func pause(ctx context.Context, n int) bool {
 
 // transient reports whether a round trip that failed with err may succeed if it is retried at once.
 func transient(err error) bool {
+	if pgtrip.IsUnsent(err) {
+		return false
+	}
 	switch state := stateOf(err); state {
 	case stateShutdown, stateCrashed, stateStarting, stateIdleTooLong:
 		return true

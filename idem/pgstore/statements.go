@@ -200,21 +200,6 @@ const (
 		` AND lease_until <= {lease}`
 )
 
-// queueAll adds completions to a batch that fail if one is refused. done is called if all of them succeed.
-func (s *statements) queueAll(batch *pgx.Batch, ss []store.Settlement, completions []int, done func()) {
-	held, absent := byClaim(ss, completions)
-	succeed := func(pgconn.CommandTag) error { done(); return nil }
-	if len(absent) > 0 {
-		queued := batch.Queue(s.insertAll, insertArgs(ss, absent)...)
-		if len(held) == 0 {
-			queued.Exec(succeed)
-		}
-	}
-	if len(held) > 0 {
-		batch.Queue(s.completeAll, completeArgs(ss, held)...).Exec(succeed)
-	}
-}
-
 // queue adds a settlement that is no completion to a batch. done is called with whether it was applied.
 func (s *statements) queue(batch *pgx.Batch, set *store.Settlement, done func(bool)) {
 	sql, args := s.settle[set.Op], settleArgs(set)

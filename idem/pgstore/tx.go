@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,7 +121,7 @@ func (e *effect) connect(ctx context.Context) error {
 			"pgstore: %d handlers have a transaction, and no other connection is left: raise pool_max_conns, "+
 				"or lower the concurrency: %w", cap(e.store.slots), context.Cause(ctx)))
 	}
-	if err := again(ctx, func() error { return e.tryBegin(ctx) }); err != nil {
+	if err := retry(ctx, transient, func() error { return e.tryBegin(ctx) }); err != nil {
 		<-e.store.slots
 		return idem.Unavailable(e.store.complain("beginning the handler's transaction", err))
 	}
@@ -166,8 +167,14 @@ func (e *effect) Seal() (enlisted bool, err error) {
 	return true, nil
 }
 
-// Separate implements store.SeparateEffect: a transaction that has begun is committed on its own connection.
-func (e *effect) Separate() bool { return e.begun }
+// Separate implements store.SeparateEffect: a transaction that has begun is committed on its own connection, and
+// statements that change what resetSettings leaves have a transaction of their own.
+func (e *effect) Separate() bool { return e.begun || e.changes() }
+
+// changes reports whether an enlisted statement changes what resetSettings leaves.
+func (e *effect) changes() bool {
+	return slices.ContainsFunc(e.enlisted, func(st statement) bool { return st.text.changes.Load() })
+}
 
 // Discard implements store.Effect. It rolls the transaction back and returns the connection to the pool.
 func (e *effect) Discard() {

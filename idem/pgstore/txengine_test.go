@@ -162,6 +162,12 @@ func TestHandlerResultDecidesTheTransaction(t *testing.T) {
 				return nil, b.write(ctx, tx, "x")
 			}
 		}, idem.Executed, "", store.StatusCompleted, 1, 1},
+		{"a search path in which the keys are not", func(*bank) txHandler {
+			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+				_, err := tx.Exec(ctx, `SET LOCAL search_path = pg_temp`)
+				return nil, err
+			}
+		}, idem.Retry, "does it set another role or search path", store.StatusStarted, 1, 0},
 		{"COMMIT by itself", func(*bank) txHandler {
 			return func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				_, err := tx.Exec(ctx, `COMMIT`)

@@ -15,53 +15,149 @@ import (
 	"github.com/idemsk/idemsk/idem/internal/chunks"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/network/silence"
+	"github.com/idemsk/idemsk/internal/pg/pgtrip"
 )
 
-// A group is completions whose handlers have enlisted statements and have no connection. The statements and
-// completions of a group are sent in one round trip without BEGIN and COMMIT: the server executes what comes
+// A group is completions whose handlers have enlisted statements and have no connection. The completions and
+// statements of a group are sent in one round trip without BEGIN and COMMIT: the server executes what comes
 // before one Sync as one transaction. A completion that is refused is an error of the server. So nothing is
 // committed unless everything is, and a group that is sent again after its answer was lost commits nothing
-// twice: its completions are refused then.
+// twice: its completions are refused then. They come first, so no statement can make them fail.
 
 // settleGroups settles the completions with these indices, which have enlisted statements only.
 func (s *Store) settleGroups(ctx context.Context, ss []store.Settlement, enlisted []int, errs []error) {
 	for from, to := range chunks.Of(len(enlisted), s.groups.size(),
 		func(n int) int { return len(ss[enlisted[n]].Result) }) {
-		s.settleGroup(ctx, ss, enlisted[from:to], errs)
+		parts := []part{slices.Clone(enlisted[from:to])}
+		for ; len(parts) > 0; parts = parts[1:] {
+			switch p := parts[0]; len(p) {
+			case 0:
+			case 1:
+				errs[p[0]] = s.settleEnlisted(ctx, ss, p[0])
+			default:
+				parts = append(parts, s.settlePart(ctx, ss, p, errs)...)
+			}
+		}
 	}
 }
 
-// settleGroup settles a group. A completion that is refused, or whose statement failed, is settled alone, and the
-// others are sent again without it.
-func (s *Store) settleGroup(ctx context.Context, ss []store.Settlement, group []int, errs []error) {
-	left := slices.Clone(group)
-groups:
-	for len(left) > 1 {
-		n, err := s.tryGroup(ctx, ss, left)
-		at, _ := place(ss, left, n)
-		switch {
-		case err == nil:
-			return
-		case !reported(err), at == completions && !refusing(err) && !conflicting(err):
-			for _, i := range left {
-				errs[i] = s.explain("complete", ss[i].Key, err)
-			}
-			return
-		case conflicting(err), at == theEnd: // it is an error of none of them
-			break groups
-		case at == completions:
-			held := s.heldOf(ctx, ss, left, errs)
-			if len(held) == len(left) {
-				break groups
-			}
-			left = held
-		default:
-			errs[left[at]] = s.settleEnlisted(ctx, ss, left[at])
-			left = slices.Delete(left, at, at+1)
+// part is the indices of completions of a group that are sent together.
+type part []int
+
+// halves divides a part that fails because of an unknown one of its completions.
+func (p part) halves() []part {
+	n := len(p) / 2 //nolint:mnd // half
+	return []part{p[:n:n], p[n:]}
+}
+
+// around divides a part that fails because of one of its completions: into those before and after it, and it. Those
+// after it may fail too.
+func (p part) around(i int) []part {
+	at := slices.Index(p, i)
+	return []part{p[:at:at], p[at+1:], {i}}
+}
+
+// without divides a part into the completions that are not among these, and these alone, which are settled last.
+func (p part) without(these ...int) []part {
+	others := slices.DeleteFunc(slices.Clone(p), func(i int) bool { return slices.Contains(these, i) })
+	return append([]part{others}, part(these).alone()...)
+}
+
+// alone divides a part into its completions.
+func (p part) alone() (parts []part) {
+	for _, i := range p {
+		parts = append(parts, part{i})
+	}
+	return parts
+}
+
+// settlePart settles a part of a group. If it fails because of one completion, that says nothing about the others:
+// it returns the parts that are to be settled next, after those that wait.
+func (s *Store) settlePart(ctx context.Context, ss []store.Settlement, p part, errs []error) (next []part) {
+	failed, err := s.tryPart(ctx, ss, p)
+	switch {
+	case err == nil:
+		return nil
+	case pgtrip.IsUnsent(err):
+		return s.unsentPart(ctx, ss, p, errs)
+	case brokenOff(ctx, err):
+		return p.halves()
+	case !reported(err):
+	case failed.kind == ofSettings:
+		return s.otherSettings(ss, p, failed)
+	case failed.kind == ofStatement && conflicting(err):
+		return p.around(failed.of)
+	case failed.kind == ofStatement:
+		return p.without(withStatement(ss, p, failed, err)...)
+	case failed.kind == ofEnd, conflicting(err):
+		return p.halves()
+	case refusing(err):
+		if held := s.heldOf(ctx, ss, p, errs); len(held) < len(p) {
+			return []part{held}
+		}
+		return p.halves()
+	}
+	for _, i := range p {
+		errs[i] = s.explain("complete", ss[i].Key, err)
+	}
+	return nil
+}
+
+// withStatement returns the completions of a part that fail because of a statement: one, or each that has this
+// statement if the server can't prepare it.
+func withStatement(ss []store.Settlement, p part, failed step, err error) (these []int) {
+	if !isPreparing(err) {
+		return []int{failed.of}
+	}
+	text := effectIn(&ss[failed.of]).enlisted[failed.k].text
+	for _, i := range p {
+		if slices.ContainsFunc(effectIn(&ss[i]).enlisted, func(st statement) bool { return st.text == text }) {
+			these = append(these, i)
 		}
 	}
-	for _, i := range left {
-		errs[i] = s.settleEnlisted(ctx, ss, i)
+	return these
+}
+
+// unsentPart rejects the completions of which a statement can't be encoded.
+func (s *Store) unsentPart(ctx context.Context, ss []store.Settlement, p part, errs []error) []part {
+	unsent, err := s.unsent(ctx, ss, p)
+	if err != nil || len(unsent) == 0 {
+		return p.halves()
+	}
+	var others part
+	for _, i := range p {
+		if errs[i] = unsent[i]; errs[i] == nil {
+			others = append(others, i)
+		}
+	}
+	return []part{others}
+}
+
+// otherSettings returns how a part is settled in which what resetSettings leaves was changed: by a statement, by one
+// of them that the comparisons of the next try will find, or before, on a connection that was closed now.
+func (s *Store) otherSettings(ss []store.Settlement, p part, failed step) []part {
+	switch s.noteChange(ss, p, failed); failed {
+	case ofConnection:
+		return p.alone()
+	case ofAll:
+		return p.halves()
+	}
+	return p.without(failed.of)
+}
+
+// noteChange notes which statement may have changed what resetSettings leaves.
+func (s *Store) noteChange(ss []store.Settlement, p part, failed step) {
+	switch failed {
+	case ofConnection:
+		s.known.Store(nil)
+	case ofAll:
+		for _, i := range p {
+			for _, st := range effectIn(&ss[i]).enlisted {
+				st.text.keeps.Store(false)
+			}
+		}
+	default:
+		effectIn(&ss[failed.of]).enlisted[failed.k].text.changes.Store(true)
 	}
 }
 
@@ -76,8 +172,8 @@ func (g *groupSize) size() int { return maxBatchSize - int(g.less.Load()) }
 // answered notes the result of a group of n completions.
 func (g *groupSize) answered(n int, err error) {
 	size := g.size()
-	switch silent := new(silence.Error); {
-	case errors.As(err, &silent):
+	switch {
+	case isSilence(err):
 		size = max(1, n/2) //nolint:mnd // half
 	case err == nil && n >= size:
 		size = min(2*size, maxBatchSize) //nolint:mnd // see groupSize
@@ -96,7 +192,7 @@ func completable(set *store.Settlement, seen map[string]sighting) bool {
 }
 
 // heldOf returns the completions of a group that are not to be refused, and sets the errors of the others.
-func (s *Store) heldOf(ctx context.Context, ss []store.Settlement, group []int, errs []error) (held []int) {
+func (s *Store) heldOf(ctx context.Context, ss []store.Settlement, group part, errs []error) (held part) {
 	seen, err := s.lookAt(ctx, keysOf(ss, group))
 	for _, i := range group {
 		if err == nil && completable(&ss[i], seen) {
@@ -115,77 +211,116 @@ func reported(err error) bool {
 	return errors.As(err, &said) && said.SeverityUnlocalized == "ERROR"
 }
 
-// tryGroup sends a group. n is how many statements the server has executed, the completions being the last one.
-func (s *Store) tryGroup(ctx context.Context, ss []store.Settlement, group []int) (n int, err error) {
-	err = s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
-		n = 0
-		done := func() { w.Heard(); n++ }
-		var batch pgx.Batch
-		for _, i := range group {
-			enlisted := enlistedBy(&ss[i])
-			for k := range enlisted {
-				enlisted[k].queue(&batch, done)
+// isSilence reports whether an answer did not come in time.
+func isSilence(err error) bool {
+	silent := new(silence.Error)
+	return errors.As(err, &silent)
+}
+
+// brokenOff reports whether a connection broke, or was silent, while a request was on its way. A statement may be
+// the cause.
+func brokenOff(ctx context.Context, err error) bool {
+	var connecting *pgconn.ConnectError
+	return ctx.Err() == nil && !reported(err) && transient(err) && !errors.As(err, &connecting)
+}
+
+// tryPart sends a part of a group, or a completion in a transaction of its own. A part that would wait as long as
+// before is not sent again.
+func (s *Store) tryPart(ctx context.Context, ss []store.Settlement, p part) (failed step, err error) {
+	shared := len(p) > 1
+	changes := !shared && effectIn(&ss[p[0]]).changes()
+	known, err := s.settings(ctx)
+	if err != nil {
+		return failed, err
+	}
+	again := func(err error) bool {
+		return transient(err) && (!shared || !isSilence(err) && stateOf(err) != stateLockTimeout)
+	}
+	err = retry(ctx, again, func() error {
+		return s.pool.RoundTrip(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
+			r := s.requestOf(ss, p, known, !changes)
+			_, err := r.send(w, conn)
+			switch {
+			case err == nil && changes:
+				closeUnlessSame(w, conn, known)
+			case err != nil:
+				if failed = r.failed(err); failed == ofConnection {
+					_ = conn.Close(w.Context())
+				}
+			}
+			return err
+		})
+	})
+	if err == nil && !changes {
+		for _, i := range p {
+			for _, st := range effectIn(&ss[i]).enlisted {
+				st.text.keeps.Store(true)
 			}
 		}
-		s.sql.queueAll(&batch, ss, group, done)
-		return conn.SendBatch(w.Context(), &batch).Close()
-	})
-	s.groups.answered(len(group), err)
-	return n, err
+	}
+	s.groups.answered(len(p), err)
+	return failed, err
 }
 
-// The places of an error that is none of an enlisted statement.
-const (
-	completions = -1 // the completions
-	theEnd      = -2 // the end of the transaction
+// The comparisons that are of no statement: before all of them, when the connection has what it began with, and
+// after them.
+var (
+	ofConnection = step{kind: ofSettings, of: noSettlement, k: -1}
+	ofAll        = step{kind: ofSettings, of: noSettlement}
 )
 
-// place returns where the server reported an error after n statements: the place in the group and the number of
-// the enlisted statement, or completions or theEnd. If at and k are 0, it may be an error of preparing any
-// statement.
-func place(ss []store.Settlement, group []int, n int) (at, k int) {
-	for at, i := range group {
-		if enlisted := len(enlistedBy(&ss[i])); n < enlisted {
-			return at, n
-		} else {
-			n -= enlisted
+// requestOf returns the request of a part.
+func (s *Store) requestOf(ss []store.Settlement, p part, known *settings, compare bool) *request {
+	r := new(request)
+	unseen := func(st statement) bool { return !st.text.keeps.Load() }
+	if compare && slices.ContainsFunc(p, func(i int) bool { return slices.ContainsFunc(effectIn(&ss[i]).enlisted, unseen) }) {
+		r.add(ofConnection, sameRest, known.rest)
+	}
+	r.completions(s.sql, ss, p)
+	for _, i := range p {
+		enlisted := effectIn(&ss[i]).enlisted
+		for k := range enlisted {
+			r.enlisted(&enlisted[k], i, k)
+			if compare && unseen(enlisted[k]) {
+				r.add(step{ofSettings, i, k}, sameRest, known.rest)
+			}
 		}
+		r.reset(known, i)
 	}
-	if n == 0 {
-		return completions, 0
+	if compare && len(p) > 1 {
+		r.add(ofAll, sameRest, known.rest)
 	}
-	return theEnd, 0
+	return r
 }
 
-// enlistedBy returns what a handler has enlisted.
-func enlistedBy(set *store.Settlement) []statement {
+// effectIn returns the effect of a completion.
+func effectIn(set *store.Settlement) *effect {
 	e, _ := set.Effect.(*effect)
-	return e.enlisted
+	return e
 }
 
 // settleEnlisted settles one completion in a transaction of its own.
 func (s *Store) settleEnlisted(ctx context.Context, ss []store.Settlement, i int) error {
-	set, group := &ss[i], []int{i}
-	n, err := s.tryGroup(ctx, ss, group)
-	at, k := place(ss, group, n)
+	set, alone := &ss[i], part{i}
+	failed, err := s.tryPart(ctx, ss, alone)
+	for n := 0; n < maxTries && reported(err) && failed.kind == ofSettings; n++ {
+		s.noteChange(ss, alone, failed)
+		failed, err = s.tryPart(ctx, ss, alone)
+	}
 	switch {
 	case err == nil:
 		return nil
-	case !reported(err):
-		return s.explain("complete", set.Key, err)
-	case at == completions && refusing(err):
+	case pgtrip.IsUnsent(err):
+		if unsent, _ := s.unsent(ctx, ss, alone); unsent[i] != nil {
+			return unsent[i]
+		}
+		return &store.RejectedError{Err: notSent(err)}
+	case reported(err) && failed.kind == ofCompletions && refusing(err):
 		return s.refusedCompletion(ctx, set)
-	case at == completions && !strings.HasPrefix(stateOf(err), "40"):
+	case !reported(err), failed.kind == ofCompletions:
 		return s.explain("complete", set.Key, err)
-	}
-	seen, there, unread := s.lookAtOne(ctx, set.Key)
-	switch {
-	case unread == nil && there && store.OwnSettlement(set, &seen.entry):
-		return nil // an earlier try was committed, and its answer was lost: the statements met their own effects
-	case unread != nil: // it is not known; or the table can't be used, which is no error of the handler's statement
-		return s.explain("complete", set.Key, err)
-	case at == 0:
-		return &store.RejectedError{Err: notTheHandlers(enlistedBy(set)[k].failed(err), err)}
+	case failed.kind == ofStatement:
+		return &store.RejectedError{Err: notTheHandlers(effectIn(set).enlisted[failed.k].failed(err), err)}
 	}
 	return &store.RejectedError{Err: fmt.Errorf("pgstore: nothing was committed: %w", notTheHandlers(err, err))}
 }

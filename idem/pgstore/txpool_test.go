@@ -160,11 +160,11 @@ func TestCancelledCallerLeavesNoTransaction(t *testing.T) {
 	}
 	wantGivenBack(t, pool)
 	if errs := b.store.Settle(t.Context(), []store.Settlement{set}); errs == nil ||
-		!errors.Is(errs[0], store.ErrFenced) {
-		t.Errorf("sent again: %v; want it fenced", errs)
+		!errors.Is(errs[0], store.ErrRejected) {
+		t.Errorf("sent again: %v; want it rejected", errs)
 	}
-	if entry := b.get("k"); !entry.Released() || b.effects() != 0 {
-		t.Errorf("%d effects, %+v; want none, and the key released", b.effects(), entry)
+	if entry := b.get("k"); !store.Holds(&set, &entry) || b.effects() != 0 {
+		t.Errorf("%d effects, %+v; want none, and the key held", b.effects(), entry)
 	}
 }
 

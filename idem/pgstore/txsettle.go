@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -12,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/idemsk/idemsk/idem/internal/chunks"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/network/silence"
+	"github.com/idemsk/idemsk/internal/pg/pgtrip"
 )
 
 // settleEffects starts the settlements of ss that commit an effect. wait returns when all of them are
@@ -33,6 +32,8 @@ func (s *Store) settleEffects(ctx context.Context, ss []store.Settlement, errs [
 			calls[e] = append(calls[e], i)
 		case e.begun:
 			all.Go(func() { s.settleTransaction(ctx, ss, []int{i}, e, errs) })
+		case e.changes():
+			all.Go(func() { errs[i] = s.settleEnlisted(ctx, ss, i) })
 		default:
 			enlisted = append(enlisted, i)
 		}
@@ -53,14 +54,19 @@ func (s *Store) settleTransaction(ctx context.Context, ss []store.Settlement, me
 	conn, err := e.toCommit(ctx)
 	switch {
 	case err == nil && conn == nil:
-		s.settleAgain(ctx, ss, members, errs)
+		s.settleEnded(ctx, ss, members, errConnection, errs)
 		return
 	case err == nil:
 		err = s.commit(ctx, ss, members, e.enlisted, conn)
 		e.end(conn) // first, because the pool may have no other connection
 	}
-	if errors.Is(err, errNotHeld) {
-		s.whyNotHeld(ctx, ss, members, errs)
+	var failed *notCompletedError
+	switch {
+	case errors.Is(err, errNotHeld):
+		s.whyNotHeld(ctx, ss, members, errOthers, errs)
+		return
+	case errors.As(err, &failed):
+		s.settleEnded(ctx, ss, members, failed.err, errs)
 		return
 	}
 	for _, i := range members {
@@ -74,12 +80,13 @@ func (s *Store) settleTransaction(ctx context.Context, ss []store.Settlement, me
 var errOthers = errors.New("pgstore: the transaction of the call was rolled back: " +
 	"another owner has taken one of the keys")
 
-// whyNotHeld sets the errors of completions of one transaction, of which some were refused.
-func (s *Store) whyNotHeld(ctx context.Context, ss []store.Settlement, members []int, errs []error) {
+// whyNotHeld sets the errors of completions of one transaction that was rolled back: why is that of those whose
+// owners hold their keys.
+func (s *Store) whyNotHeld(ctx context.Context, ss []store.Settlement, members []int, why error, errs []error) {
 	seen, err := s.lookAt(ctx, keysOf(ss, members))
 	for _, i := range members {
-		if err == nil && len(members) > 1 && completable(&ss[i], seen) {
-			errs[i] = &store.RejectedError{Err: errOthers}
+		if err == nil && completable(&ss[i], seen) {
+			errs[i] = &store.RejectedError{Err: why}
 		} else {
 			errs[i] = s.whyOne(&ss[i], seen, err)
 		}
@@ -89,13 +96,16 @@ func (s *Store) whyNotHeld(ctx context.Context, ss []store.Settlement, members [
 // errNotHeld means that the owner no longer holds the key. The handler's writes are undone.
 var errNotHeld = errors.New("pgstore: the completion was refused")
 
-// maxCompletions is the maximum number of completions in one statement of a transaction.
-const maxCompletions = 1000
+// notCompletedError means that a completion failed, and that the transaction was rolled back. The store may be the
+// cause, or what the handler has done with the transaction, such as another role or search path.
+type notCompletedError struct{ err error }
 
-// commit executes what is enlisted, completes the keys and commits, in one round trip. The caller must end
+func (e *notCompletedError) Error() string { return e.err.Error() }
+
+// commit completes the keys, executes what is enlisted and commits, in one round trip. The caller must end
 // the connection. A refused completion is an error of the server, so that the COMMIT after it is not
-// executed. An error is errNotHeld or a *store.RejectedError if nothing was committed; any other leaves that
-// unknown.
+// executed. An error is errNotHeld, a *notCompletedError or a *store.RejectedError if nothing was committed; any
+// other leaves that unknown.
 func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int, enlisted []statement,
 	conn *pgxpool.Conn) error {
 	if err := ctx.Err(); err != nil {
@@ -104,89 +114,60 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 	if err := usable(conn.Conn()); err != nil {
 		return &store.RejectedError{Err: err}
 	}
-	n, completed := 0, false
-	var batch pgx.Batch
-	for i := range enlisted {
-		enlisted[i].queue(&batch, func() { n++ })
+	var r request
+	r.completions(s.sql, ss, members)
+	for k := range enlisted {
+		r.enlisted(&enlisted[k], noSettlement, k)
 	}
-	// in the order of their keys: see byKey. Of a statement's keys, those that must be absent come first.
-	members = slices.Clone(members)
-	slices.SortFunc(members, func(a, b int) int { return strings.Compare(ss[a].Key, ss[b].Key) })
-	for from, to := range chunks.Of(len(members), maxCompletions,
-		func(n int) int { return len(ss[members[n]].Result) }) {
-		s.sql.queueAll(&batch, ss, members[from:to], func() { completed = to == len(members) })
-	}
-	batch.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
-		if tag.String() != "COMMIT" {
-			return fmt.Errorf("the server answered %s to COMMIT", tag)
-		}
-		return nil
+	r.add(step{kind: ofEnd, of: noSettlement}, `COMMIT`)
+	var last pgconn.CommandTag
+	err := s.pool.On(ctx, s.limit, conn.Conn(), func(w *silence.Watch, conn *pgx.Conn) (err error) {
+		last, err = r.send(w, conn)
+		return err
 	})
-	err := s.pool.On(ctx, s.limit, conn.Conn(), func(w *silence.Watch, conn *pgx.Conn) error {
-		return conn.SendBatch(w.Context(), &batch).Close()
-	})
-	var said *pgconn.PgError
+	failed := r.failed(err)
 	switch {
-	case err == nil:
+	case err == nil && last.String() == "COMMIT":
 		return nil
+	case err == nil:
+		return fmt.Errorf("the server answered %s to COMMIT", last)
 	case stateOf(err) == stateIdleTooLong: // the transaction had ended before the completion was sent
 		return &store.RejectedError{Err: fmt.Errorf("%w: %w", errConnection, err)}
-	case !errors.As(err, &said) || said.SeverityUnlocalized != "ERROR":
-		// the connection broke: whether the COMMIT was executed is unknown
+	case pgtrip.IsUnsent(err):
+		return &store.RejectedError{Err: notSent(err)}
+	case !reported(err): // the connection broke: whether the COMMIT was executed is unknown
 		return err
-	case n < len(enlisted):
-		return &store.RejectedError{Err: outOfResources(enlisted[n].failed(err), err)}
-	case !completed && refusing(err):
+	case failed.kind == ofStatement:
+		return &store.RejectedError{Err: outOfResources(enlisted[failed.k].failed(err), err)}
+	case failed.kind == ofCompletions && refusing(err):
 		return errNotHeld
-	case !completed && !strings.HasPrefix(said.Code, "40"):
-		// an error of the completion itself, not a conflict of the handler's writes
-		return err
+	case failed.kind == ofCompletions && !strings.HasPrefix(stateOf(err), "40"): // no conflict of the handler's writes
+		return &notCompletedError{fmt.Errorf("pgstore: the completion failed in the handler's transaction, "+
+			"and the handler's writes were rolled back: does it set another role or search path?: %w", err)}
 	}
 	return &store.RejectedError{Err: fmt.Errorf(
 		"pgstore: the transaction was not committed, and the handler's writes were rolled back: %w",
 		outOfResources(err, err))}
 }
 
-// entryOf returns the entry that refused a settlement.
-func entryOf(err error) *store.Entry {
-	if fenced, ok := errors.AsType[*store.FencedError](err); ok {
-		return &fenced.Current
-	}
-	if refused, ok := errors.AsType[*store.ClaimRefusedError](err); ok {
-		return &refused.Result.Entry
-	}
-	return nil
-}
-
-// settleAgain retries completions whose transaction has ended, after its reply was lost. All of them were
-// applied, or they never will be: settleAgain releases their keys, which waits for a COMMIT in progress and
-// makes the server refuse a later one.
-func (s *Store) settleAgain(ctx context.Context, ss []store.Settlement, members []int, errs []error) {
-	releases := make([]store.Settlement, len(members))
-	for n, i := range members {
-		set := &ss[i]
-		releases[n] = store.Settlement{
-			Op: store.OpRelease, Key: set.Key, Token: set.Token, Owner: set.Owner, Retention: set.Retention,
-			Failure: &store.Failure{Code: store.CodeError, Message: errConnection.Error()}, Claim: set.Claim,
-		}
-	}
-	answers := s.Settle(ctx, releases)
-	var released []int
-	for n, i := range members {
-		if answers == nil || answers[n] == nil {
-			released = append(released, i)
-		} else if seen := entryOf(answers[n]); seen == nil || !store.OwnSettlement(&ss[i], seen) {
-			errs[i] = answers[n]
-		}
-	}
-	if len(released) == 0 {
+// settleEnded answers completions whose transaction has ended, of which it is not known whether it was committed.
+// If the owners hold their keys, it was not: why is the error then. It tries the completions in a transaction that
+// is rolled back, which waits for a COMMIT in progress, and fails if the store can't complete keys at all. If the
+// server receives a COMMIT still later, that and the next settlement of the engine exclude each other.
+func (s *Store) settleEnded(ctx context.Context, ss []store.Settlement, members []int, why error, errs []error) {
+	var r *request
+	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
+		r = new(request)
+		r.completions(s.sql, ss, members)
+		r.add(step{kind: ofEnd}, `SELECT ('idemsk: a trial ' || now())::integer`)
+		_, err := r.send(w, conn)
+		return err
+	})
+	if reported(err) && (r.failed(err).kind == ofEnd || refusing(err)) {
+		s.whyNotHeld(ctx, ss, members, why, errs)
 		return
 	}
-	seen, err := s.lookAt(ctx, keysOf(ss, released))
-	for _, i := range released {
-		set, found := &ss[i], seen[ss[i].Key]
-		errs[i] = fmt.Errorf("pgstore: complete %q: %w: %w", set.Key,
-			errors.Join(errConnection, err, found.foreign),
-			&store.FencedError{Key: set.Key, Token: set.Token, Current: found.entry})
+	for _, i := range members {
+		errs[i] = s.explain("complete", ss[i].Key, err)
 	}
 }

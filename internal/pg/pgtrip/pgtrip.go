@@ -84,8 +84,8 @@ func (p *Pool) On(ctx context.Context, limit time.Duration, conn *pgx.Conn, f Ex
 	w := silence.Start(ctx, limit)
 	defer w.Stop()
 	err := w.Err(f(w, conn))
-	if err != nil && conn.IsClosed() && !errors.Is(err, context.Canceled) {
-		// a cancellation is no fault of the connection
+	if err != nil && conn.IsClosed() && !errors.Is(err, context.Canceled) && !IsUnsent(err) {
+		// a cancellation is no fault of the connection, nor is an argument
 		_ = conn.PgConn().Conn().Close()
 		p.Renew(begun)
 	}
