@@ -18,12 +18,14 @@ type Consumer struct {
 	engine    *idem.Engine
 	processor *kafka.Processor
 	cfg       msk.Config
+	letters   kafka.Destination
 	log       *slog.Logger
 }
 
 // New returns a consumer. The configuration is that of a consumer of Kafka events. It returns
 // idem.ErrInvalidConfig (wrapped), which names every invalid field.
 func New(engine *idem.Engine, handler kafka.Handler, cfg msk.Config) (*Consumer, error) {
+	letters := kafka.DestinationOf(cfg.Records.DeadLetters)
 	if next := cfg.Records.DeadLetters; next != nil {
 		cfg.Records.DeadLetters = explaining{next}
 	}
@@ -39,7 +41,7 @@ func New(engine *idem.Engine, handler kafka.Handler, cfg msk.Config) (*Consumer,
 	if log == nil {
 		log = slog.Default()
 	}
-	return &Consumer{engine: engine, processor: processor, cfg: cfg, log: log}, nil
+	return &Consumer{engine: engine, processor: processor, cfg: cfg, letters: letters, log: log}, nil
 }
 
 // Invoke implements lambda.Handler: it decodes the event, processes it and encodes the answer.
@@ -68,7 +70,7 @@ func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) 
 		return Response{}, fmt.Errorf("sqs: %w: a queue has no partitions to claim: want IDEMSK_CLAIM=key",
 			idem.ErrInvalidConfig)
 	}
-	if kafka.DestinationOf(c.cfg.Records.DeadLetters).IsQueue(event.ARN) {
+	if c.letters.IsQueue(event.ARN) {
 		return Response{}, fmt.Errorf("sqs: %w: the dead letters are sent to the queue %s, of which this event is: each would become another one: "+
 			"want another queue (IDEMSK_DEAD_LETTER_QUEUE_URL)", idem.ErrInvalidConfig, event.ARN)
 	}

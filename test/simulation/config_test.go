@@ -375,7 +375,7 @@ func TestConfigurationsAreChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		"host=function,handler=bulk":          "",
 		"host=process,handler=bulk":           "",
-		"host=process,handler=layer":          "handler=layer is not possible here: want one of [\"record\" \"bulk\" \"bulk that throws\"]",
+		"host=process,handler=layer":          "handler=layer is not possible here: want one of [\"record\" \"bulk\" \"bulk that throws\" \"bulk that stops\"]",
 		"host=lambda":                         `want one of ["function" "process"]`,
 		"hosts=process":                       "no dimension",
 		"host":                                "want NAME=VALUE",
