@@ -85,7 +85,7 @@ func (x *execution) atMostOnce() bool { return x.cfg().AtMostOnce && !x.claim.Ta
 func mayHaveEffect(handlers context.Context, err error) bool {
 	var mark *classified
 	if errors.As(err, &mark) && !thrown(err, mark) {
-		return mark.class == outcomeUnknown || mark.class == callFailed
+		return mark.unknown || mark.class == callFailed
 	}
 	var panicked *PanicError
 	var timeout interface{ Timeout() bool }

@@ -33,6 +33,7 @@ func TestErrorsThatMayHideAnEffect(t *testing.T) {
 	}{
 		"marked":                      {idem.OutcomeUnknown(errBoom), idem.DeadLettered},
 		"wrapped":                     {fmt.Errorf("%w", idem.OutcomeUnknown(errBoom)), idem.DeadLettered},
+		"unavailable, perhaps after":  {idem.OutcomeUnknown(idem.Unavailable(errBoom)), idem.DeadLettered},
 		"a request without an answer": {timeout, idem.DeadLettered},
 		"a deadline of its own":       {fmt.Errorf("charging: %w", context.DeadlineExceeded), idem.DeadLettered},
 		"a connection's deadline":     {os.ErrDeadlineExceeded, idem.DeadLettered},
@@ -66,12 +67,21 @@ func TestErrorsThatMayHideAnEffect(t *testing.T) {
 	}
 }
 
-// Without the setting the mark has no meaning.
-func TestOutcomeUnknownIsAnOrdinaryErrorByDefault(t *testing.T) {
-	out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(),
-		taskWithDeadLetters(&deadLetters{}, returning("", idem.OutcomeUnknown(errBoom))))
-	wantKind(t, out, idem.Retry)
-	wantErr(t, out.Err, errBoom)
+// Without the setting the mark has no meaning: the marks below it count.
+func TestOutcomeUnknownHasNoMeaningByDefault(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want idem.Kind
+	}{
+		{errBoom, idem.Retry},
+		{idem.Unavailable(errBoom), idem.DependencyDown},
+		{idem.Permanent(errBoom), idem.DeadLettered},
+	} {
+		out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(),
+			taskWithDeadLetters(&deadLetters{}, returning("", idem.OutcomeUnknown(tc.err))))
+		wantKind(t, out, tc.want)
+		wantErr(t, out.Err, errBoom)
+	}
 }
 
 func TestPanicMayHideAnEffect(t *testing.T) {

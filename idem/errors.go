@@ -87,8 +87,14 @@ func CallFailed(err error) error { return classify(err, callFailed, 0) }
 
 // OutcomeUnknown marks an error after which the effect may have taken place, such as a request without an
 // answer. With Config.AtMostOnce the task gets a dead letter and is not handled again. Otherwise the mark has
-// no meaning. OutcomeUnknown returns nil if err is nil.
-func OutcomeUnknown(err error) error { return classify(err, outcomeUnknown, RetryDelay(err)) }
+// no meaning: those that err has, such as Unavailable, count. OutcomeUnknown returns nil if err is nil.
+func OutcomeUnknown(err error) error {
+	if err == nil {
+		return nil
+	}
+	c := classOf(err)
+	return &classified{err: err, class: c.class, delay: c.delay, unknown: true}
+}
 
 // ResultUnavailable marks the error of a handler whose effect took place but whose result can't be encoded.
 // The key completes without a stored result. ResultUnavailable returns nil if err is nil.
@@ -105,7 +111,7 @@ func RetryDelay(err error) time.Duration { return classOf(err).delay }
 func IsUnavailable(err error) bool { return classOf(err).class == unavailable }
 
 // IsOutcomeUnknown reports whether err is, or wraps, an error marked by OutcomeUnknown.
-func IsOutcomeUnknown(err error) bool { return classOf(err).class == outcomeUnknown }
+func IsOutcomeUnknown(err error) bool { return classOf(err).unknown }
 
 type class uint8
 
@@ -115,14 +121,14 @@ const (
 	unavailable
 	callFailed
 	resultless
-	outcomeUnknown
 )
 
 // classified is an error with its class; the outermost one in a chain counts.
 type classified struct {
-	err   error
-	class class
-	delay time.Duration
+	err     error
+	class   class
+	delay   time.Duration
+	unknown bool // the effect may have taken place
 }
 
 func (c *classified) Error() string { return c.err.Error() }
