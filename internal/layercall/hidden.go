@@ -26,7 +26,7 @@ func checkAnswer(answer []byte) error {
 			len(answer), err)
 	}
 	if name, place := hidden(answer); name != "" {
-		return fmt.Errorf("the function's answer names records in %q %s, where neither AWS nor idemsk reads it: "+
+		return fmt.Errorf("the function's answer names records in %q %s, where it is not read: "+
 			`want {"%s":[…]} as the answer itself, not as text, in a list, or in a "body"`, name, place, listFailures)
 	}
 	return nil

@@ -56,7 +56,7 @@ func text(content string) string {
 // error says what is wrong, and does not quote the answer.
 func TestAnswersThatHideFailures(t *testing.T) {
 	t.Parallel()
-	const notJSON, elsewhere = "is not JSON, at byte", "where neither AWS nor idemsk reads it"
+	const notJSON, elsewhere = "is not JSON, at byte", "where it is not read"
 	for name, of := range map[string]struct {
 		answer func(item string) string
 		says   string

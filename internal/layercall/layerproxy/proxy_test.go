@@ -157,7 +157,7 @@ func TestCallThatFailsAsAWhole(t *testing.T) {
 		"fail another":    "a record that was not in the event",
 		"raise":           "ValueError: no such account",
 		"answer garbage":  "is not JSON, at byte 22 of 22",
-		"answer a text":   "in a text, where neither AWS nor idemsk reads it",
+		"answer a text":   "in a text, where it is not read",
 	} {
 		callThatFailsAsAWhole(t, do, says, "key")
 		callThatFailsAsAWhole(t, do, says, "partition")
