@@ -18,12 +18,12 @@ var (
 	ErrInitExit = errors.New("it ended before it asked for work")
 )
 
-// notTaken makes an error an ErrNotTaken, and leaves its text.
-type notTaken struct{ error }
+// notTakenError makes an error an ErrNotTaken, and leaves its text.
+type notTakenError struct{ error }
 
-func (n notTaken) Unwrap() error { return n.error }
+func (n notTakenError) Unwrap() error { return n.error }
 
-func (notTaken) Is(target error) bool { return target == ErrNotTaken }
+func (notTakenError) Is(target error) bool { return target == ErrNotTaken }
 
 // FunctionError means that the function answered with an error, or with an answer that Lambda rejects, such
 // as one over the size limit. It is also the cause of a StartError if the function reported an initialization

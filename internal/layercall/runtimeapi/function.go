@@ -56,16 +56,16 @@ func Start(ctx context.Context, cfg Config) (*Function, error) {
 // Invoke does not use the payload after it has returned.
 func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	if len(payload) > MaxPayload {
-		return Result{}, notTaken{&PayloadError{Function: f.cfg.Name, Size: len(payload), Limit: MaxPayload}}
+		return Result{}, notTakenError{&PayloadError{Function: f.cfg.Name, Size: len(payload), Limit: MaxPayload}}
 	}
 	if ctx.Err() != nil {
-		return Result{}, notTaken{f.givenUp(ctx, "before it began")}
+		return Result{}, notTakenError{f.givenUp(ctx, "before it began")}
 	}
 	select {
 	case f.turns <- struct{}{}:
 		defer func() { <-f.turns }()
 	case <-ctx.Done():
-		return Result{}, notTaken{f.givenUp(ctx, "while it waited for its turn")}
+		return Result{}, notTakenError{f.givenUp(ctx, "while it waited for its turn")}
 	}
 	if f.cfg.Concurrency > 1 {
 		payload = bytes.Clone(payload) // an abandoned invocation may still be written to the process
@@ -73,7 +73,7 @@ func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	inv := newInvocation(payload)
 	p, err := f.handOver(ctx, inv)
 	if err != nil {
-		return Result{}, notTaken{err}
+		return Result{}, notTakenError{err}
 	}
 	return f.await(ctx, p, inv)
 }

@@ -39,7 +39,8 @@ const (
 	diagLocal       = diagPorts + 4
 	diagRemote      = diagLocal + 16
 	diagCookie      = diagRemote + 16 + 4
-	diagUser        = syscall.NLMSG_HDRLEN + 64 // in the answer
+	diagPort        = syscall.NLMSG_HDRLEN + 6 // in the answer: of the other end
+	diagUser        = syscall.NLMSG_HDRLEN + 64
 	diagInode       = diagUser + 4
 )
 
@@ -73,6 +74,8 @@ func askForSocket(local, remote netip.AddrPort) (s socket, err error) {
 		return s, err
 	case n < diagInode+4 || native.Uint16(answer[4:]) != diagByFamily:
 		return s, answerError(answer[:n])
+	case network.Uint16(answer[diagPort:]) != remote.Port(): // it found one that listens
+		return s, errNoSocket
 	}
 	return usable(socket{inode: native.Uint32(answer[diagInode:]), user: native.Uint32(answer[diagUser:])})
 }
@@ -96,30 +99,38 @@ func usable(s socket) (socket, error) {
 	return s, nil
 }
 
-// lookForSocket looks for a socket in the lists of all.
+// lookForSocket looks for a socket in the lists of all, that of IPv6 too, with addresses of IPv4.
 func lookForSocket(local, remote netip.AddrPort) (s socket, err error) {
-	const attempts = 3 // a list is read in parts, between which it may change
+	const attempts = 3                                           // a list is read in parts, between which it may change
+	mapped := "0000000000000000" + hexOf([]byte{0, 0, 255, 255}) // before an address of IPv4
 	for range attempts {
-		for file, prefix := range map[string]string{"tcp": "", "tcp6": "0000000000000000" + hexOf([]byte{0, 0, 255, 255})} {
-			list, err := os.ReadFile("/proc/net/" + file)
-			if err != nil && (file == "tcp" || !errors.Is(err, os.ErrNotExist)) {
-				return s, fmt.Errorf("its sender can't be found: %w", err)
-			}
-			addresses := fmt.Sprintf(" %s%s:%04X %s%s:%04X ", prefix, hexOf(local.Addr().AsSlice()), local.Port(),
-				prefix, hexOf(remote.Addr().AsSlice()), remote.Port())
-			_, rest, found := bytes.Cut(list, []byte(addresses))
-			if !found {
-				continue
-			}
-			var ignored string // the state, the queues, the timer, the retransmits, and the timeout
-			if _, err := fmt.Fscan(bytes.NewReader(rest), &ignored, &ignored, &ignored, &ignored, &s.user, &ignored,
-				&s.inode); err != nil {
-				return s, fmt.Errorf("its sender can't be found: /proc/net/%s: %w", file, err)
-			}
+		list, err := os.ReadFile("/proc/net/tcp")
+		if err != nil {
+			return s, fmt.Errorf("its sender can't be found: %w", err)
+		}
+		list6, _ := os.ReadFile("/proc/net/tcp6") // there may be none
+		s, ok := socketIn(list, "", local, remote)
+		if !ok {
+			s, ok = socketIn(list6, mapped, local, remote)
+		}
+		if ok {
 			return usable(s)
 		}
 	}
 	return s, errNoSocket
+}
+
+// socketIn returns the socket in a list of sockets. The prefix is before each address.
+func socketIn(list []byte, prefix string, local, remote netip.AddrPort) (s socket, ok bool) {
+	addresses := fmt.Sprintf(" %s%s:%04X %s%s:%04X ", prefix, hexOf(local.Addr().AsSlice()), local.Port(),
+		prefix, hexOf(remote.Addr().AsSlice()), remote.Port())
+	_, rest, found := bytes.Cut(list, []byte(addresses))
+	if !found {
+		return s, false
+	}
+	var other string // the state, the queues, the timer, the retransmits, and the timeout
+	_, err := fmt.Fscan(bytes.NewReader(rest), &other, &other, &other, &other, &s.user, &other, &s.inode)
+	return s, err == nil
 }
 
 // hexOf returns bytes of an address as the kernel lists them: in words of 32 bits, in the machine's order.

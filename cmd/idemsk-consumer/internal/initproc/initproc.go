@@ -25,7 +25,7 @@ func Run() {
 	program, err := os.Executable()
 	if err == nil {
 		var code int
-		if code, err = supervise(exec.Command(program, os.Args[1:]...)); err == nil { //nolint:gosec,noctx // this program
+		if code, err = supervise(exec.Command(program, os.Args[1:]...)); err == nil { //nolint:gosec // this program
 			os.Exit(code)
 		}
 	}

@@ -34,7 +34,7 @@ func beProcess1() int {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); errno != 0 {
 		panic(errno)
 	}
-	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this program
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"="+os.Args[1])
 	code, err := supervise(cmd)
 	if err != nil {
@@ -48,7 +48,7 @@ func beProgram(role string) int {
 	case "leaves orphans":
 		const orphans = 20
 		for range orphans { // the shell ends before what it has started
-			if err := exec.Command("sh", "-c", "sleep 0.01 & (sleep 0.01 &) ; setsid sleep 0.01 &").Run(); err != nil { //nolint:noctx // it ends
+			if err := exec.Command("sh", "-c", "sleep 0.01 & (sleep 0.01 &) ; setsid sleep 0.01 &").Run(); err != nil {
 				panic(err)
 			}
 		}
@@ -90,7 +90,7 @@ func children(parent int) (all []string) {
 
 func process1(t *testing.T, program string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], program) //nolint:gosec // this program
+	cmd := exec.CommandContext(t.Context(), os.Args[0], program)
 	cmd.Env = append(os.Environ(), roleVariable+"=process 1", "GOCOVERDIR="+t.TempDir())
 	return cmd
 }

@@ -36,14 +36,18 @@ func TestSecretsOfTheURL(t *testing.T) {
 			}
 			http.Error(w, "no such account: alice, "+r.URL.String(), http.StatusInternalServerError)
 		},
-		"a rejection":       func(w http.ResponseWriter, r *http.Request) { http.Error(w, r.URL.String(), 422) },
-		"a redirect":        func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.String()+"&", 302) },
+		"a rejection": func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, r.URL.String(), http.StatusUnprocessableEntity)
+		},
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, r.URL.String()+"&", http.StatusFound)
+		},
 		"a timeout":         func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"a lost connection": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"a large answer":    func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 6<<20+101)) },
 		"an invalid redirect": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "http://%")
-			w.WriteHeader(302)
+			w.WriteHeader(http.StatusFound)
 		},
 	} {
 		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
