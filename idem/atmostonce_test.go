@@ -37,6 +37,7 @@ func TestErrorsThatMayHideAnEffect(t *testing.T) {
 		"the error itself, wrapped":   {fmt.Errorf("charging: %w: %w", idem.ErrOutcomeUnknown, errBoom), idem.DeadLettered},
 		"one of several":              {errors.Join(idem.Unavailable(errBoom), idem.OutcomeUnknown(errBoom)), idem.DeadLettered},
 		"marked as another":           {idem.RetryAfter(idem.ErrOutcomeUnknown, time.Second), idem.Retry},
+		"unavailable, perhaps after":  {idem.OutcomeUnknown(idem.Unavailable(errBoom)), idem.DeadLettered},
 		"a request without an answer": {timeout, idem.DeadLettered},
 		"a deadline of its own":       {fmt.Errorf("charging: %w", context.DeadlineExceeded), idem.DeadLettered},
 		"a connection's deadline":     {os.ErrDeadlineExceeded, idem.DeadLettered},
@@ -84,6 +85,23 @@ func TestOutcomeUnknownIsAnOrdinaryErrorByDefault(t *testing.T) {
 			equal(t, "released", released(t, st), true)
 			equal(t, "code", letters.sent[0].Failure.Code, store.CodeExhausted)
 		})
+	}
+}
+
+// Without the setting the mark has no meaning: the marks below it count.
+func TestOutcomeUnknownHasNoMeaningByDefault(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want idem.Kind
+	}{
+		{errBoom, idem.Retry},
+		{idem.Unavailable(errBoom), idem.DependencyDown},
+		{idem.Permanent(errBoom), idem.DeadLettered},
+	} {
+		out := newEngine(t, newSpy(), idem.Config{}).Do(t.Context(),
+			taskWithDeadLetters(&deadLetters{}, returning("", idem.OutcomeUnknown(tc.err))))
+		wantKind(t, out, tc.want)
+		wantErr(t, out.Err, errBoom)
 	}
 }
 

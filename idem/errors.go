@@ -99,8 +99,14 @@ func OutOfTurn(err error) error {
 
 // OutcomeUnknown marks an error after which the effect may have taken place, such as a request without an
 // answer. With Config.AtMostOnce the task gets a dead letter and is not handled again. Otherwise the mark has
-// no meaning. OutcomeUnknown returns nil if err is nil.
-func OutcomeUnknown(err error) error { return classify(err, outcomeUnknown, RetryDelay(err)) }
+// no meaning: those that err has, such as Unavailable, count. OutcomeUnknown returns nil if err is nil.
+func OutcomeUnknown(err error) error {
+	if err == nil {
+		return nil
+	}
+	c := classOf(err)
+	return &classified{err: err, class: c.class, delay: c.delay, unknown: true}
+}
 
 // ResultUnavailable marks the error of a handler whose effect took place but whose result can't be encoded.
 // The key completes without a stored result. ResultUnavailable returns nil if err is nil.
@@ -120,7 +126,7 @@ func IsUnavailable(err error) bool { return classOf(err).class == unavailable }
 func IsResultUnavailable(err error) bool { return classOf(err).class == resultless }
 
 // IsOutcomeUnknown reports whether err is, or wraps, an error marked by OutcomeUnknown.
-func IsOutcomeUnknown(err error) bool { return classOf(err).class == outcomeUnknown }
+func IsOutcomeUnknown(err error) bool { return classOf(err).unknown }
 
 type class uint8
 
@@ -130,15 +136,15 @@ const (
 	unavailable
 	callFailed
 	resultless
-	outcomeUnknown
 	outOfTurn
 )
 
 // classified is an error with its class; the outermost one in a chain counts.
 type classified struct {
-	err   error
-	class class
-	delay time.Duration
+	err     error
+	class   class
+	delay   time.Duration
+	unknown bool // the effect may have taken place
 }
 
 func (c *classified) Error() string { return c.err.Error() }

@@ -32,6 +32,8 @@ func TestClassifiedErrors(t *testing.T) {
 		{"the outermost mark counts: later", idem.RetryAfter(wrap(idem.Permanent(errBoom)), time.Minute),
 			false, false, time.Minute},
 		{"no result", idem.ResultUnavailable(errBoom), false, false, 0},
+		{"unknown, unavailable, later", idem.OutcomeUnknown(idem.Unavailable(idem.RetryAfter(errBoom, time.Minute))),
+			false, true, time.Minute},
 		{"nil", nil, false, false, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -52,6 +54,7 @@ func TestMarkingNilReturnsNil(t *testing.T) {
 	for name, err := range map[string]error{
 		"Permanent": idem.Permanent(nil), "RetryAfter": idem.RetryAfter(nil, time.Second),
 		"Unavailable": idem.Unavailable(nil), "ResultUnavailable": idem.ResultUnavailable(nil),
+		"OutcomeUnknown": idem.OutcomeUnknown(nil),
 	} {
 		if err != nil {
 			t.Errorf("%s(nil) is %v; want nil", name, err)

@@ -276,7 +276,7 @@ func interrupted(handlers context.Context, err error) bool {
 		return false
 	}
 	c := classOf(err).class
-	return c == retriable || c == outcomeUnknown || c == permanent && errors.Is(err, context.Canceled)
+	return c == retriable || c == permanent && errors.Is(err, context.Canceled)
 }
 
 // failed settles a claimed key by a handler's error.

@@ -16,6 +16,7 @@ import (
 	"github.com/idemsk/idemsk/app/process"
 	"github.com/idemsk/idemsk/app/redis"
 	"github.com/idemsk/idemsk/app/s3"
+	"github.com/idemsk/idemsk/cmd/idemsk-consumer/internal/initproc"
 	"github.com/idemsk/idemsk/cmd/internal/release"
 	"github.com/idemsk/idemsk/cmd/internal/schemaenv"
 )
@@ -34,6 +35,9 @@ func main() {
 	case o.version:
 		fmt.Println("idemsk-consumer", release.Version(version))
 	default:
+		if o.function != "" {
+			initproc.Run()
+		}
 		process.StartFunc(o.build, parts()...)
 	}
 }

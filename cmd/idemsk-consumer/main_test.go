@@ -28,9 +28,12 @@ import (
 const programVariable = "CONSUMER_TEST"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(programVariable) != "" {
+	switch {
+	case os.Getenv(programVariable) != "":
 		main()
 		return
+	case os.Getenv(functionVariable) != "":
+		printAndCrash()
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -83,6 +86,12 @@ func committed(c *kfake.Cluster) (n int) {
 // run runs the program until n records are committed.
 func run(t *testing.T, c *kfake.Cluster, n int, args []string, env map[string]string) {
 	t.Helper()
+	runTo(t, c, n, args, env, t.Output())
+}
+
+// runTo is run with a log.
+func runTo(t *testing.T, c *kfake.Cluster, n int, args []string, env map[string]string, log io.Writer) {
+	t.Helper()
 	o, err := parse(args)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +107,7 @@ func run(t *testing.T, c *kfake.Cluster, n int, args []string, env map[string]st
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- process.Run(ctx, o.build, vars, t.Output(), parts()...) }()
+	go func() { ended <- process.Run(ctx, o.build, vars, log, parts()...) }()
 	for ctx.Err() == nil && committed(c) < n {
 		<-time.After(10 * time.Millisecond)
 	}
@@ -199,6 +208,16 @@ func TestWebService(t *testing.T) {
 // deadLetters returns the keys of the first n dead letters.
 func deadLetters(t *testing.T, c *kfake.Cluster, n int) map[string]bool {
 	t.Helper()
+	got := make(map[string]bool)
+	for _, r := range deadRecords(t, c, n) {
+		got[string(r.Key)] = true
+	}
+	return got
+}
+
+// deadRecords returns the first n dead letters.
+func deadRecords(t *testing.T, c *kfake.Cluster, n int) (got []*kgo.Record) {
+	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(letters))
 	if err != nil {
 		t.Fatal(err)
@@ -206,12 +225,8 @@ func deadLetters(t *testing.T, c *kfake.Cluster, n int) map[string]bool {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	got := make(map[string]bool)
-	for count := 0; count < n && ctx.Err() == nil; {
-		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-			got[string(r.Key)] = true
-			count++
-		})
+	for len(got) < n && ctx.Err() == nil {
+		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { got = append(got, r) })
 	}
 	return got
 }

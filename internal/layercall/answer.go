@@ -1,7 +1,10 @@
 package layercall
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/schedule"
@@ -33,13 +36,20 @@ func results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error)
 }
 
 // resultsBy returns what the answer says of each record of a call: all took effect but those that the answer
-// names in batchItemFailures. A list that can't be read means that the call failed as a whole. A function may
-// return anything else; the layer answers the event source itself.
+// names in batchItemFailures. An empty answer names none. An answer of which checkAnswer has an error, or whose
+// list can't be read, means that the call failed as a whole. A function may return anything else; the layer
+// answers the event source itself.
 func resultsBy[K comparable](ids identifiers[K], rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result,
 	error) {
+	out := make([]schedule.Result, len(rs))
+	if len(bytes.TrimSpace(answer)) == 0 {
+		return out, nil
+	}
+	if err := checkAnswer(answer); err != nil {
+		return nil, idem.OutcomeUnknown(err)
+	}
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(answer, &fields) // an answer that is no object has no lists
-	out := make([]schedule.Result, len(rs))
 	index := make(map[K]int, len(rs))
 	for i := range rs {
 		index[ids.of(rs[i].Record)] = i
@@ -49,6 +59,9 @@ func resultsBy[K comparable](ids identifiers[K], rs []kafka.RecordAttempt, answe
 		_, err := mskevent.ItemsBy(ids.read, answer, has, func(id K, item map[string]json.RawMessage) {
 			out[index[id]].Err = failureOf(item)
 		})
+		if unread := (*mskevent.AnswerError)(nil); errors.As(err, &unread) { // its own text quotes the answer
+			err = fmt.Errorf("the function's answer %s", unread.Problem)
+		}
 		if err != nil {
 			return nil, idem.OutcomeUnknown(err)
 		}

@@ -163,7 +163,9 @@ func messageOf(r *kafka.Record) mskevent.Message {
 		m.Timestamp = r.Timestamp.UnixMilli()
 	}
 	for _, h := range r.Headers {
-		m.Headers = append(m.Headers, mskevent.Header(h))
+		if !isOurs(h.Key) {
+			m.Headers = append(m.Headers, mskevent.Header(h))
+		}
 	}
 	return m
 }

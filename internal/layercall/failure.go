@@ -45,26 +45,27 @@ func failureOf(item map[string]json.RawMessage) error {
 		err = fmt.Errorf("%w (ignored, because a failure can't be both: permanent, unavailable)", err)
 	}
 	after := time.Duration(max(0, min(afterMs, MaxRetryAfter.Milliseconds()))) * time.Millisecond
-	switch {
-	case unknown:
-		return idem.OutcomeUnknown(idem.RetryAfter(err, after))
+	switch err = idem.RetryAfter(err, after); {
 	case permanent:
-		return idem.Permanent(err)
+		err = idem.Permanent(err)
 	case unavailable:
-		return idem.Unavailable(idem.RetryAfter(err, after))
+		err = idem.Unavailable(err)
 	}
-	return idem.RetryAfter(err, after)
+	if unknown {
+		err = idem.OutcomeUnknown(err)
+	}
+	return err
 }
 
 // FunctionError returns the error of a call by the payload with which the function's runtime reports it. The
 // name of the error's class may mark it as permanent, unavailable, or of unknown outcome, so that a function
 // needs no library. Runtimes report the name with its package (Java), or without (Python, .NET); Node.js
-// reports the property name.
+// reports the property name. A payload of another form is not quoted: it may have values of the records.
 func FunctionError(payload []byte) error {
 	var e struct{ ErrorType, ErrorMessage string }
 	if err := json.Unmarshal(payload, &e); err != nil || e.ErrorType == "" && e.ErrorMessage == "" {
-		const shown = 200
-		return fmt.Errorf("the function failed: %.*q", shown, payload)
+		return fmt.Errorf("the function failed: its error is no document with errorType or errorMessage "+
+			"(%d bytes, not shown)", len(payload))
 	}
 	err := fmt.Errorf("the function failed: %s: %s", e.ErrorType, e.ErrorMessage)
 	switch e.ErrorType[strings.LastIndexAny(e.ErrorType, ".$:+")+1:] {

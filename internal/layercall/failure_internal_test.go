@@ -19,8 +19,9 @@ func meaning(err error) string {
 		what = "permanent"
 	case idem.IsUnavailable(err):
 		what = "unavailable"
-	case idem.IsOutcomeUnknown(err):
-		what = "unknown"
+	}
+	if idem.IsOutcomeUnknown(err) {
+		what = strings.TrimPrefix(what+" unknown", "retry ")
 	}
 	if after := idem.RetryDelay(err); after > 0 {
 		return fmt.Sprintf("%s after %v", what, after)
@@ -55,7 +56,8 @@ func TestFailuresOfItems(t *testing.T) {
 			"can't be both"},
 		`{"Unavailable":true}`:                        {"retry"},
 		`{"outcomeUnknown":true,"error":"no answer"}`: {"unknown", "no answer"},
-		`{"outcomeUnknown":true,"unavailable":true}`:  {"unknown"},
+		`{"outcomeUnknown":true,"unavailable":true}`:  {"unavailable unknown"},
+		`{"outcomeUnknown":true,"permanent":true}`:    {"permanent unknown"},
 		`{"outcomeUnknown":true,"retryAfterMs":5000}`: {"unknown after 5s"},
 		`{"outcomeUnknown":"yes"}`:                    {"retry", "of another type: outcomeUnknown"},
 		`{"errorType":"PermanentError","error":"no, retry after 30s","x":[{}]}`: {"retry",
@@ -114,8 +116,9 @@ func TestErrorsThatCannotBeReadAreRetried(t *testing.T) {
 		`{"errorType":"Error","errorMessage":"PermanentError: retry after 30s"}`,
 		`{"errorType":null,"errorMessage":"UnavailableError"}`,
 	} {
-		if err := FunctionError([]byte(body)); meaning(err) != "retry" {
-			t.Errorf("%s: %s, %q; want retry", body, meaning(err), err)
+		err := FunctionError([]byte(body))
+		if meaning(err) != "retry" || len(body) > 2 && strings.Contains(err.Error(), body) {
+			t.Errorf("%s: %s, %q; want retry, without the body", body, meaning(err), err)
 		}
 	}
 }

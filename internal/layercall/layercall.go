@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem"
@@ -21,11 +22,17 @@ import (
 	"github.com/idemsk/idemsk/lambda/sqs"
 )
 
-// The headers that are added to each record that the function gets.
+// The headers that are added to each record that the function gets. A header of the record itself that has
+// such a name is removed: a function that takes the first one would fence with the token of a producer.
 const (
 	headerToken   = "idemsk-token"   //nolint:gosec // no credential: the fencing token
 	headerAttempt = "idemsk-attempt" // the number of the attempt, from 1
 )
+
+// isOurs reports whether a header has one of these names, in any case of letters.
+func isOurs(name string) bool {
+	return strings.EqualFold(name, headerToken) || strings.EqualFold(name, headerAttempt)
+}
 
 // Runtime calls the function with an event, and returns its answer. The calls of an invocation follow one
 // another; a Caller makes up to Calls at once. An error means that the call failed as a whole: a
@@ -127,11 +134,7 @@ func (all *records) event(rs []kafka.RecordAttempt, converted bool) ([]byte, err
 			}
 			part[i].JSON = json
 		}
-		headers := headersOf(rs[i].Attempt)
-		if len(headers) == 0 {
-			continue
-		}
-		json, err := part[i].WithHeaders(headers...)
+		json, err := part[i].WithHeaders(isOurs, headersOf(rs[i].Attempt)...)
 		if err != nil {
 			return nil, fmt.Errorf("adding headers to %s: %w", rs[i].Record.Source(), err)
 		}

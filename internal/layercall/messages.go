@@ -3,6 +3,7 @@ package layercall
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/mskevent"
@@ -50,13 +51,10 @@ func (all messages) event(rs []kafka.RecordAttempt, _ bool) ([]byte, error) {
 	return append(out, "]}"...), nil
 }
 
-// withAttempt returns the JSON of a message with the headers of its attempt as further message attributes.
+// withAttempt returns the JSON of a message with the headers of its attempt as message attributes. They take
+// the place of those of the same names.
 func withAttempt(message json.RawMessage, a *kafka.RecordAttempt) (json.RawMessage, error) {
 	const field = "messageAttributes"
-	headers := headersOf(a.Attempt)
-	if len(headers) == 0 {
-		return message, nil
-	}
 	var fields, attributes map[string]json.RawMessage
 	if err := json.Unmarshal(message, &fields); err != nil {
 		return nil, err
@@ -65,6 +63,12 @@ func withAttempt(message json.RawMessage, a *kafka.RecordAttempt) (json.RawMessa
 		if err := json.Unmarshal(of, &attributes); err != nil {
 			return nil, err
 		}
+	}
+	before := len(attributes)
+	maps.DeleteFunc(attributes, func(name string, _ json.RawMessage) bool { return isOurs(name) })
+	headers := headersOf(a.Attempt)
+	if len(headers) == 0 && len(attributes) == before {
+		return message, nil
 	}
 	if attributes == nil {
 		attributes = make(map[string]json.RawMessage)

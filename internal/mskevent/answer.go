@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
 // AnswerError means that the function's answer does not name the failed records.
@@ -52,7 +54,7 @@ func ItemsBy[K comparable](read func(json.RawMessage) (K, error), payload []byte
 	var items []map[string]json.RawMessage
 	value, listed := answer[list]
 	if listed {
-		if err := json.Unmarshal(value, &items); err != nil {
+		if err := rawjson.Unmarshal(value, &items); err != nil {
 			return false, bad("has %s that are no list of objects: %v", list, err)
 		}
 	}
@@ -62,7 +64,7 @@ func ItemsBy[K comparable](read func(json.RawMessage) (K, error), payload []byte
 			return false, bad("has a bad identifier, %s[%d]: %v", list, i, err)
 		}
 		if !has(id) {
-			return false, bad("names %v in %s[%d], a record that was not in the event", id, list, i)
+			return false, bad("names %.100v in %s[%d], a record that was not in the event", id, list, i)
 		}
 		each(id, item)
 	}
@@ -128,7 +130,7 @@ func identifier(raw json.RawMessage) (Place, error) {
 		return Place{}, errors.New("there is no itemIdentifier")
 	}
 	var id map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &id); err != nil {
+	if err := rawjson.Unmarshal(raw, &id); err != nil {
 		return Place{}, err
 	}
 	var partition *string
@@ -147,7 +149,7 @@ func unmarshal(raw json.RawMessage, into any) error {
 	if raw == nil {
 		return nil
 	}
-	return json.Unmarshal(raw, into)
+	return rawjson.Unmarshal(raw, into)
 }
 
 // ErrorMessage returns the type and the message of a function's error, or up to 300 bytes of an answer of

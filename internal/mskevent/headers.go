@@ -3,28 +3,25 @@ package mskevent
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
-// WithHeaders returns the JSON of the record with headers added behind its own. Nothing else of the JSON
-// changes. A record whose headers are absent or null gets a list.
-func (r *Record) WithHeaders(headers ...Header) (json.RawMessage, error) {
-	var list []byte
-	for i, h := range headers {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(appendSigned(append(appendString(append(list, '{'), h.Key), ':'), h.Value), '}')
-	}
+const fieldHeaders = "headers"
+
+// WithHeaders returns the JSON of the record without those of its headers whose names replaced reports, and
+// with headers added behind its others. Nothing else of the JSON changes. A record whose headers are absent or
+// null gets a list if there are headers to add.
+func (r *Record) WithHeaders(replaced func(name string) bool, headers ...Header) (json.RawMessage, error) {
 	if err := valid(r.JSON); err != nil {
 		return nil, err
 	}
 	start, end := 0, 0 // of the value of the last field "headers", which is the one that counts
 	count := 0
 	err := rawjson.Parts(r.JSON, func(key string, from, to int) error {
-		if count++; key == "headers" {
+		if count++; key == fieldHeaders {
 			start, end = from, to
 		}
 		return nil
@@ -32,15 +29,64 @@ func (r *Record) WithHeaders(headers ...Header) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := bytes.IndexByte(r.JSON, '{') + 1
-	own := bytes.TrimSpace(bytes.Trim(r.JSON[start:end], "[]"))
-	switch {
-	case end == 0 && count == 0:
-		return slices.Concat(r.JSON[:open], []byte(`"headers":[`), list, []byte("]"), r.JSON[open:]), nil
-	case end == 0:
-		return slices.Concat(r.JSON[:open], []byte(`"headers":[`), list, []byte("],"), r.JSON[open:]), nil
-	case string(r.JSON[start:end]) == "null", len(own) == 0:
-		return slices.Concat(r.JSON[:start], []byte("["), list, []byte("]"), r.JSON[end:]), nil
+	list, removed, err := without(r.JSON[start:end], replaced)
+	if err != nil || !removed && len(headers) == 0 {
+		return r.JSON, err
 	}
-	return slices.Concat(r.JSON[:end-1], []byte(","), list, r.JSON[end-1:]), nil
+	for _, h := range headers {
+		list = appendString(append(appendComma(list), '{'), h.Key)
+		list = append(appendSigned(append(list, ':'), h.Value), '}')
+	}
+	list = slices.Concat([]byte("["), list, []byte("]"))
+	if end > 0 {
+		return slices.Concat(r.JSON[:start], list, r.JSON[end:]), nil
+	}
+	if count > 0 {
+		list = append(list, ',')
+	}
+	open := bytes.IndexByte(r.JSON, '{') + 1
+	return slices.Concat(r.JSON[:open], []byte(`"`+fieldHeaders+`":`), list, r.JSON[open:]), nil
+}
+
+// without returns the elements of a list of headers, but no header whose name replaced reports. A header is a
+// member of an element.
+func without(list []byte, replaced func(name string) bool) (rest []byte, removed bool, err error) {
+	if len(list) == 0 || string(list) == "null" {
+		return nil, false, nil
+	}
+	if list[0] != '[' {
+		return nil, false, errors.New("its headers are no list")
+	}
+	err = rawjson.Parts(list, func(_ string, from, to int) error {
+		element := list[from:to]
+		var others []byte
+		had := false
+		if element[0] == '{' {
+			_ = rawjson.Parts(element, func(name string, from, to int) error {
+				if replaced(name) {
+					had = true
+					return nil
+				}
+				others = append(append(appendString(appendComma(others), name), ':'), element[from:to]...)
+				return nil
+			})
+		}
+		switch {
+		case !had:
+			rest = append(appendComma(rest), element...)
+		case len(others) > 0:
+			rest = append(append(append(appendComma(rest), '{'), others...), '}')
+		}
+		removed = removed || had
+		return nil
+	})
+	return rest, removed, err
+}
+
+// appendComma appends a comma behind what is before.
+func appendComma(dst []byte) []byte {
+	if len(dst) == 0 {
+		return dst
+	}
+	return append(dst, ',')
 }

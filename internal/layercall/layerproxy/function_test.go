@@ -256,6 +256,8 @@ func handle(d delivery) {
 		stream(d, answer, `{"errorType":"UnavailableError","errorMessage":"the bank is down: retry after 1h"}`)
 	case do("answer garbage"):
 		d.answer([]byte(`{"batchItemFailures":[`))
+	case do("answer a text"):
+		d.answer([]byte(`"{\"batchItemFailures\":[{\"itemIdentifier\":\"b\"}]}"`))
 	case do("answer too much"):
 		d.answer(make([]byte, 6<<20+101))
 	case do("answer ok"):

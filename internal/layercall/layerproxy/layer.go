@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/aws/aws-lambda-go/lambda/messages"
 	"github.com/aws/aws-lambda-go/lambdacontext"
@@ -14,9 +16,8 @@ import (
 	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/internal/layercall"
-	"github.com/idemsk/idemsk/internal/mskevent"
+	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
-	"github.com/idemsk/idemsk/lambda/sqs"
 )
 
 // layer takes invocations from Lambda and gives them to the function.
@@ -26,13 +27,18 @@ type layer struct {
 	gone     <-chan struct{}                  // closed when the runtime has ended
 	consumer func() (*lambda.Function, error) // of events of Kafka and SQS
 	prepared func() error
+	logger   *slog.Logger // that of the consumer
+	warned   atomic.Bool
 }
 
 func newLayer(up *upstream, api *api, gone <-chan struct{}, options []lambda.Option) *layer {
 	l := &layer{upstream: up, api: api, gone: gone}
 	l.consumer = sync.OnceValues(func() (*lambda.Function, error) {
-		return lambda.New(context.Background(), layercall.Build, app.Environment(), os.Stdout, os.Stderr,
-			options...)
+		build := func(ctx context.Context, base *app.Base) (kafka.Handler, error) {
+			l.logger = base.Logger
+			return layercall.Build(ctx, base)
+		}
+		return lambda.New(context.Background(), build, app.Environment(), os.Stdout, os.Stderr, options...)
 	})
 	l.prepared = sync.OnceValue(l.prepare)
 	return l
@@ -79,11 +85,28 @@ func (l *layer) run(ctx context.Context) error {
 }
 
 func (l *layer) handle(ctx context.Context, e *event) error {
-	if e.status != http.StatusOK || !mskevent.IsKafka(e.payload) && !sqs.IsEvent(e.payload) {
-		l.api.pass(ctx, l.gone, e)
-		return nil
+	switch {
+	case e.status != http.StatusOK:
+	case layercall.IsProtected(e.payload):
+		return l.invoke(ctx, e)
+	default:
+		l.warnOfRecords(ctx, e)
 	}
-	return l.invoke(ctx, e)
+	l.api.pass(ctx, l.gone, e)
+	return nil
+}
+
+// warnOfRecords logs the first event that passes through although it has records of Kafka or SQS.
+func (l *layer) warnOfRecords(ctx context.Context, e *event) {
+	if l.warned.Load() || !layercall.HasRecords(e.payload) {
+		return
+	}
+	if _, err := l.consumer(); err != nil || l.warned.Swap(true) {
+		return // another event says what is wrong
+	}
+	l.logger.WarnContext(lambdacontext.NewContext(ctx, &lambdacontext.LambdaContext{AwsRequestID: e.id()}),
+		"an event with records of Kafka or SQS passes through unprotected, as all others of its kind: the layer protects the events "+
+			"of Lambda's event source mappings, not those of EventBridge Pipes, or without an eventSource")
 }
 
 // invoke handles an invocation with an event of Kafka or SQS. It continues when ctx ends, so that what the

@@ -26,6 +26,35 @@ func TestOtherEventsPassThrough(t *testing.T) {
 	}
 }
 
+// The first event that has records and passes through all the same is logged, and no other.
+func TestRecordsThatPassThroughAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "")
+	var warnings []string
+	f.config.Stderr = func(line []byte) {
+		if strings.Contains(string(line), "passes through unprotected") {
+			warnings = append(warnings, string(line))
+		}
+	}
+	f.answers([]byte(`{"records":{}}`), `{"records":{}}`)
+	for range 2 {
+		for _, payload := range []string{
+			`[{"eventSource":"aws:kafka","topic":"payments","partition":3,"offset":1,"value":"YQ=="}]`,
+			`[{"eventSource":"aws:sqs","messageId":"m","receiptHandle":"h","body":"a"}]`,
+			`{"records":{"payments-3":[{"topic":"payments","partition":3,"offset":1}]}}`,
+			`{"Records":[{"messageId":"m","body":"a"}]}`,
+		} {
+			if _, err := f.deliver([]byte(payload)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	f.stop()
+	if len(warnings) != 1 || !strings.Contains(warnings[0], `"level":"WARN"`) || !strings.Contains(warnings[0], `"requestId":`) {
+		t.Errorf("warnings %q, want one", warnings)
+	}
+}
+
 // A runtime that does not start ends the layer in the same way.
 func TestRuntimeThatDoesNotStart(t *testing.T) {
 	t.Parallel()

@@ -67,6 +67,8 @@ type api struct {
 	work      chan *invocation
 	asked     chan struct{}       // closed when it asks for the first time
 	initError chan *FunctionError // gets at most one
+	started   chan struct{}       // closed when group is set
+	group     int                 // of the processes that may use the API; 0 if none was started
 
 	mu      sync.Mutex
 	closed  bool
@@ -90,6 +92,7 @@ func newAPI(ctx context.Context, cfg *Config) (*api, error) {
 		asked:     make(chan struct{}),
 		open:      make(map[string]*invocation),
 		initError: make(chan *FunctionError, 1),
+		started:   make(chan struct{}),
 	}
 	a.mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", a.next)
 	a.mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/response", a.response)
@@ -102,6 +105,9 @@ func newAPI(ctx context.Context, cfg *Config) (*api, error) {
 		// of a request that has begun; the process may stay idle for as long as it likes
 		ReadHeaderTimeout: maxTimeout,
 		ErrorLog:          log.New(io.Discard, "", 0),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, peerKey{}, sync.OnceValue(func() error { return a.checkPeer(c) }))
+		},
 	}
 	go func() {
 		defer close(a.served)
@@ -123,11 +129,33 @@ func (a *api) close() {
 	a.handlers.Wait()
 }
 
+// ServeHTTP serves the requests of the function's processes, and refuses all others.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if a.enter() {
-		defer a.handlers.Done()
-		a.mux.ServeHTTP(w, r)
+	if !a.enter() {
+		return
 	}
+	defer a.handlers.Done()
+	if check, ok := r.Context().Value(peerKey{}).(func() error); ok {
+		if err := check(); err != nil {
+			a.refuseAs("a request", w, http.StatusForbidden, "Forbidden", err.Error())
+			return
+		}
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// peerKey is the key of a connection's check, which its first request makes.
+type peerKey struct{}
+
+// start sets the group of the processes that may use the API.
+func (a *api) start(group int) {
+	a.group = group
+	close(a.started)
+}
+
+func (a *api) checkPeer(c net.Conn) error {
+	<-a.started // the process may be faster than the thread that started it
+	return checkPeer(a.group, c)
 }
 
 func (a *api) enter() bool {
@@ -311,8 +339,13 @@ func (a *api) refuseID(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers with an error, and keeps the request for later error messages.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, status int, kind, message string) {
+	a.refuseAs(r.Method+" "+r.URL.Path, w, status, kind, message)
+}
+
+// refuseAs is refuse for a request that error messages do not quote.
+func (a *api) refuseAs(request string, w http.ResponseWriter, status int, kind, message string) {
 	a.mu.Lock()
-	a.refused = fmt.Sprintf("%s %s: %d %s: %s", r.Method, r.URL.Path, status, kind, message)
+	a.refused = fmt.Sprintf("%s: %d %s: %s", request, status, kind, message)
 	a.mu.Unlock()
 	// strings always marshal
 	body, _ := json.Marshal(map[string]string{"errorMessage": message, "errorType": kind})

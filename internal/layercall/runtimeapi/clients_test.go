@@ -3,14 +3,17 @@ package runtimeapi_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
@@ -36,6 +39,19 @@ var clients = map[string]func(runtime){
 	},
 	"breaks every rule": breaksEveryRule,
 	"answers early":     answersEarly,
+	"in a session of its own": func(runtime) {
+		session := exec.Command(os.Args[0])
+		session.Env = append(os.Environ(), modeVariable+"=plain")
+		session.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		session.Stdout = os.Stdout // whose end ends it
+		must(0, session.Run())
+	},
+	"with sockets of IPv6": func(r runtime) { // as those of Java
+		http.DefaultClient.Transport = &http.Transport{DialContext: dialIPv6}
+		id, body := r.next()
+		r.post(r.answer(id), string(body))
+		forever()
+	},
 	"does not mind the end of the API": func(r runtime) {
 		holdFIFO()
 		conn := must(net.Dial("tcp", r.address()))
@@ -138,6 +154,18 @@ var clients = map[string]func(runtime){
 		r.post(r.answer(id), string(body))
 		forever()
 	},
+}
+
+// dialIPv6 connects to an address of IPv4 by a socket of IPv6.
+func dialIPv6(_ context.Context, _, address string) (net.Conn, error) {
+	to := must(net.ResolveTCPAddr("tcp", address))
+	fd := must(syscall.Socket(syscall.AF_INET6, syscall.SOCK_STREAM, 0))
+	at := &syscall.SockaddrInet6{Port: to.Port}
+	copy(at.Addr[:], to.IP.To16())
+	must(0, syscall.Connect(fd, at))
+	file := os.NewFile(uintptr(fd), "socket")
+	defer func() { _ = file.Close() }()
+	return net.FileConn(file)
 }
 
 func breaksEveryRule(r runtime) {

@@ -41,6 +41,9 @@
 //
 // # Processes
 //
+// Only the processes of the group and their descendants may use the Runtime API, on Linux: the loopback
+// interface is that of all users and, in a pod, of all containers. Other processes get 403.
+//
 // The child has its own process group, so Ctrl-C in the terminal does not reach the function, and the whole
 // group ends with the function. On Linux the kernel kills the child when this process dies. It does not kill
 // the children of the child in that case.

@@ -10,11 +10,20 @@ import (
 var (
 	// ErrClosed means that the Function was closed before or during the invocation.
 	ErrClosed = errors.New("the function is closed")
+	// ErrNotTaken means that no process took the event of the invocation.
+	ErrNotTaken = errors.New("the function did not take the event")
 	// ErrInitTimeout is the cause of a StartError: the process never asked for work.
 	ErrInitTimeout = errors.New("it never asked for work")
 	// ErrInitExit is the cause of a StartError: the process ended before it asked for work.
 	ErrInitExit = errors.New("it ended before it asked for work")
 )
+
+// notTakenError makes an error an ErrNotTaken, and leaves its text.
+type notTakenError struct{ error }
+
+func (n notTakenError) Unwrap() error { return n.error }
+
+func (notTakenError) Is(target error) bool { return target == ErrNotTaken }
 
 // FunctionError means that the function answered with an error, or with an answer that Lambda rejects, such
 // as one over the size limit. It is also the cause of a StartError if the function reported an initialization

@@ -49,22 +49,23 @@ func Start(ctx context.Context, cfg Config) (*Function, error) {
 // which does not count towards the function's timeout.
 //
 // Errors: *FunctionError, *CrashError and *TimeoutError mean that the function failed, *StartError that its
-// new process did not start, *PayloadError that the event is too large; ErrClosed; or the context's cause. If
-// the context ends during the invocation, Invoke kills the process, because its result is no longer needed.
+// new process did not start, *PayloadError that the event is too large; ErrClosed; or the context's cause. They
+// are also ErrNotTaken if no process took the event, so that it had no effect. If the context ends during the
+// invocation, Invoke kills the process, because its result is no longer needed.
 // A process that handles several invocations at once goes on after a timeout or the end of a context.
 // Invoke does not use the payload after it has returned.
 func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	if len(payload) > MaxPayload {
-		return Result{}, &PayloadError{Function: f.cfg.Name, Size: len(payload), Limit: MaxPayload}
+		return Result{}, notTakenError{&PayloadError{Function: f.cfg.Name, Size: len(payload), Limit: MaxPayload}}
 	}
 	if ctx.Err() != nil {
-		return Result{}, f.givenUp(ctx, "before it began")
+		return Result{}, notTakenError{f.givenUp(ctx, "before it began")}
 	}
 	select {
 	case f.turns <- struct{}{}:
 		defer func() { <-f.turns }()
 	case <-ctx.Done():
-		return Result{}, f.givenUp(ctx, "while it waited for its turn")
+		return Result{}, notTakenError{f.givenUp(ctx, "while it waited for its turn")}
 	}
 	if f.cfg.Concurrency > 1 {
 		payload = bytes.Clone(payload) // an abandoned invocation may still be written to the process
@@ -72,7 +73,7 @@ func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	inv := newInvocation(payload)
 	p, err := f.handOver(ctx, inv)
 	if err != nil {
-		return Result{}, err
+		return Result{}, notTakenError{err}
 	}
 	return f.await(ctx, p, inv)
 }

@@ -72,6 +72,11 @@ func (p *process) keep(started chan<- error) {
 	defer runtime.UnlockOSThread()
 	defer close(p.exited)
 	err := p.cmd.Start()
+	group := 0
+	if err == nil {
+		group = p.cmd.Process.Pid
+	}
+	p.api.start(group)
 	p.output.handedOver()
 	started <- err
 	if err == nil {

@@ -81,7 +81,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	}
 	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
 		p.Close(ctx)
-		return nil, errs[i] // that of the others is the same
+		return nil, withoutOutput(errs[i]) // that of the others is the same
 	}
 	return p, nil
 }
@@ -134,19 +134,35 @@ func (p *Pool) Call(ctx context.Context, event []byte) ([]byte, error) {
 // failure returns the error of a call by that of an invocation.
 func failure(err error) error {
 	var failed *runtimeapi.FunctionError
-	var start *runtimeapi.StartError
 	var large *runtimeapi.PayloadError
-	switch {
-	case errors.As(err, &start): // has an error of the function as its cause, perhaps
-		return idem.Unavailable(err)
+	switch taken := !errors.Is(err, runtimeapi.ErrNotTaken); {
 	case errors.As(err, &large):
 		return idem.Permanent(err)
+	case !taken: // the function of a process that does not start may have reported an error
+		return idem.Unavailable(withoutOutput(err))
 	case errors.As(err, &failed):
 		document, _ := json.Marshal(map[string]string{ // strings always marshal
 			"errorType": failed.Type, "errorMessage": failed.Message})
 		return layercall.FunctionError(document)
 	}
-	return idem.OutcomeUnknown(err) // it crashed, gave no answer in time, or was given up
+	return idem.OutcomeUnknown(withoutOutput(err)) // it crashed, gave no answer in time, or was given up
+}
+
+// withoutOutput returns an error without the lines that the function printed. Those are in the function's own
+// log, and may have values of records, which errors bring into other logs, entries and dead letters.
+func withoutOutput(err error) error {
+	var crash *runtimeapi.CrashError
+	var late *runtimeapi.TimeoutError
+	var start *runtimeapi.StartError
+	switch {
+	case errors.As(err, &crash):
+		crash.Output = nil
+	case errors.As(err, &late):
+		late.Output = nil
+	case errors.As(err, &start):
+		start.Output = nil
+	}
+	return err
 }
 
 // Starts returns the number of processes that were started.

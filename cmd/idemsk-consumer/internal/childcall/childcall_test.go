@@ -20,7 +20,7 @@ import (
 )
 
 // modeVariable makes the test binary a function. Its value "once" lets only the first process start, which
-// makes a file in the working directory.
+// makes a folder. With "once, then slow" the others do not ask for work.
 const modeVariable = "CHILDCALL_TEST_MODE"
 
 func TestMain(m *testing.M) {
@@ -37,9 +37,12 @@ type event struct{ Do string }
 type permanentError struct{ error }
 
 func runFunction(mode string) {
-	if mode == "once" {
+	if strings.HasPrefix(mode, "once") {
 		if err := os.Mkdir(os.Getenv("STARTED"), 0o700); err != nil {
-			fmt.Fprintln(os.Stderr, "it started before")
+			fmt.Fprintln(os.Stderr, "it started before, for alice@example.com")
+			if mode == "once, then slow" {
+				<-time.After(time.Hour)
+			}
 			os.Exit(3)
 		}
 	}
@@ -56,6 +59,12 @@ func runFunction(mode string) {
 		case "environment":
 			return os.Getenv("IDEMSK_KAFKA_PASSWORD") + os.Getenv("VISIBLE") + " " + os.Getenv("AWS_REGION") +
 				" " + os.Getenv("AWS_LAMBDA_FUNCTION_NAME"), nil
+		case "print and die", "print and hang":
+			fmt.Println("customer alice@example.com")
+			if e.Do == "print and hang" {
+				select {}
+			}
+			os.Exit(1)
 		case "print":
 			fmt.Println("printed")
 			fmt.Fprintln(os.Stderr, "complained")
@@ -224,9 +233,79 @@ func TestFunctionThatDoesNotStart(t *testing.T) {
 		t.Errorf("%v; want a failure", err)
 	}
 	for range 2 {
-		if _, err := call(t, p, ""); !idem.IsUnavailable(err) ||
-			!strings.Contains(err.Error(), "it started before") {
-			t.Errorf("%v; want unavailable, with the output of the function", err)
+		if _, err := call(t, p, ""); !idem.IsUnavailable(err) || idem.IsOutcomeUnknown(err) {
+			t.Errorf("%v; want unavailable", err)
+		}
+	}
+}
+
+// A call that no process took had no effect, whatever prevented it.
+func TestCallsThatAreNotTaken(t *testing.T) {
+	t.Parallel()
+	for name, not := range map[string]func(t *testing.T) error{
+		"given up before": func(t *testing.T) error {
+			p, _ := start(t, 1, "on")
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, err := p.Call(ctx, []byte("{}"))
+			return err
+		},
+		"given up while a process starts": func(t *testing.T) error {
+			folder := t.TempDir()
+			p, _ := start(t, 1, "once, then slow", "STARTED="+folder+"/started")
+			_, _ = call(t, p, "die")
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err := p.Call(ctx, []byte("{}"))
+			return err
+		},
+		"the processes are closed": func(t *testing.T) error {
+			p, _ := start(t, 1, "on")
+			p.Close(t.Context())
+			_, err := call(t, p, "")
+			return err
+		},
+		"the process does not start again": func(t *testing.T) error {
+			p, _ := start(t, 1, "once", "STARTED="+t.TempDir()+"/started")
+			_, _ = call(t, p, "die")
+			_, err := call(t, p, "")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := not(t); !idem.IsUnavailable(err) || idem.IsOutcomeUnknown(err) {
+				t.Errorf("%v; want unavailable", err)
+			}
+		})
+	}
+}
+
+// What a function prints goes to its log alone, and into no error: errors are logged, and stored in entries and
+// dead letters.
+func TestErrorsHaveNoOutput(t *testing.T) {
+	t.Parallel()
+	const printed = "customer alice@example.com"
+	p, out := start(t, 1, "once", "STARTED="+t.TempDir()+"/started")
+	hanging, out2 := start(t, 1, "on")
+	never := new(output)
+	cfg := config(t, 1, "on", never)
+	cfg.Command = []string{"/bin/sh", "-c", "printf 'customer ali'; printf 'ce@example.com\\n'; exit 3"}
+	for name, of := range map[string]struct {
+		err func() error
+		out *output
+	}{
+		"it dies in a call, and does not start again": {func() error {
+			_, crash := call(t, p, "print and die")
+			_, again := call(t, p, "")
+			return errors.Join(crash, again)
+		}, out},
+		"it does not answer": {func() error { _, err := call(t, hanging, "print and hang"); return err }, out2},
+		"it never starts":    {func() error { _, err := childcall.Start(t.Context(), cfg); return err }, never},
+	} {
+		if err := of.err(); err == nil || strings.Contains(err.Error(), "alice") ||
+			!strings.Contains(of.out.String(), printed) {
+			t.Errorf("%s: %v, and the function's log %q; want the lines in the log alone", name, err, of.out)
 		}
 	}
 }

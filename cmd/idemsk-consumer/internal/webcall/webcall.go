@@ -3,12 +3,18 @@
 // The event is the body of a POST request, in the format of Lambda's event source for Kafka. The body of an
 // answer with a status of 200 to 299 is that of a function: it names the records that failed. Any other
 // status means that the call failed, and its body may be an error document of Lambda (see
-// layercall.FunctionError):
+// layercall.FunctionError), which counts more than the status:
 //
-//   - 429 and 503, and a service that can't be connected to: the attempt is not counted. The header
-//     Retry-After delays the next one.
+//   - 429, and a service to which no connection can be made: the service has not handled the records, and the
+//     attempt is not counted. The header Retry-After delays the next one.
+//   - 503: as 429, but a proxy sends it too when the service's connection ends in a request. So the effects may
+//     have taken place.
 //   - 400, 413 and 422: a record that is alone in its call becomes a dead letter.
-//   - All others, no answer in time, and a connection that is lost: the call has failed.
+//   - All others, no answer in time, and a connection that is lost: the call has failed. After 408, 502, 504,
+//     and those from 520, which are a proxy's, and without an answer, the effects may have taken place.
+//
+// Errors have neither the path, the query and the user of the URL nor the body of an answer, except the fields
+// of an error document: they are logged, and stored in entries and dead letters.
 package webcall
 
 import (
@@ -19,9 +25,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -41,26 +49,32 @@ const (
 	// servers close one (Node.js and uvicorn: 5 s), because a call on such a connection fails.
 	idleTime = time.Second
 	maxIdle  = 1000 // connections that are kept: more than there are calls at once
+	// connectTime is the maximum time for a connection, and for its TLS handshake.
+	connectTime = 5 * time.Second
+	// firstOfProxies is the first status that only proxies use, for what they make of a service.
+	firstOfProxies = 520
 )
 
 // Client calls a web service. It is safe for concurrent use.
 type Client struct {
-	url     string
+	url     *url.URL
+	service string // the URL in errors: its scheme and host
 	timeout time.Duration
-	http    *http.Client
+	// http sends a request once, and follows no redirect. Its errors do not have the URL.
+	http *http.Transport
 }
 
 // New returns a client of the service at a URL, which has the timeout to answer a call.
 func New(address string, timeout time.Duration) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no URL of a web service: want http://127.0.0.1:8080/records", address)
+		return nil, errors.New("it is no URL of a web service: want http://127.0.0.1:8080/records, for example")
 	}
-	return &Client{url: address, timeout: timeout, http: &http.Client{
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTime,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	service := url.URL{Scheme: u.Scheme, Host: u.Host}
+	return &Client{url: u, service: service.String(), timeout: timeout, http: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTime,
+		DialContext:         (&net.Dialer{Timeout: connectTime}).DialContext,
+		TLSHandshakeTimeout: connectTime, ForceAttemptHTTP2: true,
 	}}, nil
 }
 
@@ -71,21 +85,18 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 func (c *Client) Call(ctx context.Context, event []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(limited, http.MethodPost, c.url, bytes.NewReader(event))
+	var connected atomic.Bool // the request may have been sent
+	limited = httptrace.WithClientTrace(limited,
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	req, err := c.request(limited, event)
 	if err != nil {
-		return nil, err
+		return nil, c.unreached(err)
 	}
-	// The transport would send a request with the header Idempotency-Key again when a connection is lost. The
-	// service would run twice in one attempt.
-	req.GetBody = nil
-	req.Header.Set("Content-Type", "application/json")
-	if a, ok := idem.AttemptFrom(ctx); ok {
-		req.Header.Set(headerKey, visible(a.Key))
-		req.Header.Set(headerToken, strconv.FormatInt(a.Token, 10))
-		req.Header.Set(headerAttempt, strconv.Itoa(a.Number))
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
+	resp, err := c.http.RoundTrip(req)
+	switch {
+	case err != nil && !connected.Load():
+		return nil, c.unreached(err)
+	case err != nil:
 		return nil, c.lost(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -94,7 +105,7 @@ func (c *Client) Call(ctx context.Context, event []byte) ([]byte, error) {
 	case err != nil:
 		return nil, c.lost(ctx, err)
 	case len(answer) > runtimeapi.MaxResponse:
-		return nil, idem.OutcomeUnknown(fmt.Errorf("the answer of %s exceeds %d bytes", c.url,
+		return nil, idem.OutcomeUnknown(fmt.Errorf("the answer of %s exceeds %d bytes", c.service,
 			runtimeapi.MaxResponse))
 	case resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices:
 		return answer, nil
@@ -102,33 +113,62 @@ func (c *Client) Call(ctx context.Context, event []byte) ([]byte, error) {
 	return nil, c.refused(resp, answer)
 }
 
+// request returns the request of a call.
+func (c *Client) request(ctx context.Context, event []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.service, bytes.NewReader(event))
+	if err != nil {
+		return nil, err
+	}
+	// The transport would send a request with the header Idempotency-Key again when a connection is lost. The
+	// service would run twice in one attempt.
+	req.GetBody = nil
+	req.URL = c.url
+	req.Header.Set("Content-Type", "application/json")
+	if c.url.User != nil {
+		password, _ := c.url.User.Password()
+		req.SetBasicAuth(c.url.User.Username(), password)
+	}
+	if a, ok := idem.AttemptFrom(ctx); ok {
+		req.Header.Set(headerKey, visible(a.Key))
+		req.Header.Set(headerToken, strconv.FormatInt(a.Token, 10))
+		req.Header.Set(headerAttempt, strconv.Itoa(a.Number))
+	}
+	return req, nil
+}
+
+// unreached returns the error of a call for which there was no connection, so that nothing was sent.
+func (c *Client) unreached(err error) error {
+	return idem.Unavailable(fmt.Errorf("the service at %s is not reached, is it running? %w", c.service, err))
+}
+
 // lost returns the error of a call without an answer.
 func (c *Client) lost(ctx context.Context, err error) error {
-	var op *net.OpError
 	var late net.Error
-	switch {
-	case errors.As(err, &op) && op.Op == "dial":
-		return idem.Unavailable(fmt.Errorf("the service is not reached, is it running? %w", err))
-	case ctx.Err() == nil && errors.As(err, &late) && late.Timeout():
+	if ctx.Err() == nil && errors.As(err, &late) && late.Timeout() {
 		return idem.OutcomeUnknown(fmt.Errorf("%s gave no answer within %s, and may still handle the records",
-			c.url, c.timeout))
+			c.service, c.timeout))
 	}
-	return idem.OutcomeUnknown(fmt.Errorf("the answer of %s is lost: %w", c.url, err))
+	return idem.OutcomeUnknown(fmt.Errorf("the answer of %s is lost: %w", c.service, err))
 }
 
 // refused returns the error of an answer that says that the call failed.
 func (c *Client) refused(resp *http.Response, answer []byte) error {
 	failed := layercall.FunctionError(answer)
-	err := fmt.Errorf("%s answered %s: %w", c.url, resp.Status, failed)
+	err := fmt.Errorf("%s answered %s: %w", c.service, resp.Status, failed)
 	if idem.IsPermanent(failed) || idem.IsUnavailable(failed) || idem.IsOutcomeUnknown(failed) {
 		return err
 	}
-	switch resp.StatusCode {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return idem.Unavailable(idem.RetryAfter(err, retryAfter(resp.Header.Get("Retry-After"))))
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+	after := retryAfter(resp.Header.Get("Retry-After"))
+	switch code := resp.StatusCode; {
+	case code == http.StatusTooManyRequests:
+		return idem.Unavailable(idem.RetryAfter(err, after))
+	case code == http.StatusServiceUnavailable:
+		return idem.OutcomeUnknown(idem.Unavailable(idem.RetryAfter(err, after)))
+	case code == http.StatusBadRequest, code == http.StatusRequestEntityTooLarge,
+		code == http.StatusUnprocessableEntity:
 		return idem.Permanent(err)
-	case http.StatusBadGateway, http.StatusGatewayTimeout: // of a proxy before the service
+	case code == http.StatusRequestTimeout, code == http.StatusBadGateway,
+		code == http.StatusGatewayTimeout, code >= firstOfProxies:
 		return idem.OutcomeUnknown(err)
 	}
 	return err
