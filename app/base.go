@@ -105,8 +105,7 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 		}
 	}
 	if p.Handler, err = build(ctx, b); isBulk(p.Handler) {
-		b.Config.Records.CallRecords = b.Vars.Int(CallRecordsVariable,
-			cmp.Or(b.Config.Records.CallRecords, maxCallRecords), 1, maxCallRecords)
+		b.readCalls()
 	}
 	b.Vars.WarnUnread(ctx, b.Logger)
 	if wrong := b.Vars.Err(); wrong != nil {
@@ -134,6 +133,22 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 	p.Records.Logger = b.Logger
 	p.Records.DeadLetters, err = b.deadLetters(ctx)
 	return p, err
+}
+
+// CallRecords returns the maximum number of records in a call of a handler that takes many: IDEMSK_CALL_RECORDS, or
+// a default. A Build calls it that returns different handlers.
+func (b *Base) CallRecords(def int) int {
+	return b.Vars.Int("IDEMSK_CALL_RECORDS", cmp.Or(b.Config.Records.CallRecords, def), 1, maxCallRecords)
+}
+
+// readCalls reads the maximum number of records in a call. Unless the commit window is set, it has room for all calls.
+func (b *Base) readCalls() {
+	records, engine := &b.Config.Records, &b.Config.Engine
+	records.CallRecords = b.CallRecords(maxCallRecords)
+	if records.CallRecords < maxCallRecords && b.Vars.String("IDEMSK_COMMIT_WINDOW", "") == "" {
+		all := records.CallRecords * max(1, records.Calls)
+		engine.CommitWindow = min(max(engine.CommitWindow, all), store.MaxCommitWindow)
+	}
 }
 
 // isBulk reports whether a handler takes many records in a call.

@@ -78,10 +78,6 @@ const (
 	maxCallRecords = store.MaxCommitWindow
 )
 
-// CallRecordsVariable is the variable of kafka.Config.CallRecords. It is read if the handler is a bulk handler, or
-// by its Build.
-const CallRecordsVariable = "IDEMSK_CALL_RECORDS"
-
 // Defaults are the defaults of a host.
 type Defaults struct {
 	// Name is the name of the consumer, and the default of its namespace. It is the value of the environment

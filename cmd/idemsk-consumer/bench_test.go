@@ -73,7 +73,7 @@ func BenchmarkCall(b *testing.B) {
 			"awslambdaric", "payments.handler"}},
 	} {
 		b.Run(handler.name, func(b *testing.B) {
-			caller := &layercall.Caller{Runtime: handler.start(b, handler.command), Calls: 1,
+			caller := &layercall.Caller{Runtime: handler.start(b, handler.command),
 				MaxEvent: childcall.MaxEvent}
 			for _, records := range []int{1, 100} {
 				b.Run(fmt.Sprint(records), func(b *testing.B) { calls(b, caller, records) })

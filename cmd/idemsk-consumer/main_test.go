@@ -172,10 +172,17 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A web service gets each payment, and its answers decide: failures of a record, of a call, and for good.
 // Duplicates do not reach it.
 func TestWebService(t *testing.T) {
-	for name, args := range map[string][]string{
-		"batches": nil, "batches at once": {"--calls", "4"}, "single records": {"--single"},
+	for name, tc := range map[string]struct {
+		args    []string
+		records string // in a call
+	}{
+		"single records":                    {nil, ""},
+		"single records, one after another": {[]string{"--calls", "1"}, "1"},
+		"batches":                           {nil, "1000"},
+		"small batches at once":             {[]string{"--calls", "4"}, "10"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			single := strings.HasPrefix(name, "single")
 			c := cluster(t, 3)
 			var keys []string
 			for i := range 100 {
@@ -186,15 +193,19 @@ func TestWebService(t *testing.T) {
 			server := httptest.NewServer(s)
 			defer server.Close()
 			produce(t, c.ListenAddrs(), topic, append(keys, keys[:50]...)...) // the producer's duplicates
-			run(t, c, len(keys)+50, append(args, "--http", server.URL+"/records"), nil)
+			env := map[string]string{}
+			if tc.records != "" {
+				env["IDEMSK_CALL_RECORDS"] = tc.records
+			}
+			run(t, c, len(keys)+50, append(tc.args, "--http", server.URL+"/records"), env)
 			dead := map[string]bool{"invalid-1": true, "closed-1": true}
 			for _, key := range keys {
 				// an effect before the failure of its call happens again
-				if n := s.effects[key]; dead[key] != (n == 0) || n > 2 || n > 1 && name == "single records" {
+				if n := s.effects[key]; dead[key] != (n == 0) || n > 2 || n > 1 && single {
 					t.Errorf("%s has %d effects", key, n)
 				}
 			}
-			if single := name == "single records"; single != (s.single == s.calls) || s.single == 0 {
+			if single != (s.single == s.calls) || s.single == 0 {
 				t.Errorf("%d of %d calls have one record with its key", s.single, s.calls)
 			}
 			if got := deadLetters(t, c, len(dead)); len(got) != len(dead) || !got["invalid-1"] ||
@@ -234,28 +245,27 @@ func deadRecords(t *testing.T, c *kfake.Cluster, n int) (got []*kgo.Record) {
 // A wrong command line is refused by an error that says what to do.
 func TestOptions(t *testing.T) {
 	for args, says := range map[string]string{
-		"":                                     "give a handler: --http",
-		"--http http://a --function b":         "not both",
-		"--http http://a --calls 0":            "--calls is 0: want 1 to 1000",
-		"--function a --timeout 16m":           "want at least 1s, and with --function at most 15m0s",
-		"--http http://a --timeout 1ms":        "--timeout is 1ms",
-		"--function 'a":                        "ends inside a quote",
-		"--function python app.handler":        `"app.handler"] is no option`,
-		"--htpp http://a":                      "there is no flag --htpp: is --http meant?",
-		"--frobnicate":                         "there is no flag --frobnicate",
-		"--http http://a --timeout 5":          `--timeout is "5": want --timeout duration`,
-		"--http http://a --calls 2 --single":   "IDEMSK_CONCURRENCY is the number of requests at once",
-		"--http http://a --calls 0 --single x": "--calls is 0",
+		"":                              "give a handler: --http",
+		"--http http://a --function b":  "not both",
+		"--http http://a --calls 0":     "--calls is 0: want 1 to 1000",
+		"--function a --timeout 16m":    "want at least 1s, and with --function at most 15m0s",
+		"--http http://a --timeout 1ms": "--timeout is 1ms",
+		"--function 'a":                 "ends inside a quote",
+		"--function python app.handler": `"app.handler"] is no option`,
+		"--htpp http://a":               "there is no flag --htpp: is --http meant?",
+		"--frobnicate":                  "there is no flag --frobnicate",
+		"--http http://a --timeout 5":   `--timeout is "5": want --timeout duration`,
+		"--http http://a --single":      "there is no flag --single",
 	} {
 		if _, err := parse(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want an error that says %q", args, err, says)
 		}
 	}
 	o, err := parse([]string{"--function", "python -m 'a b'", "--calls", "3", "--timeout", "15m"})
-	if err != nil || len(o.command) != 3 || o.command[2] != "a b" || o.calls != 3 || o.single {
+	if err != nil || len(o.command) != 3 || o.command[2] != "a b" || o.calls != 3 {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if o, err := parse([]string{"--http", "http://a", "--timeout", "1h", "--single"}); err != nil || !o.single {
+	if o, err := parse([]string{"--http", "http://a", "--timeout", "1h"}); err != nil {
 		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -13,6 +14,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk-consumer/internal/childcall"
 	"github.com/idemsk/idemsk/cmd/idemsk-consumer/internal/webcall"
 	"github.com/idemsk/idemsk/cmd/internal/flagerror"
+	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/internal/text/words"
 	"github.com/idemsk/idemsk/kafka"
@@ -24,9 +26,8 @@ const usage = `idemsk-consumer reads Kafka topics and calls a handler in any lan
   idemsk-consumer --http URL          calls a web service: POST, with a batch of records
   idemsk-consumer --function COMMAND  runs a Lambda function, and calls it with events
 
-  --calls N      calls at once: requests, or processes of the function (1)
-  --single       one record in each call; IDEMSK_ORDER and IDEMSK_CONCURRENCY apply, the latter up to the
-                 number of the function's processes
+  --calls N      calls at once: requests (32; 1 if IDEMSK_CALL_RECORDS allows several records in a call), or
+                 processes of the function (1)
   --timeout 30s  time for the answer to a call; of a function 1s to 15m
   --version      prints the version
 
@@ -48,11 +49,8 @@ type options struct {
 	function string
 	command  []string // the words of function
 	calls    int
-	single   bool
 	timeout  time.Duration
 	version  bool
-
-	callsGiven bool // calls is not the default
 }
 
 // parse returns the options, or an error that names each one that is wrong.
@@ -62,8 +60,7 @@ func parse(args []string) (*options, error) {
 	f.SetOutput(io.Discard)
 	f.StringVar(&o.url, "http", "", "")
 	f.StringVar(&o.function, "function", "", "")
-	f.IntVar(&o.calls, "calls", 1, "")
-	f.BoolVar(&o.single, "single", false, "")
+	f.IntVar(&o.calls, "calls", 0, "")
 	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "")
 	f.BoolVar(&o.version, "version", false, "")
 	if err := f.Parse(args); err != nil {
@@ -72,12 +69,13 @@ func parse(args []string) (*options, error) {
 	if o.version {
 		return o, nil
 	}
-	f.Visit(func(given *flag.Flag) { o.callsGiven = o.callsGiven || given.Name == "calls" })
-	return o, o.check(f.Args())
+	calls := false
+	f.Visit(func(given *flag.Flag) { calls = calls || given.Name == "calls" })
+	return o, o.check(f.Args(), calls)
 }
 
 // check returns an error for options that don't go together.
-func (o *options) check(rest []string) error {
+func (o *options) check(rest []string, calls bool) error {
 	var errs []error
 	require := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -87,9 +85,7 @@ func (o *options) check(rest []string) error {
 	require(len(rest) == 0, "%q is no option: quote the command of --function as one word", rest)
 	require((o.url == "") != (o.function == ""),
 		"give a handler: --http with the URL of a web service, or --function with a command; not both")
-	require(o.calls >= 1 && o.calls <= maxCalls, "--calls is %d: want 1 to %d", o.calls, maxCalls)
-	require(!o.callsGiven || !o.single || o.url == "",
-		"--calls and --single with --http exclude each other: IDEMSK_CONCURRENCY is the number of requests at once")
+	require(!calls || o.calls >= 1 && o.calls <= maxCalls, "--calls is %d: want 1 to %d", o.calls, maxCalls)
 	require(o.timeout >= minTimeout && (o.timeout <= maxTimeout || o.function == ""),
 		"--timeout is %s: want at least %s, and with --function at most %s", o.timeout, minTimeout, maxTimeout)
 	if o.function != "" {
@@ -105,30 +101,23 @@ func (o *options) build(ctx context.Context, base *app.Base) (kafka.Handler, err
 	if err := base.Vars.Err(); err != nil {
 		return nil, err // no process of a function is started in vain
 	}
-	switch concurrency := base.Config.Records.Concurrency; {
-	case !o.single:
-		base.Vars.WarnUnused(ctx, base.Logger, "only --single uses it: --calls is the number of calls at once",
-			"IDEMSK_CONCURRENCY")
-	case o.function != "" && concurrency > o.calls:
-		base.Vars.WarnUnused(ctx, base.Logger, fmt.Sprintf("no more records are handled at once than the "+
-			"function has processes: --calls is %d", o.calls), "IDEMSK_CONCURRENCY")
+	base.Vars.WarnUnused(ctx, base.Logger, "--calls is the number of calls at once", "IDEMSK_CONCURRENCY")
+	calls := cmp.Or(o.calls, 1)
+	if o.calls == 0 && o.url != "" && base.CallRecords(1) == 1 {
+		calls = schedule.DefaultConcurrency
 	}
-	runtime, err := o.runtime(ctx, base)
+	runtime, err := o.runtime(ctx, base, calls)
 	if err != nil {
 		return nil, err
 	}
 	c := &layercall.Caller{
-		Runtime: runtime, Cluster: base.Vars.String("IDEMSK_KAFKA_BROKERS", ""), Calls: o.calls,
-		Order: base.Config.Records.Order, MaxEvent: childcall.MaxEvent,
+		Runtime: runtime, Cluster: base.Vars.String("IDEMSK_KAFKA_BROKERS", ""), MaxEvent: childcall.MaxEvent,
 	}
-	if o.single {
-		return kafka.HandlerFunc(c.Each), nil
-	}
-	return kafka.BulkAttempts(c.Many), nil
+	return layercall.Handler(base, calls, c.Each, c.Many), nil
 }
 
 // runtime returns what calls the handler, and registers what ends it.
-func (o *options) runtime(ctx context.Context, base *app.Base) (layercall.Runtime, error) {
+func (o *options) runtime(ctx context.Context, base *app.Base, calls int) (layercall.Runtime, error) {
 	if o.url != "" {
 		client, err := webcall.New(o.url, o.timeout)
 		if err != nil {
@@ -139,7 +128,7 @@ func (o *options) runtime(ctx context.Context, base *app.Base) (layercall.Runtim
 	}
 	base.SharesMemory = true // with the function's processes
 	pool, err := childcall.Start(ctx, childcall.Config{
-		Command: o.command, Processes: o.calls, Timeout: o.timeout, Name: base.Config.Function,
+		Command: o.command, Processes: calls, Timeout: o.timeout, Name: base.Config.Function,
 		Env: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr,
 	})
 	if err != nil {

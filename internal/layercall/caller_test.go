@@ -90,43 +90,70 @@ func deliver(t *testing.T, p *kafka.Processor, records ...string) string {
 	return strings.Join(outcomes, " ")
 }
 
-// A Caller's answers are those of a function behind the layer. If one of several calls fails as a whole, its
-// records keep their attempt and are called one by one, and those of the other calls are done.
+// A Caller's answers are those of a function behind the layer. If a call fails as a whole, its records are called one
+// by one, and those of the other calls are done. Records for which an event has no room are in a later call.
 func TestCallsOfAProcess(t *testing.T) {
 	t.Parallel()
-	const done = "Executed"
+	const (
+		roomy = 1 << 20
+		small = 600 // bytes of an event with two records
+	)
 	for name, tc := range map[string]struct {
-		calls      int
-		deliveries []delivery
+		calls, records, event int
+		deliveries            []delivery
 	}{
-		"one call": {1, []delivery{
+		"one call": {1, 100, roomy, []delivery{
 			{"a=1 b=bad c=2", "a#1 b#1 c#1", "Executed Retry Executed"},
 			{"a=1 b=bad c=2", "b#2", "Replayed Retry Replayed"},
 		}},
-		"one call fails": {1, []delivery{{"a=1 b=crash c=2", "a#1, a#1 b#1 c#1, b#1, c#1",
+		"one call fails": {1, 100, roomy, []delivery{{"a=1 b=crash c=2", "a#1, a#1 b#1 c#1, b#1, c#1",
 			"Executed Executed Executed"}}},
-		"one of two calls fails": {2, []delivery{
-			{"a=1 b=2 c=crash d=3 e=4", "a#1 c#1 e#1, b#1 d#1", "Retry Executed Retry Executed Retry"},
-			{"a=1 b=2 c=crash d=3 e=4", "a#1, c#1, e#1", "Executed Replayed Executed Replayed Executed"},
+		"one of two calls fails": {2, 3, roomy, []delivery{
+			{"a=1 b=2 c=crash d=3 e=4", "a#1, a#1 b#1 c#1, b#1, c#1, d#1 e#1", "Executed Executed Executed Executed Executed"},
 		}},
-		"one of two calls does not reach the function": {2, []delivery{
-			{"a=1 b=2 c=down d=3 e=4", "a#1 c#1 e#1, b#1 d#1",
-				"DependencyDown Executed DependencyDown Executed DependencyDown"},
-			{"a=1 b=2 c=down d=3 e=4", "a#1 e#1, c#1", "Executed Replayed Executed Replayed Executed"},
+		"one of two calls does not reach the function": {2, 3, roomy, []delivery{
+			{"a=1 b=2 c=down d=3 e=4", "a#1 b#1 c#1, d#1 e#1",
+				"DependencyDown DependencyDown DependencyDown Executed Executed"},
+			{"a=1 b=2 c=down d=3 e=4", "a#1 b#1 c#1", "Executed Executed Executed Replayed Replayed"},
 		}},
-		"two calls of one record": {2, []delivery{{"a=1 b=crash", "a#1, b#1", done + " Retry"}}},
+		"two calls of one record": {2, 1, roomy, []delivery{{"a=1 b=crash", "a#1, b#1", "Executed Retry"}}},
+		"events without room": {1, 100, small, []delivery{
+			{"a=1 b=2 c=3 d=4 e=5", "a#1 b#1, c#1 d#1, e#1", "Executed Executed Executed Executed Executed"},
+		}},
+		"an event of one record that is too large": {1, 100, 10, []delivery{
+			{"a=1 b=2 c=3", "a#1, b#1, c#1", "Executed Executed Executed"},
+		}},
+		"a call fails whose event had no room for others": {1, 100, small, []delivery{
+			{"a=1 b=crash c=3 d=4", "a#1 b#1, c#1 d#1", "Retry Retry Executed Executed"},
+			{"a=1 b=crash c=3 d=4", "a#1, b#1", "Executed Executed Replayed Replayed"},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := &function{t: t, seen: make(map[string]bool)}
-				c := &layercall.Caller{Runtime: f.call, Cluster: "b:9092", Calls: tc.calls,
-					Order: kafka.ByKey, MaxEvent: 1 << 20}
-				expect(t, kafka.BulkAttempts(c.Many), f, tc.deliveries)
+				c := &layercall.Caller{Runtime: f.call, Cluster: "b:9092", MaxEvent: tc.event}
+				expect(t, kafka.BulkAttempts(c.Many), kafka.Config{Calls: tc.calls, CallRecords: tc.records}, f, tc.deliveries)
 			})
 		})
 	}
 }
+
+// At most once, a record for which an event had no room is called later, also if that call fails.
+func TestRecordsWithoutRoomAreCalledAtMostOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &function{t: t, seen: make(map[string]bool)}
+		c := &layercall.Caller{Runtime: f.call, Cluster: "b:9092", MaxEvent: 600}
+		expectOf(t, idem.Config{AtMostOnce: true}, kafka.BulkAttempts(c.Many), kafka.Config{DeadLetters: discarding{}}, f,
+			[]delivery{{"a=1 b=crash c=3 d=4", "a#1 b#1, c#1 d#1", "DeadLettered DeadLettered Executed Executed"}})
+	})
+}
+
+// discarding are kafka.DeadLetters.
+type discarding struct{}
+
+func (discarding) Send(context.Context, kafka.DeadLetter) error { return nil }
 
 // Each makes a call for each record, in the order of the lanes.
 func TestCallsOfOneRecord(t *testing.T) {
@@ -134,7 +161,7 @@ func TestCallsOfOneRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &function{t: t, seen: make(map[string]bool)}
 		c := &layercall.Caller{Runtime: f.call, Cluster: "b:9092", MaxEvent: 1 << 20}
-		expect(t, kafka.HandlerFunc(c.Each), f, []delivery{
+		expect(t, kafka.HandlerFunc(c.Each), kafka.Config{}, f, []delivery{
 			{"a=1 b=bad c=2 d=crash", "a#1, b#1, c#1, d#1", "Executed Retry Executed Retry"},
 			{"a=1 b=bad c=2 d=crash", "b#2, d#2", "Replayed Retry Replayed Executed"},
 		})
@@ -144,15 +171,21 @@ func TestCallsOfOneRecord(t *testing.T) {
 // delivery is a delivery of records with the calls that it makes and the outcomes that it has.
 type delivery struct{ records, calls, outcomes string }
 
-func expect(t *testing.T, handler kafka.Handler, f *function, deliveries []delivery) {
+func expect(t *testing.T, handler kafka.Handler, cfg kafka.Config, f *function, deliveries []delivery) {
 	t.Helper()
-	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{MaxAttempts: 5})
+	expectOf(t, idem.Config{MaxAttempts: 5}, handler, cfg, f, deliveries)
+}
+
+func expectOf(t *testing.T, of idem.Config, handler kafka.Handler, cfg kafka.Config, f *function, deliveries []delivery) {
+	t.Helper()
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), of)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	p, err := kafka.NewProcessor(engine, handler, kafka.Config{Key: kafka.RecordKey, Namespace: "ledger",
-		Order: kafka.ByKey, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	cfg.Key, cfg.Namespace, cfg.Order = kafka.RecordKey, "ledger", kafka.ByKey
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	p, err := kafka.NewProcessor(engine, handler, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

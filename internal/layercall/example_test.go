@@ -25,7 +25,7 @@ func ExampleCaller() {
 		}
 		return []byte(`{"batchItemFailures":[{"itemIdentifier":{"partition":"payments-0","offset":1}}]}`), nil
 	}
-	caller := &layercall.Caller{Runtime: function, Cluster: "b-1:9092", Calls: 1, MaxEvent: 6 << 20}
+	caller := &layercall.Caller{Runtime: function, Cluster: "b-1:9092", MaxEvent: 6 << 20}
 
 	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
 	if err != nil {

@@ -57,7 +57,7 @@ func TestHeadersOfAProducer(t *testing.T) {
 			return all.event(of(a, decoded.Records[0]), false)
 		},
 		"a process": func(a idem.Attempt) (event []byte, err error) {
-			c := &Caller{Calls: 1, MaxEvent: 1 << 20, Runtime: func(_ context.Context, got []byte) ([]byte, error) {
+			c := &Caller{MaxEvent: 1 << 20, Runtime: func(_ context.Context, got []byte) ([]byte, error) {
 				event = got
 				return nil, nil
 			}}

@@ -42,7 +42,7 @@ const kafkaItem = `{"itemIdentifier":{"partition":"t-0","offset":1}}`
 
 // answering returns a caller of a function with one answer.
 func answering(answer []byte) *Caller {
-	return &Caller{Calls: 1, MaxEvent: 1 << 20,
+	return &Caller{MaxEvent: 1 << 20,
 		Runtime: func(context.Context, []byte) ([]byte, error) { return answer, nil }}
 }
 

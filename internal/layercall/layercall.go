@@ -40,16 +40,31 @@ func isOurs(name string) bool {
 // idem.Unavailable, so that no attempt is counted.
 type Runtime func(ctx context.Context, event []byte) (answer []byte, err error)
 
-// Build is the app.Build of the layer: its bulk handler calls the Runtime of NewContext. It handles no event
-// in another context.
+// Build is the app.Build of the layer: its handler calls the Runtime of NewContext, with one record, or with up to
+// IDEMSK_CALL_RECORDS. It handles no event in another context.
 func Build(ctx context.Context, base *app.Base) (msk.Handler, error) {
-	base.Vars.WarnUnused(ctx, base.Logger, "the layer does not use it: a call has many records, and the function decides what it does with them",
-		"IDEMSK_ORDER", "IDEMSK_CONCURRENCY")
+	base.Vars.WarnUnused(ctx, base.Logger, "the layer does not use it: the function's runtime takes one call at a time",
+		"IDEMSK_CONCURRENCY")
 	converted := base.Config.Schemas.Converts()
-	return kafka.BulkAttempts(func(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
+	call := func(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)
 		return inv.call(ctx, rs, converted)
-	}), nil
+	}
+	return Handler(base, 1, func(ctx context.Context, r kafka.Record) ([]byte, error) {
+		return one(ctx, r, func(rs []kafka.RecordAttempt) ([]schedule.Result, error) { return call(ctx, rs) })
+	}, call), nil
+}
+
+// Handler returns each or many, as IDEMSK_CALL_RECORDS says: each, the default, takes one record in a call. The
+// processor makes a number of calls at once.
+func Handler(base *app.Base, calls int, each kafka.HandlerFunc, many kafka.BulkAttempts) kafka.Handler {
+	records := &base.Config.Records
+	if records.CallRecords = base.CallRecords(1); records.CallRecords == 1 {
+		records.Concurrency = calls
+		return each
+	}
+	records.Calls = calls
+	return many
 }
 
 // NewContext returns the context in which the event of an invocation is handled, of Kafka or SQS. The error
@@ -70,8 +85,7 @@ func NewContext(ctx context.Context, event []byte, runtime Runtime) (context.Con
 
 type invocationKey struct{}
 
-// invocation is an invocation with an event. The function is called several times if the event has more
-// records than the commit window, or if keys are in flight elsewhere or their owners died.
+// invocation is an invocation with an event. The function is called for each record, or for several together.
 type invocation struct {
 	runtime Runtime
 	source

@@ -94,11 +94,20 @@ func serve(up *upstream, invocations int) (*api, error) {
 
 func (a *api) address() string { return a.listener.Addr().String() }
 
-// drain waits for the last requests of a runtime that has ended: what it sent before counts.
+// drain waits for the last requests of a runtime that has ended: what it sent before counts. The calls that it has not
+// answered have failed then, unless a process of the runtime still lives.
 func (a *api) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	_ = a.server.Shutdown(ctx) // an error means that a process of the runtime still lives
+	if a.server.Shutdown(ctx) != nil { // it still lives
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.open {
+		c.answer <- answer{err: idem.OutcomeUnknown(errors.New("the function's process ended in the call"))}
+	}
+	clear(a.open)
 }
 
 // next waits for work for as long as the runtime does.

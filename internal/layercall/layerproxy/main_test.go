@@ -163,6 +163,9 @@ func event(records ...string) []byte {
 	return mskevent.MSK("arn:aws:kafka:us-east-1:000000000000:cluster/c/1", "b-1:9092").Messages(messages...)
 }
 
+// several allows many records in a call, of any lanes.
+var several = []string{"IDEMSK_CALL_RECORDS=100", "IDEMSK_ORDER=none"}
+
 const (
 	complete = `{"batchItemFailures":[]}`
 	partial  = "IDEMSK_FAILURES=partial"

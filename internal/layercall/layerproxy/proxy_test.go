@@ -17,34 +17,23 @@ import (
 const shortLease = "IDEMSK_LEASE=2s"
 
 // The function gets each key once. It is not called if all records have completed.
+// The function gets the records that must run, one in a call, or several.
 func TestFunctionGetsOnlyTheRecordsThatMustRun(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "")
-	f.answers(event("a", "b", "a"), complete)
-	f.answers(event("a", "b", "a"), complete)
-	f.answers(event("b", "c", "a"), complete)
-	f.wantCalls("a#1 b#1", "c#1")
-	f.wantStatus(store.StatusCompleted, "a", "b", "c")
-}
-
-// With claims by partition the function gets the records that the lease holds in one call. When it dies in
-// it, its records are claimed by their keys, so that the next death is charged.
-func TestClaimsByPartition(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "", shortLease, partial, "IDEMSK_CLAIM=partition")
-	f.answers(event("a", "b", "a"), complete)
-	f.answers(event("a", "b", "a"), complete)
-	f.answers(event("b", "c", "a"), complete)
-	f.wantCalls("a#1 b#1", "c#1")
-	f.wantStatus(store.StatusCompleted, "a", "b", "c")
-	poison := "e:exit"
-	fails[*runtimeapi.CrashError](f, event("d", poison))
-	fails[*runtimeapi.CrashError](f, event("d", poison))
-	f.wantStatus(store.StatusStarted, "d", "e")
-	fails[*runtimeapi.CrashError](f, event("d", poison))
-	f.answers(event("d", poison), complete)
-	f.wantCalls("a#1 b#1", "c#1", "d#1 e#1", "d#1 e#1", "d#2", "e#2")
-	f.wantStatus(store.StatusFailed, "e")
+	for name, of := range map[string]struct{ env, calls []string }{
+		"one":     {nil, []string{"a#1", "b#1", "c#1"}},
+		"several": {several, []string{"a#1 b#1", "c#1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "", of.env...)
+			f.answers(event("a", "b", "a"), complete)
+			f.answers(event("a", "b", "a"), complete)
+			f.answers(event("b", "c", "a"), complete)
+			f.wantCalls(of.calls...)
+			f.wantStatus(store.StatusCompleted, "a", "b", "c")
+		})
+	}
 }
 
 func TestWithoutTheLayerDuplicatesHappen(t *testing.T) {
@@ -63,7 +52,7 @@ func TestWithoutTheLayerDuplicatesHappen(t *testing.T) {
 // headers. Its deadline is before that of the invocation by the margin.
 func TestEventOfTheFunction(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "", "IDEMSK_DEADLINE_MARGIN=5s")
+	f := newFixture(t, "", append(several, "IDEMSK_DEADLINE_MARGIN=5s")...)
 	whole := strings.Replace(string(event("a", "b")), `"offset":1`, `"unknown" : [ 1.0e3 ] , "offset":1`, 1)
 	f.answers([]byte(whole), complete)
 	want := whole
@@ -98,7 +87,7 @@ func TestEventOfTheFunction(t *testing.T) {
 // What a partial response names is released with its attempt. Everything else completes.
 func TestPartialResponse(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "", partial)
+	f := newFixture(t, "", append(several, partial)...)
 	f.answers(event("a", "b:fail", "c:result", "d:fail for good", "e:fail for an hour"),
 		`{"batchItemFailures":[`+item(1)+`,`+item(2)+`,`+item(3)+`,`+item(4)+`]}`)
 	f.wantStatus(store.StatusCompleted, "a", "c")
@@ -159,24 +148,28 @@ func TestCallThatFailsAsAWhole(t *testing.T) {
 		"answer garbage":  "is not JSON, at byte 22 of 22",
 		"answer a text":   "in a text, where it is not read",
 	} {
-		callThatFailsAsAWhole(t, do, says, "key")
-		callThatFailsAsAWhole(t, do, says, "partition")
+		t.Run(do, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "", append(several, partial)...)
+			f.answers(event("a", "b:"+do, "c"), `{"batchItemFailures":[`+item(1)+`,`+item(2)+`]}`)
+			f.wantStatus(store.StatusCompleted, "a", "c")
+			f.answers(event("a", "b:"+do, "c", "d", "e", "f"), complete) // the last attempt of b, which is alone
+			f.wantCallsUnordered(4, "a#1 b#1 c#1", "a#1", "b#1", "c#1", "b#2", "d#1", "e#1 f#1")
+			if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], says) {
+				t.Errorf("dead letters %q, want one that says %q", letters, says)
+			}
+		})
+		t.Run(do+", a record in a call", func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "", partial)
+			f.answers(event("a", "b:"+do, "c"), `{"batchItemFailures":[`+item(1)+`,`+item(2)+`]}`)
+			f.answers(event("a", "b:"+do, "c"), complete)
+			f.wantCalls("a#1", "b#1", "b#2", "c#1")
+			if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], says) {
+				t.Errorf("dead letters %q, want one that says %q", letters, says)
+			}
+		})
 	}
-}
-
-func callThatFailsAsAWhole(t *testing.T, do, says, claim string) {
-	t.Helper()
-	t.Run(do+", claims by "+claim, func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, "", partial, "IDEMSK_CLAIM="+claim)
-		f.answers(event("a", "b:"+do, "c"), `{"batchItemFailures":[`+item(1)+`,`+item(2)+`]}`)
-		f.wantStatus(store.StatusCompleted, "a", "c")
-		f.answers(event("a", "b:"+do, "c", "d", "e", "f"), complete) // the last attempt of b, which is alone
-		f.wantCallsUnordered(4, "a#1 b#1 c#1", "a#1", "b#1", "c#1", "b#2", "d#1", "e#1 f#1")
-		if letters := f.letters(); len(letters) != 1 || !strings.Contains(letters[0], says) {
-			t.Errorf("dead letters %q, want one that says %q", letters, says)
-		}
-	})
 }
 
 // A function may return any JSON: without an error, and if it names no record, its records have taken effect.
@@ -185,7 +178,7 @@ func TestAnyJSONCompletesTheRecords(t *testing.T) {
 	for _, failures := range []string{partial, "IDEMSK_FAILURES=batch"} {
 		f := newFixture(t, "", failures)
 		f.answers(event("a", "b:answer ok"), complete)
-		f.wantCalls("a#1 b#1")
+		f.wantCalls("a#1", "b#1")
 		f.wantStatus(store.StatusCompleted, "a", "b")
 	}
 }
@@ -204,7 +197,7 @@ func TestBatchResponse(t *testing.T) {
 	if !strings.Contains(e.Message, "1 of 2 records") {
 		t.Errorf("error %s", e.Message)
 	}
-	f.wantCalls("a#1 b#1", "a#1", "b#1", "c#1", "d#1 e#1")
+	f.wantCalls("a#1", "b#1", "c#1", "d#1", "e#1")
 	f.wantStatus(store.StatusCompleted, "a", "c", "d")
 }
 
@@ -212,7 +205,7 @@ func TestBatchResponse(t *testing.T) {
 // the invocation.
 func TestRecordsInFlightElsewhereGetAFurtherCall(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "")
+	f := newFixture(t, "", several...)
 	held := f.hold("b")
 	var once sync.Once
 	f.config.Stdout = func(line []byte) {
@@ -228,29 +221,43 @@ func TestRecordsInFlightElsewhereGetAFurtherCall(t *testing.T) {
 	}
 }
 
-// A record whose function died is passed alone when its lease is over, so that the record that kills the
-// process is the one that is charged. Its keys are not settled by the crash.
+// A crash of the function costs the record that causes it an attempt, and nothing that the function has done before. A
+// call of several records does not tell which one it was: each is alone in its next call.
 func TestCrashIsChargedToTheRecordThatCausesIt(t *testing.T) {
 	t.Parallel()
-	for do, status := range map[string]string{"exit": "exit status 3", "kill": "signal: killed",
-		"fork and exit": "exit status 4", "answer partly": "exit status 6"} {
-		t.Run(do, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, "", shortLease, partial)
-			poison := "b:" + do
-			if e := fails[*runtimeapi.CrashError](f, event("a", poison, "c")); e.Status != status {
-				t.Errorf("the layer ended with %s, want %s", e.Status, status)
-			}
-			f.wantStatus(store.StatusStarted, "a", "b", "c")
-			fails[*runtimeapi.CrashError](f, event("a", poison, "c"))
-			f.answers(event("a", poison, "c"), complete)
-			f.wantCallsUnordered(1, "a#1 b#1 c#1", "a#2", "b#2", "c#2") // as their leases end
-			f.wantStatus(store.StatusFailed, "b")
-			f.wantStatus(store.StatusCompleted, "a", "c")
-			if letters := f.letters(); len(letters) != 1 {
-				t.Errorf("dead letters %q", letters)
-			}
-		})
+	for _, do := range []string{"exit", "kill", "answer partly", "fork and exit"} {
+		for name, of := range map[string]struct {
+			env   []string
+			calls []string
+		}{
+			"one": {nil, []string{"a#1", "b#1", "b#2", "c#1"}},
+			"several": {[]string{"IDEMSK_CALL_RECORDS=100"},
+				[]string{"a#1 b#1 c#1", "a#1", "b#1 c#1", "b#1", "b#2", "c#1"}},
+		} {
+			t.Run(do+", "+name, func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t, "", append(of.env, partial)...)
+				payload := event("a", "b:"+do, "c")
+				for n := 0; ; n++ {
+					answer, err := f.deliver(payload)
+					if err != nil || n == 10 {
+						t.Fatalf("answer %s, %v", answer, err)
+					}
+					if answer == complete {
+						break
+					}
+				}
+				if f.function.Starts() < 3 {
+					t.Errorf("%d processes, want one after each crash", f.function.Starts())
+				}
+				f.wantCalls(of.calls...)
+				f.wantStatus(store.StatusFailed, "b")
+				f.wantStatus(store.StatusCompleted, "a", "c")
+				if letters := f.letters(); len(letters) != 1 {
+					t.Errorf("dead letters %q", letters)
+				}
+			})
+		}
 	}
 }
 
@@ -268,7 +275,7 @@ func TestKilledLayer(t *testing.T) {
 // What the function answered before its end is settled and reported.
 func TestRuntimeThatExitsAfterItsAnswer(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "")
+	f := newFixture(t, "", several...)
 	f.answers(event("a:answer and exit", "b"), complete)
 	f.wantStatus(store.StatusCompleted, "a", "b")
 	f.answers(event("a", "b"), complete)
@@ -278,7 +285,7 @@ func TestRuntimeThatExitsAfterItsAnswer(t *testing.T) {
 // A call after the end of the runtime gives the attempts back.
 func TestRuntimeThatExitsBetweenTwoCalls(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "", partial, "IDEMSK_COMMIT_WINDOW=1")
+	f := newFixture(t, "", partial)
 	f.answers(event("a:answer and exit", "b"), `{"batchItemFailures":[`+item(1)+`]}`)
 	f.answers(event("a", "b"), complete)
 	f.wantCalls("a#1", "b#1")
@@ -304,7 +311,7 @@ func TestSecondAnswerIsRefused(t *testing.T) {
 // to the open call.
 func TestLateAnswerIsRefused(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "", partial, "IDEMSK_COMMIT_WINDOW=1")
+	f := newFixture(t, "", partial)
 	said := make(chan string, 10)
 	f.config.Stdout = func(line []byte) {
 		if strings.HasPrefix(string(line), "answers:") {
@@ -360,15 +367,22 @@ func TestSnapStart(t *testing.T) {
 func TestRuntimeThatAsksWithoutAnAnswerIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "")
-	if e := fails[*runtimeapi.CrashError](f, event("a:answer nothing")); e.ExitCode != 5 ||
-		!strings.Contains(fmt.Sprint(e.Output), "next: 403") {
+	printed := make(chan string, 10)
+	f.config.Stdout = func(line []byte) { printed <- string(line) }
+	if e := fails[*runtimeapi.FunctionError](f, event("a:answer nothing")); e.Type != "BatchError" ||
+		!strings.Contains(e.Message, "the function's process ended in the call") {
 		t.Errorf("got %+v", e)
+	}
+	for line := range printed {
+		if strings.Contains(line, "next: 403") {
+			break
+		}
 	}
 	f.wantStatus(store.StatusStarted, "a")
 }
 
-// A function that does not answer in time fails its invocation before the time-out. Its process ends. Its
-// keys stay claimed.
+// A function that does not answer in time fails its invocation before the time-out. Its process ends. The key of the
+// record stays claimed; what completed before stays so.
 func TestFunctionThatHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "", shortLease)
@@ -378,9 +392,10 @@ func TestFunctionThatHangs(t *testing.T) {
 	if e.Type != "Overrun" || !strings.Contains(e.Message, "payments-3@1") {
 		t.Errorf("error %s: %s", e.Type, e.Message)
 	}
-	f.wantStatus(store.StatusStarted, "a", "b")
-	f.answers(event("a"), complete)
-	f.wantCalls("a#1 b#1", "a#2")
+	f.wantStatus(store.StatusCompleted, "a")
+	f.wantStatus(store.StatusStarted, "b")
+	f.answers(event("a", "b"), complete)
+	f.wantCalls("a#1", "b#1", "b#2")
 	if starts := f.function.Starts(); starts != 2 {
 		t.Errorf("%d starts, want 2", starts)
 	}
@@ -403,7 +418,7 @@ func TestEventThatIsNoValidKafkaEvent(t *testing.T) {
 
 func TestLargeEvents(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "")
+	f := newFixture(t, "", several...)
 	var records []string
 	for i := range 44 { // base64 makes 5.9 MB of them
 		records = append(records, fmt.Sprintf("k%d:%s", i, strings.Repeat("x", 100_000)))

@@ -56,7 +56,7 @@ func queueEvent(messages ...string) []byte {
 // their attempts as attributes, and its answer settles them by their IDs.
 func TestQueue(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "", partial)
+	f := newFixture(t, "", append(several, partial)...)
 	batch := queueEvent("a", "b:fail", "c:result", "d:fail for good", "e:fail for an hour", "a")
 	f.answers(batch, `{"batchItemFailures":[{"itemIdentifier":"m-b"},{"itemIdentifier":"m-e"}]}`)
 	f.wantCalls("a#1 b#1 c#1 d#1 e#1")
@@ -108,7 +108,7 @@ func TestRedriveOfAMessage(t *testing.T) {
 // Kafka's records is.
 func TestFailedCallOfAQueue(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "", partial)
+	f := newFixture(t, "", append(several, partial)...)
 	f.answers(queueEvent("a", "b:raise"), `{"batchItemFailures":[{"itemIdentifier":"m-b"}]}`)
 	f.wantCalls("a#1 b#1", "a#1", "b#1")
 	f.answers(queueEvent("c:fail another"), `{"batchItemFailures":[{"itemIdentifier":"m-c"}]}`)

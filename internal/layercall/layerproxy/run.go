@@ -70,8 +70,8 @@ func run(command []string, options []lambda.Option) error {
 	}
 	api.drain()
 	cancel()
-	// A loop ends when the records of its calls are settled and reported, unless the runtime ended in a call,
-	// whose keys stay claimed until their leases end.
+	// A loop ends when the records of its calls are settled and reported, unless a process of the runtime may still
+	// answer its call, whose keys stay claimed until their leases end.
 	for loops.left > api.unanswered() {
 		loops.note(<-loops.ended)
 	}
