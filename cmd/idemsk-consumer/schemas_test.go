@@ -24,7 +24,7 @@ func TestWebServiceGetsDecodedValues(t *testing.T) {
 	registry := srfake.New()
 	defer registry.Close()
 	registry.SeedSchema("payments", 1, 7, sr.Schema{Schema: `{"type":"record","name":"Payment","fields":[{"name":"id","type":"string"}]}`})
-	for name, args := range map[string][]string{"batches": nil, "single records": {"--single"}} {
+	for name, inCall := range map[string]string{"batches": "100", "single records": "1"} {
 		t.Run(name, func(t *testing.T) {
 			c := cluster(t, 2)
 			var records []*kgo.Record
@@ -53,8 +53,9 @@ func TestWebServiceGetsDecodedValues(t *testing.T) {
 				w.WriteHeader(http.StatusNoContent)
 			}))
 			defer server.Close()
-			run(t, c, len(records), append(args, "--http", server.URL), map[string]string{
-				"IDEMSK_KEY": "json:$.id", "IDEMSK_SCHEMA_REGISTRY": registry.URL(),
+			run(t, c, len(records), []string{"--http", server.URL}, map[string]string{
+				"IDEMSK_CALL_RECORDS": inCall,
+				"IDEMSK_KEY":          "json:$.id", "IDEMSK_SCHEMA_REGISTRY": registry.URL(),
 				"IDEMSK_SCHEMA_DECODE": "value"})
 			want := make(map[string]int)
 			for i := range 40 {

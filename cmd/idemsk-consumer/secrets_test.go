@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -46,15 +45,11 @@ func TestSecretsStayWhereTheyAre(t *testing.T) {
 		"a service": {[]string{"--http", strings.Replace(service.URL, "http://", "http://us3r:pa55@", 1) +
 			"/records?token=t0ken"}, "http://" + service.Listener.Addr().String() + " answered 422"},
 	} {
-		for _, single := range []bool{false, true} {
+		for _, records := range []string{"1", "100"} {
 			c := cluster(t, 1)
 			produce(t, c.ListenAddrs(), topic, "a")
-			args := tc.args
-			if single {
-				args = append(slices.Clone(args), "--single")
-			}
 			var log bytes.Buffer
-			runTo(t, c, 1, args, map[string]string{"IDEMSK_MAX_ATTEMPTS": "2"}, &log)
+			runTo(t, c, 1, tc.args, map[string]string{"IDEMSK_MAX_ATTEMPTS": "2", "IDEMSK_CALL_RECORDS": records}, &log)
 			for what, text := range map[string]string{"the log": log.String(),
 				"the dead letter": letterText(t, deadRecords(t, c, 1))} {
 				if !strings.Contains(text, tc.says) {
