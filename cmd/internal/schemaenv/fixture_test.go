@@ -169,6 +169,7 @@ func newFunction(t *testing.T, r *registries, registry string, env map[string]st
 		t.Setenv(name, value)
 	}
 	f.env = map[string]string{
+		"IDEMSK_CALL_RECORDS":      "100", // what can't be decoded fails no other record of its call
 		"AWS_LAMBDA_FUNCTION_NAME": "ledger", "IDEMSK_STORE": "memory", "IDEMSK_FAILURES": "partial",
 		"IDEMSK_KEY": "json:$.paymentId", "IDEMSK_FINGERPRINT": "json:$.amount", "IDEMSK_RETRY_DELAY": "0s",
 		"IDEMSK_DEAD_LETTER_QUEUE_URL": f.queue, "IDEMSK_SCHEMA_REGISTRY": registry,
