@@ -115,7 +115,7 @@ func mayHaveEffect(handlers context.Context, err error) bool {
 func saysUnknown(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case *classified:
-		return e.unknown || e.class == callFailed && !IsUnavailable(e.err)
+		return e.unknown || e.class == callFailed && (saysUnknown(e.err) || !IsUnavailable(e.err))
 	case interface{ Unwrap() error }:
 		return saysUnknown(e.Unwrap())
 	case interface{ Unwrap() []error }:

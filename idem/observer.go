@@ -18,7 +18,8 @@ type Observer interface {
 // Event is something that happened to a task.
 type Event struct {
 	Step observe.Step
-	// Task is the task. It must not be changed, nor used when Observe has returned.
+	// Task is the task, of an observe.FailedCall the first one. It must not be changed, nor used when Observe has
+	// returned.
 	Task *Task
 	// Attempt is what is known of the attempt. Its Token and Number are 0 if the task has no claim.
 	Attempt   Attempt
@@ -35,6 +36,7 @@ type Event struct {
 	Outcome   *Outcome
 	Duplicate bool          // of an observe.End: the task shares the outcome of another one in progress
 	Age       time.Duration // of an observe.End: since the message was produced; 0 if unknown
+	Tasks     int           // of an observe.FailedCall: those of the call
 }
 
 // End returns the event that a task ended with the outcome.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/idem/schedule"
 )
 
@@ -64,7 +66,9 @@ type RecordAttempt struct {
 func (r *RecordAttempt) Context() context.Context { return r.ctx }
 
 // inLaneOf reports whether the record is in the lane of another one of its call.
-func (r *RecordAttempt) inLaneOf(other *RecordAttempt) bool { return r.item != nil && r.item.SameLane(other.item) }
+func (r *RecordAttempt) inLaneOf(other *RecordAttempt) bool {
+	return r.item != nil && r.item.SameLane(other.item)
+}
 
 // attempts returns the handler as a BulkAttempts.
 func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]schedule.Result, error) {
@@ -93,7 +97,7 @@ func (p *Processor) bulk(ctx context.Context, items []*schedule.Item) ([]schedul
 	results, err := p.many(ctx, records)
 	switch {
 	case err != nil:
-		p.logFailedCall(ctx, records, err)
+		p.failedCall(ctx, records, err)
 		return nil, err
 	case len(results) != len(records):
 		return nil, wrongResults(len(results), len(records))
@@ -106,16 +110,33 @@ func wrongResults(results, records int) error {
 		results, records))
 }
 
-// logFailedCall logs a call that failed as a whole. Its error is that of no record's outcome, unless the
+// failedCalls counts the calls of a batch that failed as a whole.
+type failedCalls struct{ failed, records atomic.Int64 }
+
+// callsKey is the key of the failedCalls in the context of a batch.
+type callsKey struct{}
+
+// failedCall logs and counts a call that failed as a whole. Its error is that of no record's outcome, unless the
 // record's own call fails too.
-func (p *Processor) logFailedCall(ctx context.Context, records []RecordAttempt, err error) {
-	if len(records) > 1 && !idem.IsUnavailable(err) {
-		sources := make([]string, len(records))
-		for i := range records {
-			sources[i] = records[i].Record.Source()
-		}
-		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn,
-			"a call of several records failed as a whole: each is handled alone now, and those whose effect took place have it twice",
-			slog.Int("records", len(records)), slog.Any("sources", sources), slog.String("error", err.Error()))
+func (p *Processor) failedCall(ctx context.Context, records []RecordAttempt, err error) {
+	if len(records) <= 1 || idem.IsUnavailable(err) {
+		return
+	}
+	sources := make([]string, len(records))
+	for i := range records {
+		sources[i] = records[i].Record.Source()
+	}
+	then := "each is handled alone now, and those whose effect took place have it twice"
+	if p.engine.Config().AtMostOnce {
+		then = "the outcome of each is unknown"
+	}
+	p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call of several records failed as a whole: "+then,
+		slog.Int("records", len(records)), slog.Any("sources", sources), slog.String("error", err.Error()))
+	if of, ok := ctx.Value(callsKey{}).(*failedCalls); ok {
+		of.failed.Add(1)
+		of.records.Add(int64(len(records)))
+	}
+	if observer := p.engine.Config().Observer; observer != nil {
+		observer.Observe(ctx, idem.Event{Step: observe.FailedCall, Task: &records[0].item.Task, Err: err, Tasks: len(records)})
 	}
 }

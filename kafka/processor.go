@@ -58,6 +58,7 @@ type Batch struct {
 
 	processor *Processor
 	began     time.Time
+	calls     failedCalls
 }
 
 // Messages returns the messages of all partitions.
@@ -82,7 +83,7 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 	}
 	b := p.prepare(ctx, cluster, partitions)
 	defer end(b)
-	p.scheduler.Run(ctx, b.lanes(), b.ranges()...)
+	p.scheduler.Run(context.WithValue(ctx, callsKey{}, &b.calls), b.lanes(), b.ranges()...)
 	for m := range b.Messages() {
 		if m.State == schedule.Overrun {
 			b.Overruns = append(b.Overruns, m)

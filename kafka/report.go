@@ -44,6 +44,10 @@ type Report struct {
 	// records that failed or were not tried during an outage of what the handler needs; counted in addition
 	// to the outcome
 	HandlerDown int
+	// FailedCalls counts calls of several records that failed as a whole, and FailedCallRecords their records. What
+	// the handler did for these may have taken place twice.
+	FailedCalls       int
+	FailedCallRecords int
 
 	RecordAge time.Duration // of the oldest record, by its Kafka timestamp
 	// InProgressAge is the greatest time since a key was first claimed, of the keys that the batch could not
@@ -54,7 +58,8 @@ type Report struct {
 
 // Report returns the counts of the batch.
 func (b *Batch) Report() Report {
-	r := Report{Partitions: len(b.Partitions), Took: time.Since(b.began)}
+	r := Report{Partitions: len(b.Partitions), Took: time.Since(b.began),
+		FailedCalls: int(b.calls.failed.Load()), FailedCallRecords: int(b.calls.records.Load())}
 	for m := range b.Messages() {
 		e := m.end(b.began)
 		r.Add(&e)
@@ -62,10 +67,16 @@ func (b *Batch) Report() Report {
 	return r
 }
 
-// Add counts the event of a record whose try has ended. It ignores all other steps. The store's latencies are
-// appended to StoreLatency.
+// Add counts the event of a record whose try has ended, or of a call that failed as a whole. It ignores all other
+// steps. The store's latencies are appended to StoreLatency.
 func (r *Report) Add(e *idem.Event) {
-	if e.Step != observe.End && e.Step != observe.Overrun {
+	switch e.Step {
+	case observe.FailedCall:
+		r.FailedCalls++
+		r.FailedCallRecords += e.Tasks
+		return
+	case observe.End, observe.Overrun:
+	default:
 		return
 	}
 	r.Records++

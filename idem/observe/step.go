@@ -28,10 +28,12 @@ const (
 	End
 	// Overrun, instead of End: the handler had not returned when its time ended.
 	Overrun
+	// FailedCall: a call of a handler with several tasks failed as a whole.
+	FailedCall
 )
 
 var stepNames = [...]string{"Unknown", "Claim", "Wait", "Release", "Handle", "LeaseLost", "DeadLetter",
-	"Settle", "End", "Overrun"}
+	"Settle", "End", "Overrun", "FailedCall"}
 
 // String returns the step's name.
 func (s Step) String() string {

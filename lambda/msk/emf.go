@@ -66,6 +66,10 @@ func emfLine(r kafka.Report, function string, now time.Time) map[string]any {
 		line[m.name] = m.n
 		metrics = append(metrics, emfMetric{m.name, unitCount})
 	}
+	if r.FailedCalls > 0 { // most functions have no calls of several records, and each metric costs
+		line["FailedCalls"], line["FailedCallRecords"] = r.FailedCalls, r.FailedCallRecords
+		metrics = append(metrics, emfMetric{"FailedCalls", unitCount}, emfMetric{"FailedCallRecords", unitCount})
+	}
 	if len(r.StoreLatency) > 0 {
 		line["StoreLatency"] = quantiles(r.StoreLatency)
 		metrics = append(metrics, emfMetric{"StoreLatency", unitMillis})

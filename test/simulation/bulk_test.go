@@ -25,8 +25,10 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 	}
 	results = make([]schedule.Result, len(rs))
 	returned, failed := false, make(map[string]bool)
-	// also after a panic
-	defer func() { p.called(contexts, records, attempts, !returned && !idem.IsUnavailable(err)) }()
+	defer func() { // also after a panic
+		unknown := p.is(effects, "at-most-once") && idem.IsOutcomeUnknown(err)
+		p.called(contexts, records, attempts, !returned && (!idem.IsUnavailable(err) || unknown))
+	}()
 	for i, r := range records {
 		if r != nil && failed[p.lane(r)] && p.is("handler", "bulk that stops") {
 			results[i].Err = errNotTried
@@ -62,9 +64,11 @@ func (p *process) checkCall(records []*record, attempts []idem.Attempt) {
 			r.call = p.lastCallOf
 		}
 	}
+	// the layer handles a record in a call as a handler of records does
+	one := p.is("handler", "layer") && p.variables().is("IDEMSK_CALL_RECORDS", "1")
 	for key, h := range p.keys {
 		for _, e := range h.calls {
-			if e.process == p && e.unconfirmed(&h.entry) {
+			if e.process == p && !one && e.unconfirmed(&h.entry) {
 				p.violatedLockedf(key, "has no answer to its completion with token %d yet, and the next call of %s begins", e.token, p.name)
 			}
 		}
@@ -109,8 +113,11 @@ func (p *process) called(contexts []context.Context, records []*record, attempts
 		if attempts[i].Number == 0 {
 			continue
 		}
+		h := p.of(r.key)
+		if len(records) > 1 {
+			h.called = attempts[i].Token
+		}
 		if thrown && len(records) > 1 {
-			h := p.of(r.key)
 			if h.thrown, h.threw = attempts[i].Token, true; first { // the others may wait for it
 				h.alone = attempts[i].Token
 			}

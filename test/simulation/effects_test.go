@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -14,7 +15,7 @@ func (e *execution) mayHaveEffect() bool {
 	if e.deniesEffect() {
 		return false
 	}
-	return !e.ended || e.succeeded || e.err == nil || e.cancelled || e.thrown || e.died ||
+	return !e.ended || e.succeeded || e.err == nil || e.cancelled || e.thrown || e.died || idem.IsOutcomeUnknown(e.err) ||
 		errors.Is(e.err, context.DeadlineExceeded) || errors.Is(e.err, context.Canceled)
 }
 

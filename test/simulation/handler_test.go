@@ -416,8 +416,8 @@ func (p *process) overwrite(ctx context.Context, key string, token int64) error 
 	case errors.As(err, &refused):
 		// a later attempt has written it; tokens can go back when clocks differ by more than the skew
 		return nil
-	case err != nil:
-		return idem.Unavailable(err)
+	case err != nil: // the request may have had its effect
+		return idem.OutcomeUnknown(idem.Unavailable(err))
 	}
 	return nil
 }

@@ -44,7 +44,8 @@ type history struct {
 	entry   entry // after the last step
 	calls   []*execution
 	claimed time.Time // when it was claimed last
-	thrown  int64     // the token of the last call of several records that failed as a whole
+	called  int64     // the token of the last call of several records
+	thrown  int64     // that of the last one that failed as a whole
 	alone   int64     // that of the last such call in which it was the first of its lane
 	// the token with which it was released last, after its handler was called or its call failed
 	released    int64
@@ -255,7 +256,7 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 	over := before.lease < time.Now().Add(p.offset).UnixMilli()
 	counted := now.attempts == before.attempts
 	if e == nil {
-		lost := h.thrown == now.token && p.link.failedSince(h.claimed) // before its own call, after that with others
+		lost := h.called == now.token && p.link.failedSince(h.claimed) // during its call, in which another failed
 		if counted && !over && !lost && before.attempts < p.maxAttempts && !p.isPlace(key) {
 			wrong("has counted an attempt whose handler has not begun")
 		}

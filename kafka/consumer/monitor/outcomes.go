@@ -82,6 +82,10 @@ func counts() []count {
 			func(r *kafka.Report) int { return r.KeysInTwoPartitions }},
 		{"HandlerDown", "Tries that failed or were not started during an outage of what the handler needs.",
 			func(r *kafka.Report) int { return r.HandlerDown }},
+		{"FailedCalls", "Calls of several records that failed as a whole.",
+			func(r *kafka.Report) int { return r.FailedCalls }},
+		{"FailedCallRecords", "Records in these, whose effects may have taken place twice.",
+			func(r *kafka.Report) int { return r.FailedCallRecords }},
 	}
 }
 

@@ -116,6 +116,7 @@ func counts(c *Counts) []console.Count {
 		{Name: "bisected", Value: c.Bisected},
 		{Name: "failed invocations", Value: c.OwnFailures(), Bad: true},
 		{Name: "dead-lettered", Value: c.Outcomes.DeadLettered, Bad: true},
+		{Name: "records in failed calls", Value: c.Outcomes.FailedCallRecords, Bad: true},
 		{Name: "lost", Value: c.Gone(), Bad: true},
 	}
 	if !c.DownSince.IsZero() {

@@ -139,6 +139,9 @@ func (r *Report) Text() string {
 	for _, line := range lost(&r.Counts) {
 		b.WriteString(line + "\n")
 	}
+	if text := r.failedCalls(); text != "" {
+		b.WriteString(text + "\n")
+	}
 	b.WriteString(r.settled() + "\n")
 	if r.Verified != nil {
 		b.WriteString("\n" + r.summary(nil))
@@ -149,6 +152,16 @@ func (r *Report) Text() string {
 		b.WriteString("\n" + r.Doubles.Text())
 	}
 	return b.String()
+}
+
+// failedCalls names the calls of several records that failed as a whole; empty if there are none.
+func (r *Report) failedCalls() string {
+	o := &r.Outcomes
+	if o.FailedCalls == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of several records failed as a whole: the effects of their %s may have taken place twice (IDEMSK_CALL_RECORDS=1 prevents it)",
+		term.Plural(o.FailedCalls, "call", "calls"), term.Plural(o.FailedCallRecords, "record", "records"))
 }
 
 // beside returns the closing table of this run beside that of a run without idemsk, and the summary.
@@ -184,7 +197,11 @@ func (r *Report) beside(without *Report) string {
 	amount("ledger: must be", func(v *verify.Result) map[string]int64 { return v.Expected })
 	amount("ledger: is", func(v *verify.Result) map[string]int64 { return v.Found })
 	amount("ledger: off by", (*verify.Result).OffBy)
-	return t.String() + "\n" + r.settled() + "\n\n" + r.summary(without.Verified)
+	failed := ""
+	if text := r.failedCalls(); text != "" {
+		failed = text + "\n"
+	}
+	return t.String() + "\n" + failed + r.settled() + "\n\n" + r.summary(without.Verified)
 }
 
 // settled says how the records ended. Each of those that are done is counted once: it completed its key, is a

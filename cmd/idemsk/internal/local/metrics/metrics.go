@@ -38,6 +38,8 @@ type Outcomes struct {
 
 	KeysInTwoPartitions int `json:"keysInTwoPartitions"`
 	HandlerDown         int `json:"handlerDown"`
+	FailedCalls         int `json:"failedCalls"`
+	FailedCallRecords   int `json:"failedCallRecords"`
 }
 
 // Add adds other to o.
