@@ -134,7 +134,7 @@ func TestEndpointWithoutAnOperationIsAConfigurationError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			out := engine.Do(ctx, idem.Task{Key: "k", Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 				tx, err := dynamostore.TxFrom(ctx)
