@@ -165,9 +165,11 @@ func (c *Call) settle(sets []store.Settlement) (again []int, err error) {
 		}
 		answers := c.store.Settle(ctx, some)
 		for at, i := range left {
-			if errs[i] = nil; answers != nil {
-				errs[i] = answers[at]
+			var err error
+			if answers != nil {
+				err = answers[at]
 			}
+			errs[i] = telling(ctx, errs[i], err)
 		}
 		left = slices.DeleteFunc(left, func(i int) bool { return answered(errs[i]) })
 		if len(left) == 0 || !sleep(ctx, backoff(n)) {

@@ -174,9 +174,11 @@ func (c *commits) try(ctx context.Context, g *group) {
 	last := -1 // that is answered
 	for i := range g.commits {
 		one := &g.commits[i]
-		if one.err = nil; errs != nil {
-			one.err = errs[i]
+		var err error
+		if errs != nil {
+			err = errs[i]
 		}
+		one.err = telling(ctx, one.err, err)
 		if answered(one.err) {
 			last = i
 		}

@@ -132,12 +132,22 @@ func (s *Session) send(set store.Settlement) settlementAnswer {
 	started := time.Now()
 	ctx, cancel := s.settleContext()
 	defer cancel()
+	var err error
 	for n := 0; ; n++ {
-		err := s.engine.settleOne(ctx, set)
+		err = telling(ctx, err, s.engine.settleOne(ctx, set))
 		if answered(err) || (set.Op == store.OpRelease && n+1 >= releaseTries) || !sleep(ctx, backoff(n)) {
 			return settlementAnswer{err: err, took: time.Since(started)}
 		}
 	}
+}
+
+// telling returns the error of the last request of some. That of the one before tells more if the time has ended
+// meanwhile.
+func telling(ctx context.Context, before, last error) error {
+	if before != nil && last != nil && ctx.Err() != nil && errors.Is(last, ctx.Err()) {
+		return before
+	}
+	return last
 }
 
 // sendReleases sends releases, up to releaseTries times.

@@ -240,3 +240,20 @@ func TestUnprotectedWithoutDeadLettersIsRetried(t *testing.T) {
 	wantKind(t, out, idem.Retry)
 	equal(t, "message", out.Err.Error(), "boom")
 }
+
+// The error of a completion that the store does not confirm in time is the last one that says why.
+func TestErrorOfACompletionSaysWhyItIsNotConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, tries := newSpy(), 0
+		st.onSettle = func(ctx context.Context, _ store.Settlement, _ func() error) error {
+			if tries++; tries <= 4 {
+				return errNetwork
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		out := newEngine(t, st, idem.Config{}).Do(until(t, 20*time.Second), taskOf(returning("ok", nil)))
+		wantKind(t, out, idem.CompletionFailed)
+		wantErr(t, out.Err, errNetwork)
+	})
+}
