@@ -53,7 +53,7 @@ func (rep *report) bars() []bar {
 		return bar{what: what, figure: ours.Fresh.PerSecond / at(theirs).Fresh.PerSecond, limit: limit,
 			unit: " times"}
 	}
-	byPartition, inPython, inTypeScript := at(claimedByPartition), at(layeredPython), at(layeredTypeScript)
+	byPartition, inPython, inTypeScript := at(claimedByPartition), at(of100(layeredPython)), at(of100(layeredTypeScript))
 	batched, fewKeys, plainPath, loop, floor := at(batchedByKey), at(batchedFewKeys), at(plain), at(goAtOnce),
 		at(theFloor)
 	return []bar{
@@ -83,12 +83,14 @@ func (rep *report) bars() []bar {
 		{what: "requests per fresh record, consumer process", figure: at(consumerProcess).Fresh.Requests,
 			limit: 0.09, atMost: true},
 		times("records/s, consumer process, over "+pollLoop, at(consumerProcess), pollLoop, 7),
-		times("records/s, idemsk-consumer with Node.js, over "+kafkaJS, slower(at(nodeService), at(nodeFunction)),
-			kafkaJS, 10),
+		times("records/s, idemsk-consumer with Node.js, over "+kafkaJS,
+			slower(at(of100(nodeService)), at(of100(nodeFunction))), kafkaJS, 10),
 		times("records/s, idemsk-consumer with Python, over "+kafkaPython,
-			slower(at(pythonService), at(pythonFunction)), kafkaPython, 10),
-		times("records/s, Python behind the layer, over "+pythonAsync, inPython, pythonAsync, 20),
-		times("records/s, TypeScript behind the layer, over "+typeScript, inTypeScript, typeScript, 10),
+			slower(at(of100(pythonService)), at(of100(pythonFunction))), kafkaPython, 10),
+		times("records/s, Python behind the layer, a record in a call, over "+pythonAsync, at(layeredPython), pythonAsync, 4),
+		times("records/s, TypeScript behind the layer, a record in a call, over "+typeScript, at(layeredTypeScript), typeScript, 4),
+		times("records/s, Python behind the layer, 100 in a call, over "+pythonAsync, inPython, pythonAsync, 20),
+		times("records/s, TypeScript behind the layer, 100 in a call, over "+typeScript, inTypeScript, typeScript, 10),
 		{what: "requests per fresh record, behind the layer",
 			figure: max(inPython.Fresh.Requests, inTypeScript.Fresh.Requests), limit: 0.09, atMost: true},
 		{what: "requests per duplicate, behind the layer",

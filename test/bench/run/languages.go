@@ -4,6 +4,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/idemsk/idemsk/internal/text/words"
@@ -30,7 +31,7 @@ func (r *runner) inOtherLanguages() []peer {
 			key: ourKey, records: consumerRecords, consumer: true}
 	}
 	program := r.program("idemsk-consumer")
-	return []peer{
+	return withCallsOf100([]peer{
 		layered(layeredPython, pythonEnv, inPython), layered(layeredTypeScript, nil, inNode),
 		external(nodeService, nodeEnv, "-service",
 			line([]string{"node", filepath.Join(node, "web.cjs")}), program),
@@ -39,12 +40,22 @@ func (r *runner) inOtherLanguages() []peer {
 			line([]string{filepath.Join(r.options.runtimes, "web", "bin", "python"),
 				filepath.Join(python, "web.py")}), program),
 		external(pythonFunction, pythonEnv, program, "--function", line(inPython)),
+	},
 		byHand(external(kafkaJS, []string{"BENCH_PARTITIONS=3", "NODE_NO_WARNINGS=1",
 			"AWS_SDK_JS_SUPPRESS_MAINTENANCE_MODE_MESSAGE=1"},
 			"node", filepath.Join(r.options.cache, "typescript", "loop.mjs"))),
 		byHand(external(kafkaPython, nil, filepath.Join(r.options.cache, "python", "bin", "python"),
-			filepath.Join(python, "loop.py"))),
+			filepath.Join(python, "loop.py"))))
+}
+
+// withCallsOf100 returns peers, which get one record in a call, each with another that gets 100, and then more peers.
+func withCallsOf100(peers []peer, more ...peer) (all []peer) {
+	for _, p := range peers {
+		all = append(all, p)
+		p.name, p.env = of100(p.name), append(slices.Clone(p.env), "IDEMSK_CALL_RECORDS=100")
+		all = append(all, p)
 	}
+	return append(all, more...)
 }
 
 // byHand returns a peer whose program is a loop written by hand.

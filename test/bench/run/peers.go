@@ -48,6 +48,9 @@ const (
 	kafkaPython        = "kafka-python loop, one record after another"
 )
 
+// of100 names a peer with 100 records in a call.
+func of100(name string) string { return name + ", 100 records a call" }
+
 const (
 	ourKey   = "idempotencyKey"
 	theirKey = "id" // Powertools' default, and the Go loop's
