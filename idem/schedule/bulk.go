@@ -95,15 +95,18 @@ type bulkPart struct {
 	begun  *idem.Begun    // nil if it has ended without the call
 	result Result         // of the handler
 	ended  sync.WaitGroup // until its settlement is answered
+	failed bool           // it has ended, and is not settled
 }
 
 // done notes the outcome of an item.
 func (c *bulkCall) done(i int, out idem.Outcome, more bool) {
-	c.driver.note(c.parts[i].item, out)
+	p := &c.parts[i]
+	p.failed = !out.Kind.Settled()
+	c.driver.note(p.item, out)
 	if !more && !c.busy.Load() {
 		c.driver.takeSteps()
 	}
-	c.parts[i].ended.Done()
+	p.ended.Done()
 }
 
 // tell tells the machine of ends, and of the outcomes that were noted, in one step.
@@ -231,7 +234,8 @@ func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 		called := !late && !stopped[p.item.lane]
 		p.stopLane(stopped)
 		if c.end([]*bulkPart{p}); called {
-			p.ended.Wait()
+			p.ended.Wait() // the store can refuse what the handler has enlisted
+			stopped[p.item.lane] = stopped[p.item.lane] || p.failed
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -282,6 +283,37 @@ func TestEffectsOfAFailedCallAreDiscarded(t *testing.T) {
 		for _, key := range []string{"a", "b", "c"} {
 			equal(t, "effects of "+key, effects[key], 1)
 		}
+	})
+}
+
+// The store can refuse what an item has enlisted. Those behind it in its lane wait for it.
+func TestItemsBehindARefusedEffectWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{})
+		var calls [][]string
+		items := f.items("a", "b", "c")
+		f.handle = func(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+			var keys []string
+			for _, it := range items {
+				keys = append(keys, it.Task.Key)
+				tx, err := memstore.TxFrom(it.Context())
+				if err != nil {
+					return nil, err
+				}
+				if it.Task.Key == "a" {
+					tx.Check(func() error { return errBoom })
+				}
+			}
+			if calls = append(calls, keys); len(items) > 1 {
+				return nil, errBoom
+			}
+			return make([]schedule.Result, len(items)), nil
+		}
+		f.bulks.Run(t.Context(), [][]*schedule.Item{items})
+		if want := [][]string{{"a", "b", "c"}, {"a"}}; !reflect.DeepEqual(calls, want) {
+			t.Errorf("calls %q; want %q", calls, want)
+		}
+		f.wantKinds(items, idem.Retry, idem.Behind, idem.Behind)
 	})
 }
 

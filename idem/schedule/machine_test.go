@@ -158,6 +158,43 @@ func TestAllStates(t *testing.T) {
 	}
 }
 
+// While the store does not answer, or another owner has the key, the items behind one that is being handled are
+// claimed once, also those that share their key.
+func TestClaimsBehindARunningItemAreNotRepeated(t *testing.T) {
+	lane := []message{{"x", "a", 1}, {"x", "b", 1}, {"x", "b", 1}, {"x", "c", 1}, {"x", "c", 1}}
+	for _, silent := range []bool{true, false} {
+		for bulk := range 3 {
+			w := newWorld(smallWorld{messages: lane, once: true, bulk: bulk, request: 2, ahead: true})
+			other := &proc{world: w}
+			w.keys["b"].owner, w.keys["c"].owner = other, other
+			p, claims := w.procs[0], 0
+			for steps := 0; ; steps++ {
+				i := slices.IndexFunc(p.jobs, func(j *job) bool { return j.kind == doClaim || !j.running && j.kind != doRelease })
+				if i < 0 {
+					break
+				}
+				if steps > 100 {
+					t.Fatalf("bulk %d, silent %v: claims are sent again and again:\n%v", bulk, silent, w)
+				}
+				if j := p.jobs[i]; j.kind == doClaim {
+					claims++
+					p.claim(j, silent && claims > 1)
+				} else {
+					p.call(j)
+				}
+			}
+			equal(t, fmt.Sprintf("bulk %d: handlers that run", bulk), p.m.calls.running, 1)
+		}
+	}
+}
+
+func equal(t *testing.T, what string, got, want int) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %d; want %d", what, got, want)
+	}
+}
+
 // walk lets a world go on at random until nothing is left to happen, and returns the number of steps.
 func walk(t testing.TB, of smallWorld, seed uint64) (steps int) {
 	dice := rand.New(rand.NewPCG(seed, 0))
