@@ -78,8 +78,8 @@ func TestRuntimesBehindTheLayer(t *testing.T) {
 			env := variables(t, tpl)
 			equal(t, "wrapper", env["AWS_LAMBDA_EXEC_WRAPPER"], "/opt/idemsk")
 			equal(t, "a variable of its own", env["BANK_URL"], "https://bank.example")
-			equal(t, "what the layer does not read", []any{env["IDEMSK_ORDER"], env["IDEMSK_CONCURRENCY"]},
-				[]any{nil, nil})
+			equal(t, "records in a call", env["IDEMSK_CALL_RECORDS"], "1")
+			equal(t, "what the layer does not read", env["IDEMSK_CONCURRENCY"], nil)
 			// the example's ledger is that of the function in Go
 			equal(t, "tables", len(tpl.of(globalTable)), 1)
 		})

@@ -56,6 +56,7 @@ var allSettings = []setting{
 	{"effects", "Idempotency.Effects", nil},
 	{"hashKeys", "Idempotency.HashKeys", nil},
 	{"concurrency", "Idempotency.Concurrency", nil},
+	{"callRecords", "Idempotency.CallRecords", nil},
 	{"batching", "Idempotency.Batching", parseBatching},
 	{"claim", "Idempotency.Claim", nil},
 	{"commitWindow", "Idempotency.CommitWindow", nil},

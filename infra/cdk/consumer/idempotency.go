@@ -21,15 +21,18 @@ type Idempotency struct {
 	Fingerprint string `default:"value" env:"IDEMSK_FINGERPRINT"` // none with Key hash:…
 	HashKeys    bool   `env:"IDEMSK_HASH_KEYS"`
 	MissingKey  string `default:"reject" env:"IDEMSK_MISSING_KEY"`
-	Order       string `default:"partition" env:"IDEMSK_ORDER" needs:"library"`
+	Order       string `default:"partition" env:"IDEMSK_ORDER"`
 	// Concurrency is the number of records handled concurrently. Default: 32, or 8 with StorePostgres, because
 	// each handler with a transaction holds a connection.
 	Concurrency int `env:"IDEMSK_CONCURRENCY" needs:"library"`
+	// CallRecords is the maximum number of records in a call of a function behind the layer, or of a bulk handler
+	// in Go. Default: 1 behind the layer, CommitWindow in Go.
+	CallRecords int `env:"IDEMSK_CALL_RECORDS"`
 
 	Effects      string        `env:"IDEMSK_EFFECTS"` // default: at-least-once; at-most-once: see docs/effects.md
 	Claim        Claim         `default:"key" env:"IDEMSK_CLAIM"`
 	Batching     string        `default:"on" env:"IDEMSK_BATCHING"`
-	CommitWindow int           `env:"IDEMSK_COMMIT_WINDOW"`  // default: 256, or Concurrency if that is more
+	CommitWindow int           `env:"IDEMSK_COMMIT_WINDOW"`  // default: 256, or twice Concurrency if that is more
 	Lease        time.Duration `env:"IDEMSK_LEASE"`          // default: 30 s
 	MaxClockSkew time.Duration `env:"IDEMSK_MAX_CLOCK_SKEW"` // default: 1 s
 	// Wait is the maximum wait for a key that is in flight elsewhere; 0 is none. Default: until the deadline.

@@ -46,7 +46,7 @@ type Function struct {
 	Architecture Architecture `words:"arm64 x86_64"`
 	// Runtime is the identifier of a Lambda runtime. Default: ProvidedAL2023, for a program that uses this
 	// library. A function on another runtime, such as python3.13 or java21, runs unchanged behind the layer
-	// of LayerZip (docs/layer.md). It has no Outbox, Idempotency.Order and Idempotency.Concurrency.
+	// of LayerZip (docs/layer.md). It has no Outbox and no Idempotency.Concurrency.
 	Runtime string `form:"runtime"`
 	// Handler is the function's handler as the runtime takes it, such as app.handler. Required with another
 	// Runtime than ProvidedAL2023, which has none.

@@ -66,7 +66,7 @@ func (p *Props) needs() map[string]need {
 		"layer": {p.wrapped(), "none with Function.Runtime " + ProvidedAL2023 +
 			", or another Function.Runtime: it is of functions behind the layer"},
 		"library": {!p.wrapped(), "none with Function.Runtime " + runtime +
-			": the layer passes many records on in one call, in the order of their partitions"},
+			": the layer makes one call at a time"},
 		"network": {p.selfManaged(), "none with Cluster.ARN: AWS knows the network of an MSK cluster"},
 		"ca":      {p.selfManaged(), "none with Cluster.ARN: Lambda trusts the certificates of MSK"},
 		"provisioned": {!p.Source.Pollers.OnDemand,
@@ -253,6 +253,10 @@ func (i *Idempotency) inherit(p *Props) {
 	}
 	setDefault(&i.KeyScope, KeyScopeTopic)
 	setDefault(&i.CommitWindow, schedule.DefaultCommitWindow(i.Concurrency))
+	if p.wrapped() {
+		setDefault(&i.CallRecords, 1)
+	}
+	setDefault(&i.CallRecords, i.CommitWindow)
 	setDefault(&i.Lease, d.Lease)
 	setDefault(&i.MaxClockSkew, store.DefaultMaxClockSkew)
 	setDefault(&i.DeadlineMargin, d.DeadlineMargin)
