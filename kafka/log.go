@@ -97,8 +97,7 @@ func (m *Message) simple() bool {
 func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 	out := &m.Outcome
 	name := out.Kind.String()
-	switch {
-	case out.Kind == idem.Executed && m.Duplicate: // another record of the batch was executed
+	if out.Kind == idem.Executed && m.Duplicate { // another record of the batch was executed
 		name = "Duplicate"
 	}
 	attrs = append(attrs, slog.String("outcome", name))

@@ -70,13 +70,12 @@ func (b *Batch) Report() Report {
 // Add counts the event of a record whose try has ended, or of a call that failed as a whole. It ignores all other
 // steps. The store's latencies are appended to StoreLatency.
 func (r *Report) Add(e *idem.Event) {
-	switch e.Step {
-	case observe.FailedCall:
+	if e.Step == observe.FailedCall {
 		r.FailedCalls++
 		r.FailedCallRecords += e.Tasks
 		return
-	case observe.End, observe.Overrun:
-	default:
+	}
+	if e.Step != observe.End && e.Step != observe.Overrun {
 		return
 	}
 	r.Records++

@@ -25,6 +25,7 @@ type meters struct {
 	lost    metric.Int64Counter
 	moved   metric.Int64Counter
 	down    metric.Int64Counter
+	calls   metric.Int64Counter
 }
 
 func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
@@ -38,7 +39,7 @@ func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
 		return m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	}
 	all := &meters{common: common}
-	var errs [7]error
+	var errs [8]error
 	all.process, errs[0] = seconds("messaging.process.duration", "Duration of processing operation.")
 	all.store, errs[1] = seconds("idemsk.store.duration", "Duration of claims and settlements.")
 	all.records, errs[2] = counter("idemsk.records", "{record}", "Tries of records, by outcome.")
@@ -50,6 +51,8 @@ func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
 		"Tries whose key a record of another partition had claimed last.")
 	all.down, errs[6] = counter("idemsk.handler.down", "{record}",
 		"Tries that failed or were not started during an outage of what the handler needs.")
+	all.calls, errs[7] = counter("idemsk.calls.failed", "{call}",
+		"Calls for several records that failed as a whole: each of their records was handled again, alone.")
 	return all, errors.Join(errs[:]...)
 }
 
@@ -83,6 +86,8 @@ func (t *Telemetry) Observe(ctx context.Context, e idem.Event) {
 		}
 	case observe.Overrun:
 		m.records.Add(ctx, 1, m.with(ctx, nil, outcomeKey.String(e.Step.String())))
+	case observe.FailedCall:
+		m.calls.Add(ctx, 1, m.with(ctx, e.Err))
 	case observe.Unknown, observe.Wait, observe.Release, observe.DeadLetter:
 	}
 }

@@ -34,6 +34,7 @@ func TestMetrics(t *testing.T) {
 		&idem.Task{Source: "payments-1@1"}))
 	f.Observe(t.Context(), (&idem.Outcome{Kind: idem.NotStarted, Err: idem.ErrHandlerDown}).End(
 		&idem.Task{Source: "payments-1@2"}))
+	f.Observe(t.Context(), idem.Event{Step: observe.FailedCall, Tasks: 3, Err: errors.New("exit status 1")})
 	got := f.collect()
 	for name, want := range map[string]int64{
 		"messaging.process.duration payments": 1, "messaging.process.duration payments permanent": 1,
@@ -43,7 +44,7 @@ func TestMetrics(t *testing.T) {
 		"idemsk.store.duration complete": 1,
 		"idemsk.store.duration fail":     1, "idemsk.claims.stolen": 1, "idemsk.leases.lost": 1,
 		"idemsk.records Replayed": 1, "idemsk.keys.in_two_partitions": 1,
-		"idemsk.records NotStarted": 1, "idemsk.handler.down": 1,
+		"idemsk.records NotStarted": 1, "idemsk.handler.down": 1, "idemsk.calls.failed error": 1,
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %d; want %d", name, got[name], want)
