@@ -152,9 +152,13 @@ func (p *page) do(a console.Action, says string) {
 
 func (p *page) produce(id, more string) {
 	p.t.Helper()
-	value := fmt.Sprintf(`{"paymentId":%q,"account":"alice","amount":5,"currency":"EUR"%s}`, id, more)
 	p.do(console.Action{Action: console.ActionProduce,
-		Record: &console.Record{Key: "alice", ID: id, Value: value}}, "Produced payments-0@")
+		Record: &console.Record{Key: "alice", ID: id, Value: payment(id, more)}}, "Produced payments-0@")
+}
+
+// payment returns the value of a record. more are further members of its JSON.
+func payment(id, more string) string {
+	return fmt.Sprintf(`{"paymentId":%q,"account":"alice","amount":5,"currency":"EUR"%s}`, id, more)
 }
 
 // progress returns the state of the only partition, once it is known.
