@@ -15,8 +15,7 @@ import (
 type Config struct {
 	app.Config
 	// IDEMSK_KAFKA_BROKERS, _TOPICS, _GROUP, _INSTANCE_ID, _LEAVE, _PROTOCOL, _RESET, _SESSION_TIMEOUT,
-	// IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT, IDEMSK_DRAIN_TIMEOUT, IDEMSK_PARTITION_RECORDS,
-	// IDEMSK_PARTITION_BYTES, IDEMSK_MAX_RECORDS, IDEMSK_MAX_BYTES. The other fields are set when the process
+	// IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT, IDEMSK_DRAIN_TIMEOUT, IDEMSK_MAX_BYTES. The other fields are set when the process
 	// starts.
 	Consumer consumer.Config
 	HTTPAddr string // IDEMSK_HTTP_ADDR
@@ -31,9 +30,8 @@ const (
 	maxInterval = time.Minute
 	maxTimeout  = 10 * time.Minute
 	maxSession  = 30 * time.Minute // group.max.session.timeout.ms of a broker
-	mostRecords = 10_000_000
 	mostBytes   = 64 << 30
-	leastBytes  = 1 << 20
+	leastBytes  = 4 << 10
 )
 
 // ReadConfig reads the configuration of a process with these options. Errors are collected in v.
@@ -68,10 +66,6 @@ func readConsumer(v *app.Vars, group string) consumer.Config {
 		DrainTimeout: v.Duration("IDEMSK_DRAIN_TIMEOUT", consumer.DefaultDrainTimeout, time.Millisecond,
 			maxTimeout),
 
-		PartitionRecords: v.Int("IDEMSK_PARTITION_RECORDS", consumer.DefaultPartitionRecords, 1, mostRecords),
-		MaxRecords:       v.Int("IDEMSK_MAX_RECORDS", consumer.DefaultMaxRecords, 1, mostRecords),
-		PartitionBytes: int64(v.Int("IDEMSK_PARTITION_BYTES", consumer.DefaultPartitionBytes, leastBytes,
-			mostBytes)),
 		MaxBytes: int64(v.Int("IDEMSK_MAX_BYTES", consumer.DefaultMaxBytes, leastBytes, mostBytes)),
 	}
 	if group == "" {

@@ -6,54 +6,40 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The windows together keep to MaxRecords and MaxBytes. Each has an equal share, so that a partition that
+// The windows together keep to MaxBytes. Each has an equal share, and at most a quarter, so that a partition that
 // waits takes no room of others. A poll takes at most a step of a share, and a window is full when it has no
-// room for another step. The sum can still reach the bounds: when partitions are added, windows are larger
-// than their new shares, and a record can be larger than a share. All partitions are paused then.
+// room for another step. The sum can still reach the bound: when partitions are added, windows are larger than
+// their new shares, and a record can be larger than a share. All partitions are paused then.
 
-// usage is what windows take.
-type usage struct {
-	records int
-	bytes   int64
-}
+// fewestShares is the least number of shares of MaxBytes: after a crash the records of a window are delivered
+// again.
+const fewestShares = 4
 
-// share returns the bounds of each window. The caller holds mu.
-func (m *member) share() usage {
-	n := max(1, len(m.partitions))
-	return usage{max(1, min(m.cfg.PartitionRecords, m.cfg.MaxRecords/n)),
-		max(1, min(m.cfg.PartitionBytes, m.cfg.MaxBytes/int64(n)))}
+// share returns the bound of each window. The caller holds mu.
+func (m *member) share() int64 {
+	return max(1, m.cfg.MaxBytes/int64(max(fewestShares, len(m.partitions))))
 }
 
 // step returns how much of a share one poll takes at most, if a record is not larger.
-func (u usage) step() usage { return usage{max(1, u.records/8), max(1, u.bytes/8)} } //nolint:mnd // see full: a smaller part wastes less of a window
+func step(share int64) int64 { return max(1, share/8) } //nolint:mnd // see full: a smaller part wastes less of a window
 
 // full reports whether a window has no room for another step. The caller holds mu.
 func (m *member) full(p *partition) bool {
 	share := m.share()
-	step := share.step()
-	return p.window.open()+step.records > share.records || p.window.bytes+step.bytes > share.bytes
+	return p.window.bytes+step(share) > share
 }
 
 // drained reports whether a window is at most half full. The caller holds mu.
-func (m *member) drained(p *partition) bool {
-	share := m.share()
-	return p.window.open() <= share.records/2 && p.window.bytes <= share.bytes/2
-}
+func (m *member) drained(p *partition) bool { return p.window.bytes <= m.share()/2 }
 
 // roomy reports whether the windows together leave room for half a share. The caller holds mu.
-func (m *member) roomy() bool {
-	share := m.share()
-	return m.used.records+max(1, share.records/2) <= m.cfg.MaxRecords &&
-		m.used.bytes+max(1, share.bytes/2) <= m.cfg.MaxBytes
-}
+func (m *member) roomy() bool { return m.used+max(1, m.share()/2) <= m.cfg.MaxBytes }
 
 // change changes the window of a partition. The caller holds mu.
 func (m *member) change(p *partition, change func(w *window)) {
-	m.used.records -= p.window.open()
-	m.used.bytes -= p.window.bytes
+	m.used -= p.window.bytes
 	change(&p.window)
-	m.used.records += p.window.open()
-	m.used.bytes += p.window.bytes
+	m.used += p.window.bytes
 }
 
 // ready sets the sizes of the next fetches, and returns how many records the next poll may take: as many as
@@ -63,11 +49,8 @@ func (m *member) ready(client *kgo.Client) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	share := m.share()
-	client.UpdateFetchMaxBytes(m.sizes.fetches(m.cfg.MaxBytes, share.bytes))
-	step := share.step()
-	records, bytes := min(step.records, m.cfg.MaxRecords-m.used.records), min(step.bytes,
-		m.cfg.MaxBytes-m.used.bytes)
-	return max(1, min(records, int(bytes/m.sizes.largest())))
+	client.UpdateFetchMaxBytes(m.sizes.fetches(m.cfg.MaxBytes, share))
+	return max(1, int(min(step(share), m.cfg.MaxBytes-m.used)/m.sizes.largest()))
 }
 
 // pause stops the fetches of a partition until its window is half empty and the time has come. What the
@@ -78,9 +61,9 @@ func (m *member) pause(client *kgo.Client, at place, p *partition, notBefore tim
 	client.PauseFetchPartitions(map[string][]int32{at.topic: {at.partition}})
 }
 
-// pauseAll pauses all partitions if the windows together have reached the bounds. The caller holds mu.
+// pauseAll pauses all partitions if the windows together have reached the bound. The caller holds mu.
 func (m *member) pauseAll(client *kgo.Client) {
-	if m.used.records >= m.cfg.MaxRecords || m.used.bytes >= m.cfg.MaxBytes {
+	if m.used >= m.cfg.MaxBytes {
 		m.crowded = true
 	}
 	if !m.crowded {

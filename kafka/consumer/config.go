@@ -17,15 +17,12 @@ import (
 
 // The defaults of Config.
 const (
-	DefaultCommitInterval   = 5 * time.Second
-	DefaultDrainTimeout     = 20 * time.Second
-	DefaultRevokeTimeout    = 10 * time.Second
-	DefaultStartTimeout     = 30 * time.Second
-	DefaultSessionTimeout   = 45 * time.Second
-	DefaultPartitionRecords = 10_000
-	DefaultPartitionBytes   = 16 << 20
-	DefaultMaxRecords       = 100_000
-	DefaultMaxBytes         = 64 << 20
+	DefaultCommitInterval = 5 * time.Second
+	DefaultDrainTimeout   = 20 * time.Second
+	DefaultRevokeTimeout  = 10 * time.Second
+	DefaultStartTimeout   = 30 * time.Second
+	DefaultSessionTimeout = 45 * time.Second
+	DefaultMaxBytes       = 64 << 20
 )
 
 // Times that are not configured.
@@ -123,12 +120,12 @@ type Config struct {
 	// brokers are waited for.
 	StartTimeout time.Duration
 
-	// PartitionRecords and PartitionBytes bound the window of a partition (defaults 10,000 and 16 MiB).
-	// MaxRecords and MaxBytes bound all windows together (defaults 100,000 and 64 MiB): they are shared
-	// equally by the assigned partitions, so that a partition that waits takes no room of others. All windows
-	// together exceed MaxBytes by one record at most, or by one fetch if its records are larger than those
-	// before. If records are larger than an eighth of a share, partitions that wait can take the room of
-	// others, which then wait as well.
+	// MaxBytes bounds the windows of all partitions together (default 64 MiB): a window has the records from the
+	// first that is not settled to the last that was read. The assigned partitions share it equally, and each
+	// has at most a quarter, so that a partition that waits takes no room of others. All windows together exceed
+	// MaxBytes by one record at most, or by one fetch if its records are larger than those before. If records
+	// are larger than an eighth of a share, partitions that wait can take the room of others, which then wait
+	// as well.
 	//
 	// The bytes are those of keys, values and headers, decompressed, and 1 KiB for each record. What is
 	// fetched and not yet in a window takes as much again, and at most 64 MiB before decompression, or a
@@ -138,8 +135,7 @@ type Config struct {
 	//
 	// A lane that is slower than its records arrive fills its window sooner or later; from then on the
 	// partition advances at the speed of the lane. Larger windows delay this.
-	PartitionRecords, MaxRecords int
-	PartitionBytes, MaxBytes     int64
+	MaxBytes int64
 
 	// Logger gets the consumer's lines (default: Records.Logger, else slog.Default()).
 	Logger *slog.Logger
@@ -159,9 +155,6 @@ func (c Config) withDefaults() Config {
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
 	c.StartTimeout = cmp.Or(c.StartTimeout, DefaultStartTimeout)
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
-	c.PartitionRecords = cmp.Or(c.PartitionRecords, DefaultPartitionRecords)
-	c.PartitionBytes = cmp.Or(c.PartitionBytes, DefaultPartitionBytes)
-	c.MaxRecords = cmp.Or(c.MaxRecords, DefaultMaxRecords)
 	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
 	return c
 }
@@ -194,15 +187,7 @@ func (c Config) validate() error {
 	} {
 		bad(f.d > 0, "%s is %v: want more than 0", f.name, f.d)
 	}
-	for _, f := range []struct {
-		name string
-		n    int64
-	}{
-		{"PartitionRecords", int64(c.PartitionRecords)}, {"PartitionBytes", c.PartitionBytes},
-		{"MaxRecords", int64(c.MaxRecords)}, {"MaxBytes", c.MaxBytes},
-	} {
-		bad(f.n > 0, "%s is %d: want 1 or more", f.name, f.n)
-	}
+	bad(c.MaxBytes > 0, "MaxBytes is %d: want 1 or more", c.MaxBytes)
 	if len(errs) == 0 {
 		return nil
 	}

@@ -46,7 +46,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 	_, err := newConsumer(t, Config{
 		Brokers: []string{""}, Protocol: 9, Reset: 9, LeaveGroup: true, CommitInterval: -1,
 		RevokeTimeout: -time.Second, DrainTimeout: -1, StartTimeout: -1,
-		PartitionRecords: -1, PartitionBytes: -1, MaxRecords: -1, MaxBytes: -1,
+		MaxBytes: -1,
 	})
 	if !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Fatalf("error %v", err)
@@ -54,8 +54,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 	for _, want := range []string{
 		"Brokers is", "Topics is", "Group is empty", "Protocol is 9", "Reset is 9", "LeaveGroup is set",
 		"CommitInterval is", "RevokeTimeout is", "DrainTimeout is",
-		"StartTimeout is", "PartitionRecords is -1", "PartitionBytes is -1", "MaxRecords is -1",
-		"MaxBytes is -1",
+		"StartTimeout is", "MaxBytes is -1",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q: %v", want, err)

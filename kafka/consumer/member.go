@@ -40,8 +40,8 @@ type member struct {
 	credentials fault             // that the brokers refuse them
 	abort       func(cause error) // ends Run
 	alive       time.Time         // when the keeper was last seen
-	used        usage             // by all windows
-	crowded     bool              // used has reached the bounds, and there is no room yet
+	used        int64             // bytes of all windows
+	crowded     bool              // used has reached the bound, and there is no room yet
 
 	// Used by the client's callbacks alone.
 	client *kgo.Client // set by assigned, which is called first

@@ -112,7 +112,6 @@ func TestMemoryIsBoundedAtALag(t *testing.T) {
 		return nil, ctx.Err()
 	}), consumer.Config{
 		Brokers: cluster.ListenAddrs(), Topics: []string{topic}, Group: group, MaxBytes: windows,
-		MaxRecords: lagRecords, PartitionRecords: lagRecords,
 		DrainTimeout: time.Second, Records: kafka.Config{Key: kafka.OffsetKey},
 		Logger: slog.New(slog.DiscardHandler),
 	})

@@ -58,7 +58,7 @@ func othersHandled(t *testing.T, first time.Duration) (n int) {
 			}
 			return nil, nil
 		}
-		c := f.start(func(cfg *consumer.Config) { cfg.PartitionRecords = 500 })
+		c := f.start(func(cfg *consumer.Config) { cfg.MaxBytes = 4 * 500 << 10 })
 		f.until("the time is over", func() bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -124,8 +124,7 @@ var dimensions = []dimension{
 	{name: "IDEMSK_COMMIT_INTERVAL", values: of("1s", "5s"), when: inProcess},
 	{name: "IDEMSK_REVOKE_TIMEOUT", values: of("10s", "500ms"), when: inProcess},
 	{name: "IDEMSK_DRAIN_TIMEOUT", values: of("20s", "1s"), when: inProcess},
-	{name: "IDEMSK_PARTITION_RECORDS", values: of("10000", "2"), when: inProcess},
-	{name: "IDEMSK_MAX_RECORDS", values: of("100000", "3"), when: inProcess},
+	{name: "IDEMSK_MAX_BYTES", values: of("67108864", "8192"), when: inProcess}, // windows of one or two payments
 }
 
 // otherVariables are the variables that no seed picks: how the simulation sets them, or why it does not.
@@ -152,8 +151,6 @@ var otherVariables = map[string]string{
 	"IDEMSK_KAFKA_PROTOCOL":        "classic",
 	"IDEMSK_KAFKA_RESET":           "earliest: package test/kafka has offsets that do not exist",
 	"IDEMSK_KAFKA_SESSION_TIMEOUT": "6s, the least that brokers accept by default",
-	"IDEMSK_PARTITION_BYTES":       "payments are smaller than the least value; test/kafka tests it",
-	"IDEMSK_MAX_BYTES":             "payments are smaller than the least value; test/kafka tests it",
 	"IDEMSK_HTTP_ADDR":             "it changes no behaviour",
 }
 

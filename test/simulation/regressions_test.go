@@ -22,14 +22,13 @@ var regressions = []struct {
 			"redrive=topic,redrive of=some,offsets=back,IDEMSK_LEASE=5s,IDEMSK_KEY=key,IDEMSK_KEY_SCOPE=namespace," +
 			"IDEMSK_HASH_KEYS=true,IDEMSK_MISSING_KEY=process,IDEMSK_FINGERPRINT=none,IDEMSK_ORDER=none," +
 			"IDEMSK_BATCHING=off,IDEMSK_CONCURRENCY=2,IDEMSK_COMMIT_WINDOW=4,IDEMSK_OUTAGE_FAILURES=5," +
-			"IDEMSK_COMMIT_INTERVAL=5s,IDEMSK_MAX_RECORDS=3"},
+			"IDEMSK_COMMIT_INTERVAL=5s"},
 	{"a bulk handler was not called for a record without a key that was identified late", 3956,
 		"host=process,pollers=3,handler=bulk that throws,member=static,deployment=same,other values=yes,keyless=yes," +
 			"tombstones=yes,failures=permanent,registry=silent,redrive=topic,IDEMSK_LEASE=1s,IDEMSK_KEY=json:$.id," +
 			"IDEMSK_MISSING_KEY=process,IDEMSK_ORDER=key,IDEMSK_BATCHING=off,IDEMSK_CONCURRENCY=2," +
 			"IDEMSK_COMMIT_WINDOW=1,IDEMSK_OUTAGE_FAILURES=5,IDEMSK_OUTAGE_LIMIT=5m,IDEMSK_KAFKA_LEAVE=true," +
-			"IDEMSK_COMMIT_INTERVAL=5s,IDEMSK_REVOKE_TIMEOUT=500ms," +
-			"IDEMSK_PARTITION_RECORDS=2,IDEMSK_MAX_RECORDS=3"},
+			"IDEMSK_COMMIT_INTERVAL=5s,IDEMSK_REVOKE_TIMEOUT=500ms,IDEMSK_MAX_BYTES=8192"},
 	{"a record that could not be identified released the key of an attempt that had not ended", 379,
 		"host=process,keyless=yes,registry=silent,IDEMSK_MISSING_KEY=process,IDEMSK_EFFECTS=at-most-once"},
 }
