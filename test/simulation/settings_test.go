@@ -8,7 +8,7 @@ import (
 
 // Variables that the simulation compares: how keys are claimed, whether effects may repeat, and where a group
 // begins without offsets.
-const claim, effects, startAt = "IDEMSK_CLAIM", "IDEMSK_EFFECTS", "IDEMSK_KAFKA_RESET"
+const claim, effects = "IDEMSK_CLAIM", "IDEMSK_EFFECTS"
 
 // settings are what a run has in all of its time: its configuration, and the values of it that the simulation
 // needs itself.
