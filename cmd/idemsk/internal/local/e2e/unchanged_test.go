@@ -17,10 +17,10 @@ import (
 type unchanged struct {
 	function string
 	env      []string
-	queue    string // ""; a topic
-	calls    string // IDEMSK_CALL_RECORDS; "" is the default
-	batch    bool   // the mapping has no ReportBatchItemFailures
-	faults   local.Faults
+	queue    string  // ""; a topic
+	calls    string  // IDEMSK_CALL_RECORDS; "" is the default
+	batch    bool    // the mapping has no ReportBatchItemFailures
+	kill     float64 // local.Faults.Kill
 	copies   float64 // the share of records that the producer sends twice
 }
 
@@ -32,9 +32,10 @@ const (
 
 const visibility = 3 * time.Second
 
+// options returns the options of the run. Each batch is delivered twice.
 func (u *unchanged) options(t *testing.T, records int) local.Options {
 	t.Helper()
-	o := options(t, records, u.faults)
+	o := options(t, records, local.Faults{Duplicate: 1, Kill: u.kill})
 	o.Function, o.Prove, o.ESM.Pollers, o.Copies = u.function, false, 2, u.copies
 	o.Env = slices.Clone(u.env)
 	if u.calls != "" {
@@ -49,7 +50,7 @@ func (u *unchanged) options(t *testing.T, records int) local.Options {
 	return o
 }
 
-// run delivers the payments, some batches twice.
+// run delivers the payments of a run.
 func (l *ledger) run(o local.Options) *local.Report {
 	l.Helper()
 	o.Env = append(o.Env, "LEDGER_URL="+l.url)
@@ -89,8 +90,8 @@ func TestFunctionThatRaises(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u.faults.Duplicate, u.copies = 0.3, 0.05
-			o := u.options(t, testkit.Size(t, 200, 3000))
+			u.copies = 0.05
+			o := u.options(t, testkit.Size(t, 120, 3000))
 			l := newLedger(t, &o)
 			l.attempts, l.several = attempts, cmp.Or(u.calls, "1") != "1"
 			report, most := l.run(o), 1
@@ -121,9 +122,9 @@ func TestPowertoolsProcessorsOfFIFOQueues(t *testing.T) {
 				t.Run(name+", skip group "+skip+", "+cmp.Or(calls, "the default"), func(t *testing.T) {
 					t.Parallel()
 					u := u
-					u.queue, u.calls, u.faults.Duplicate = fifo, calls, 0.3
+					u.queue, u.calls = fifo, calls
 					u.env = append([]string{"SKIP_GROUP=" + skip, "NODE_PATH=" + modules}, u.env...)
-					o := u.options(t, testkit.Size(t, 200, 2000))
+					o := u.options(t, testkit.Size(t, 120, 2000))
 					l := newLedger(t, &o)
 					// The first message of a group that is named behind a failure of another group has used an attempt.
 					l.attempts, l.several = attempts-1, calls != ""
@@ -139,7 +140,6 @@ func TestPowertoolsProcessorsOfFIFOQueues(t *testing.T) {
 func TestKillsInTheMiddleOfCalls(t *testing.T) {
 	python, node := languages(t, "ledger.handler")
 	python, _ = behindLayer(t, python, node)
-	faults := local.Faults{Duplicate: 0.3, Kill: 0.3}
 	for name, u := range map[string]unchanged{
 		"keys, 1":        {env: []string{"IDEMSK_ORDER=key"}, calls: "1"},
 		"keys, 2":        {env: []string{"IDEMSK_ORDER=key"}, calls: "2"},
@@ -149,7 +149,7 @@ func TestKillsInTheMiddleOfCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u.function, u.faults = python, faults
+			u.function, u.kill = python, 0.3
 			u.env = append(u.env, "IDEMSK_MAX_ATTEMPTS=25") // kills must not use up the attempts of a record
 			o := u.options(t, testkit.Size(t, 200, 3000))
 			o.ESM.BatchSize = 10
