@@ -69,11 +69,6 @@ type Config struct {
 	// CallRecords is the maximum number of records in a call of a BulkHandler or of BulkAttempts (default: as many as
 	// the engine's CommitWindow allows).
 	CallRecords int
-	// Backoff is the time before a record of a Stream is tried for the second time. It doubles with each try,
-	// up to MaxBackoff, less a random part of up to a half (defaults schedule.DefaultBackoff and
-	// schedule.DefaultMaxBackoff).
-	Backoff    time.Duration
-	MaxBackoff time.Duration
 	// Batch is called with the records of each Processor.Run before they are handled, if not nil. The context
 	// that it returns is that of the batch, and of its handlers. end is called when the batch has ended. A
 	// Stream has no batches.

@@ -37,7 +37,7 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 			idem.ErrInvalidConfig, cfg.DeadLetters, cfg.Unprotected)
 	}
 	p := &Processor{engine: engine, each: handler.each(), many: handler.many(), cfg: cfg}
-	rules := schedule.Config{Concurrency: cfg.Concurrency, Backoff: cfg.Backoff, MaxBackoff: cfg.MaxBackoff}
+	rules := schedule.Config{Concurrency: cfg.Concurrency}
 	if p.many != nil {
 		rules.Bulk, rules.Concurrency, rules.CallItems = p.bulk, cfg.Calls, cfg.CallRecords
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Stream processes the records of an endless source, such as a consumer process, in lanes by Config.Order. A
-// record that is not settled is tried again (see Config.Backoff), and blocks only its lane. The logger of
+// record that is not settled is tried again (see schedule.Config), and blocks only its lane. The logger of
 // Config gets a line for each try with any other outcome than a plain execution, and the observer of the
 // engine is told of each try.
 //

@@ -252,7 +252,7 @@ func TestStreamTriesToIdentifyARecordAgain(t *testing.T) {
 // lane is counted as blocked.
 func TestStreamCountsBlockedLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStreaming(t, kafka.Config{Order: kafka.ByKey, MaxBackoff: 10 * time.Second})
+		s := newStreaming(t, kafka.Config{Order: kafka.ByKey})
 		s.errs["bad"] = idem.Permanent(errors.New("no such account"))
 		s.add("0/x/bad", "0/x/behind", "0/y/good")
 		<-time.After(time.Hour)

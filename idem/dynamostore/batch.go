@@ -202,7 +202,7 @@ func (s *Store) execute(ctx context.Context, statements []types.BatchStatementRe
 		func(i int) int { return sizeOfStatement(&statements[i]) }) {
 		bounds = append(bounds, [2]int{from, to})
 	}
-	chunks.Each(len(bounds), s.limit, func(n int) {
+	chunks.Each(len(bounds), maxRequests, func(n int) {
 		from, to := bounds[n][0], bounds[n][1]
 		s.executeChunk(ctx, statements[from:to], answers[from:to])
 	})
@@ -293,7 +293,7 @@ type found struct {
 // find reads the entries of keys, in order, by consistent reads.
 func (s *Store) find(ctx context.Context, keys []string) []found {
 	all := make([]found, len(keys))
-	chunks.Each((len(keys)+maxKeys-1)/maxKeys, s.limit, func(n int) {
+	chunks.Each((len(keys)+maxKeys-1)/maxKeys, maxRequests, func(n int) {
 		from, to := n*maxKeys, min((n+1)*maxKeys, len(keys))
 		entries, err := s.get(ctx, keys[from:to])
 		for i := from; i < to; i++ {

@@ -52,7 +52,8 @@ import (
 // DefaultTable is the table's name if Config.Table is empty.
 const DefaultTable = "idemsk"
 
-const defaultConcurrency = 16
+// maxRequests is the maximum number of concurrent requests for one batch.
+const maxRequests = 16
 
 // Client is the part of *dynamodb.Client that the store uses. NewClient returns one whose timeouts fit an
 // invocation.
@@ -84,8 +85,6 @@ type Config struct {
 	// MaxClockSkew is the maximum difference between the clocks of two machines. It delays the end of a lease
 	// for other owners. Default: store.DefaultMaxClockSkew; -1 means 0.
 	MaxClockSkew time.Duration
-	// Concurrency is the maximum number of concurrent requests for one batch. Default: 16.
-	Concurrency int
 	// Unbatched sends each claim and each settlement in a request of its own, for endpoints that do not support
 	// BatchExecuteStatement.
 	Unbatched bool
@@ -96,7 +95,6 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Table = cmp.Or(c.Table, DefaultTable)
 	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, store.DefaultMaxClockSkew)
-	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
 	return c
 }
 
@@ -105,7 +103,6 @@ type Store struct {
 	client Client
 	table  string
 	skew   time.Duration
-	limit  int
 	batch  int // maximum number of elements in one request
 	fewest int // minimum number of elements for a batch; a plain request returns more details
 	clock  store.Clock
@@ -142,12 +139,11 @@ func New(client Client, cfg Config) (*Store, error) {
 	bad(tableName.MatchString(cfg.Table),
 		"Table is %q: want 3 to 255 letters, digits, '_', '.' or '-', or a table's ARN", cfg.Table)
 	bad(cfg.MaxClockSkew >= -1, "MaxClockSkew is %v: want 0 or more, or -1 for none", cfg.MaxClockSkew)
-	bad(cfg.Concurrency >= 1, "Concurrency is %d: want 1 or more", cfg.Concurrency)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("dynamostore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}
 	cfg.MaxClockSkew = max(0, cfg.MaxClockSkew)
-	s := &Store{client: client, table: cfg.Table, skew: cfg.MaxClockSkew, limit: cfg.Concurrency, batch: 1,
+	s := &Store{client: client, table: cfg.Table, skew: cfg.MaxClockSkew, batch: 1,
 		fewest: 2, clock: cfg.Clock}
 	if !cfg.Unbatched && !strings.HasPrefix(cfg.Table, "arn:") {
 		s.batch = MaxBatchSize
@@ -164,7 +160,7 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 	if s.batch > 1 && len(reqs) >= s.fewest {
 		s.claimBatch(ctx, reqs, results)
 	} else {
-		chunks.Each(len(reqs), s.limit, func(i int) { results[i] = s.claim(ctx, &reqs[i]) })
+		chunks.Each(len(reqs), maxRequests, func(i int) { results[i] = s.claim(ctx, &reqs[i]) })
 	}
 	s.leases.claimed(reqs, results)
 	return results
@@ -198,7 +194,7 @@ func (s *Store) settlePlain(ctx context.Context, ss []store.Settlement, errs []e
 		s.settleBatch(ctx, ss, errs)
 		return
 	}
-	chunks.Each(len(ss), s.limit, func(i int) {
+	chunks.Each(len(ss), maxRequests, func(i int) {
 		if ss[i].Claim != nil {
 			errs[i] = s.insert(ctx, &ss[i])
 		} else {

@@ -13,11 +13,11 @@ import (
 )
 
 func TestNewNamesEveryInvalidField(t *testing.T) {
-	_, err := dynamostore.New(nil, dynamostore.Config{Table: "a b", MaxClockSkew: -2, Concurrency: -1})
+	_, err := dynamostore.New(nil, dynamostore.Config{Table: "a b", MaxClockSkew: -2})
 	if !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Fatalf("%v; want ErrInvalidConfig", err)
 	}
-	for _, want := range []string{"client", `Table is "a b"`, "MaxClockSkew is -2ns", "Concurrency is -1"} {
+	for _, want := range []string{"client", `Table is "a b"`, "MaxClockSkew is -2ns"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q in it", err, want)
 		}

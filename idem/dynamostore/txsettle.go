@@ -49,7 +49,7 @@ func (s *Store) settleTransactions(ctx context.Context, ss []store.Settlement,
 	}
 	groups, disjoint := group(completions)
 	if disjoint {
-		chunks.Each(len(groups), s.limit, func(i int) { s.commit(ctx, groups[i]) })
+		chunks.Each(len(groups), maxRequests, func(i int) { s.commit(ctx, groups[i]) })
 	} else { // concurrent transactions on the same item would conflict
 		for _, g := range groups {
 			s.commit(ctx, g)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -62,7 +63,7 @@ func (f *floor) Prepare(ctx context.Context, payload []byte) error {
 		return err
 	}
 	f.record = recorder{}
-	st, err := dynamostore.New(&f.record, dynamostore.Config{Table: f.table, Concurrency: 1})
+	st, err := dynamostore.New(&f.record, dynamostore.Config{Table: f.table})
 	if err != nil {
 		return err
 	}
@@ -148,6 +149,7 @@ func (f *floor) send(ctx context.Context, in *dynamodb.BatchExecuteStatementInpu
 type recorder struct {
 	dynamostore.Client // none: nothing but the batches is sent
 
+	mu         sync.Mutex
 	requests   []*dynamodb.BatchExecuteStatementInput
 	statements int
 }
@@ -156,6 +158,8 @@ type recorder struct {
 func (r *recorder) BatchExecuteStatement(
 	_ context.Context, in *dynamodb.BatchExecuteStatementInput, _ ...func(*dynamodb.Options),
 ) (*dynamodb.BatchExecuteStatementOutput, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.requests = append(r.requests, in)
 	r.statements += len(in.Statements)
 	return &dynamodb.BatchExecuteStatementOutput{Responses: make([]types.BatchStatementResponse,
