@@ -23,7 +23,7 @@ import (
 // usage is followed by the URL of the guide.
 const usage = `idemsk-consumer reads Kafka topics and calls a handler in any language once for each key.
 
-  idemsk-consumer --http URL          calls a web service: POST, with a batch of records
+  idemsk-consumer --http URL          calls a web service: POST, with one record or more
   idemsk-consumer --function COMMAND  runs a Lambda function, and calls it with events
 
   --calls N      calls at once: requests (32; 1 if IDEMSK_CALL_RECORDS allows several records in a call), or

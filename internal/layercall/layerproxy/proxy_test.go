@@ -261,15 +261,29 @@ func TestCrashIsChargedToTheRecordThatCausesIt(t *testing.T) {
 	}
 }
 
-// The runtime does not outlive the layer.
+// The runtime does not outlive the layer. If it is killed in the middle of a call, the records of this call run again, in
+// order and each alone.
 func TestKilledLayer(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "", shortLease)
-	if e := fails[*runtimeapi.CrashError](f, event("a:kill the layer")); e.Status != "signal: killed" {
-		t.Errorf("the layer ended with %s", e.Status)
+	for records, want := range map[string][]string{
+		"1":   {"a#1", "b#1", "b#2", "c#1", "d#1"},
+		"2":   {"a#1 b#1", "a#2", "b#2", "c#1 d#1"},
+		"10":  {"a#1 b#1 c#1 d#1", "a#2", "b#2", "c#2", "d#2"},
+		"100": {"a#1 b#1 c#1 d#1", "a#2", "b#2", "c#2", "d#2"},
+	} {
+		t.Run(records, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "", shortLease, "IDEMSK_CALL_RECORDS="+records,
+				"IDEMSK_BATCHING=off") // the completion of a record is stored before the next one is called
+			e := fails[*runtimeapi.CrashError](f, event("a", "b:kill the layer", "c", "d"))
+			if e.Status != "signal: killed" {
+				t.Errorf("the layer ended with %s", e.Status)
+			}
+			f.answers(event("a", "b", "c", "d"), complete)
+			f.wantCalls(want...)
+			f.wantStatus(store.StatusCompleted, "a", "b", "c", "d")
+		})
 	}
-	f.answers(event("a"), complete)
-	f.wantCalls("a#1", "a#2")
 }
 
 // What the function answered before its end is settled and reported.

@@ -26,7 +26,6 @@ type bookingRun struct {
 	partial      bool // the failed records are named, and only they are delivered again
 	bisect       bool
 	env          string
-	once         bool // no good record is in a call that fails
 }
 
 // options returns the options of the run and the file of the bookings.
@@ -47,17 +46,17 @@ func (r *bookingRun) options(t *testing.T) (o local.Options, bookings string) {
 	return o, bookings
 }
 
-// A function that fails at a bad record costs one dead letter for each bad payment. All others are booked.
-// Only those that were in a failed call are booked twice, and none a third time.
+// A function that fails at a bad record costs one dead letter for each bad payment. All others are booked, once.
 func TestABadRecordCostsOneRecord(t *testing.T) {
 	python, node := languages(t, "bookings.handler")
 	python, node = behindLayer(t, python, node)
 	for name, r := range map[string]bookingRun{
-		"Node, bisected":         {function: node, records: 1000, bad: 2, attempts: 3, bisect: true},
-		"Python":                 {function: python, records: 1500, bad: 3, attempts: 1},
-		"Python, a tenth is bad": {function: python, records: 500, bad: 47, attempts: 2, partial: true},
+		"Node, bisected": {function: node, records: 1000, bad: 2, attempts: 3, bisect: true},
+		"Python":         {function: python, records: 1500, bad: 3, attempts: 1},
+		"Python, a tenth is bad": {function: python, records: 500, bad: 47, attempts: 2, partial: true,
+			env: "IDEMSK_ORDER=none"}, // otherwise a lane has a delivery for each that fails
 		"Node, the answer is a text": {function: node, records: 1000, attempts: 1, partial: true,
-			env: "ANSWER=done", once: true},
+			env: "ANSWER=done"},
 	} {
 		t.Run(name, r.badRecords)
 	}
@@ -82,29 +81,14 @@ func (r *bookingRun) badRecords(t *testing.T) {
 		t.Errorf("dead letters of %q (%d messages), lag %d, %d records done; want %q, none, and all", dead,
 			report.Messages, report.Lag(), report.Done, bad)
 	}
-	r.checkBookings(t, bookings, good, o.ESM.BatchSize)
-}
-
-// checkBookings requires that the good payments were booked, and that nothing but a failed call had a payment
-// booked twice.
-func (r *bookingRun) checkBookings(t *testing.T, file string, good []string, batchSize int) {
-	t.Helper()
-	times, again := booked(t, file), 0
-	for id, n := range times {
-		if n > 1 {
-			again++
-		}
-		if n > 2 {
-			t.Errorf("%s was booked %d times", id, n)
-		}
-	}
+	times := booked(t, bookings)
 	if all := slices.Sorted(maps.Keys(times)); !slices.Equal(all, good) {
 		t.Errorf("%d payments were booked, want the %d that are not bad", len(all), len(good))
 	}
-	t.Logf("%d of %d payments were booked twice", again, len(times))
-	if most := r.bad * (batchSize - 1); again > most || r.once != (again == 0) {
-		t.Errorf("%d payments were booked twice; want none if no call fails, and otherwise up to %d", again,
-			most)
+	for id, n := range times {
+		if n > 1 {
+			t.Errorf("%s was booked %d times", id, n)
+		}
 	}
 }
 
