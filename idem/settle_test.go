@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -244,9 +245,10 @@ func TestUnprotectedWithoutDeadLettersIsRetried(t *testing.T) {
 // The error of a completion that the store does not confirm in time is the last one that says why.
 func TestErrorOfACompletionSaysWhyItIsNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, tries := newSpy(), 0
+		st := newSpy()
+		var tries atomic.Int32
 		st.onSettle = func(ctx context.Context, _ store.Settlement, _ func() error) error {
-			if tries++; tries <= 4 {
+			if tries.Add(1) <= 4 {
 				return errNetwork
 			}
 			<-ctx.Done()

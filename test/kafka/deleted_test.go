@@ -39,7 +39,7 @@ func TestCommittedOffsetThatDoesNotExist(t *testing.T) {
 		"the end, latest":  {10, 10, consumer.Latest, 10, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 1, false, func(f *fixture) {
+			inBubble(t, 1, func(f *fixture) {
 				f.produce(0, 10, 0)
 				f.commit(tc.committed, -1)
 				if err := f.cluster.DeleteRecords(topic, 0, tc.first); err != nil {
@@ -72,7 +72,7 @@ func TestCommittedOffsetThatDoesNotExist(t *testing.T) {
 func TestCommittedOffsetThatDoesNotExistEndsRun(t *testing.T) {
 	for name, committed := range map[string]int64{"deleted": 5, "beyond": 100} {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 1, false, func(f *fixture) {
+			inBubble(t, 1, func(f *fixture) {
 				f.produce(0, 10, 0)
 				f.commit(committed, -1)
 				if err := f.cluster.DeleteRecords(topic, 0, 8); err != nil {
@@ -98,7 +98,7 @@ func TestCommittedOffsetBeyondTheEndWithAnEpoch(t *testing.T) {
 		"unknown": {7, consumer.Earliest, 0}, "unknown, latest": {7, consumer.Latest, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 1, false, func(f *fixture) {
+			inBubble(t, 1, func(f *fixture) {
 				f.produce(0, 10, 0)
 				f.commit(100, tc.epoch)
 				c := f.start(func(cfg *consumer.Config) { cfg.Reset = tc.reset })
@@ -117,7 +117,7 @@ func TestCommittedOffsetBeyondTheEndWithAnEpoch(t *testing.T) {
 // With Reset Latest, the position is committed before a record is read: after a process that handled none,
 // the next one skips nothing more.
 func TestPositionAfterDeletedRecordsIsCommitted(t *testing.T) {
-	inOneBubble(t, 1, false, func(f *fixture) {
+	inBubble(t, 1, func(f *fixture) {
 		f.produce(0, 10, 0)
 		f.commit(5, -1)
 		if err := f.cluster.DeleteRecords(topic, 0, 8); err != nil {
@@ -139,7 +139,7 @@ func TestPositionAfterDeletedRecordsIsCommitted(t *testing.T) {
 
 // A group that begins at the end of a topic with records says so.
 func TestBeginningAtTheEndIsLogged(t *testing.T) {
-	inOneBubble(t, 2, false, func(f *fixture) {
+	inBubble(t, 2, func(f *fixture) {
 		f.produce(0, 3, 0)
 		c := f.start(latest)
 		f.until("the process is ready", func() bool { return c.Ready() == nil && len(f.offsets()) == 2 })
@@ -153,7 +153,7 @@ func TestBeginningAtTheEndIsLogged(t *testing.T) {
 // Records that are deleted while a process runs and does not read them are logged, once, before another
 // record arrives.
 func TestRecordsThatAreDeletedWhileTheProcessRuns(t *testing.T) {
-	inOneBubble(t, 1, false, func(f *fixture) {
+	inBubble(t, 1, func(f *fixture) {
 		f.produce(0, 5, 0)
 		c := f.start()
 		f.until("the records are committed", func() bool { return f.offsets()[0] == 5 })
@@ -194,7 +194,7 @@ func TestDeletedTopic(t *testing.T) {
 	for name, protocol := range protocols {
 		for what, again := range map[string]bool{"stays away": false, "is created again": true} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				inOneBubble(t, 1, false, func(f *fixture) { f.deletedTopic(protocol, again) })
+				inBubble(t, 1, func(f *fixture) { f.deletedTopic(protocol, again) })
 			})
 		}
 	}

@@ -23,7 +23,7 @@ func TestLatestLosesNoRecordOfARestart(t *testing.T) {
 	for name, refuse := range map[string]*kerr.Error{"committed at once": nil,
 		"refused": kerr.CoordinatorLoadInProgress, "rebalance": kerr.RebalanceInProgress} {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 1, false, func(f *fixture) {
+			inBubble(t, 1, func(f *fixture) {
 				f.produce(0, 2, 0) // existing records
 				if refuse != nil {
 					f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: refuse, Count: 2})
@@ -57,7 +57,7 @@ func TestLatestLosesNoRecordOfARestart(t *testing.T) {
 // The records of a partition that the topic gains are handled from the first one, although the process
 // notices it later, and also if it ends before it has settled one.
 func TestLatestReadsANewPartitionFromItsStart(t *testing.T) {
-	inOneBubble(t, 1, false, func(f *fixture) {
+	inBubble(t, 1, func(f *fixture) {
 		slow := true
 		var done atomic.Int32
 		f.handler = func(ctx context.Context, _ kafka.Record) ([]byte, error) {
