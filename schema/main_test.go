@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlclark/regexp2/v2"
 	"github.com/twmb/avro"
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
@@ -30,8 +31,14 @@ import (
 	protoformat "github.com/idemsk/idemsk/schema/proto"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+func TestMain(m *testing.M) { goleak.VerifyTestMain(stopsClock{m}) }
+
+// stopsClock ends the goroutine with the time of regexp2, which ends by itself a second after the last pattern.
+type stopsClock struct{ *testing.M }
+
+func (m stopsClock) Run() int {
+	defer regexp2.StopTimeoutClock()
+	return m.M.Run()
 }
 
 // payment is what the tests' records contain.

@@ -29,6 +29,13 @@ type inCall func(ctx context.Context, tx pgx.Tx, items []*schedule.Item) error
 func (b *bank) bulk(ctx context.Context, keys []string,
 	then inCall) (items []*schedule.Item, calls []int) {
 	b.Helper()
+	return b.bulkInLanes(ctx, keys, 1, then)
+}
+
+// bulkInLanes is bulk with several items in a lane.
+func (b *bank) bulkInLanes(ctx context.Context, keys []string, inLane int,
+	then inCall) (items []*schedule.Item, calls []int) {
+	b.Helper()
 	scheduler, err := schedule.New(b.engine, schedule.Config{
 		Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
 			calls = append(calls, len(items))
@@ -51,7 +58,7 @@ func (b *bank) bulk(ctx context.Context, keys []string,
 	for _, key := range keys {
 		items = append(items, &schedule.Item{Task: b.task(key, nil)})
 	}
-	scheduler.Run(ctx, [][]*schedule.Item{items})
+	scheduler.Run(ctx, slices.Collect(slices.Chunk(items, inLane)))
 	return items, calls
 }
 
@@ -199,17 +206,19 @@ func TestCallThatCantCommit(t *testing.T) {
 
 // A handler that commits by itself is not called again, because another call could repeat its effect.
 func TestCallThatEndsItsTransactionIsNotRepeated(t *testing.T) {
-	b := newBank(t, newPool(t, server.URL()), idem.Config{})
-	items, calls := b.bulk(t.Context(), numbered(3),
-		func(ctx context.Context, tx pgx.Tx, _ []*schedule.Item) error {
-			_, err := tx.Exec(ctx, `COMMIT`)
-			return err
-		})
-	if !slices.Equal(calls, []int{3}) || len(b.letters) != 3 {
-		t.Errorf("calls of %v items, %d dead letters", calls, len(b.letters))
-	}
-	for _, it := range items {
-		b.want(it.Outcome, idem.DeadLettered)
+	for _, inLane := range []int{1, 3} {
+		b := newBank(t, newPool(t, server.URL()), idem.Config{})
+		items, calls := b.bulkInLanes(t.Context(), numbered(3), inLane,
+			func(ctx context.Context, tx pgx.Tx, _ []*schedule.Item) error {
+				_, err := tx.Exec(ctx, `COMMIT`)
+				return err
+			})
+		if !slices.Equal(calls, []int{3}) || len(b.letters) != 3 {
+			t.Errorf("%d items in a lane: calls of %v items, %d dead letters", inLane, calls, len(b.letters))
+		}
+		for _, it := range items {
+			b.want(it.Outcome, idem.DeadLettered)
+		}
 	}
 }
 

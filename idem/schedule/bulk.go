@@ -96,6 +96,7 @@ type bulkPart struct {
 	result Result         // of the handler
 	ended  sync.WaitGroup // until its settlement is answered
 	failed bool           // it has ended, and is not settled
+	final  bool           // the handler has ended the transaction: another call could repeat its effect
 }
 
 // done notes the outcome of an item.
@@ -196,11 +197,11 @@ func (c *bulkCall) invokeTogether(parts []*bulkPart) (left []*bulkPart, err erro
 }
 
 // stopLane stops the lane of an item that has failed. One that fails behind another in its lane is handled again
-// after that (rule S2).
+// after that (rule S2), unless that could repeat its effect.
 func (p *bulkPart) stopLane(stopped map[*lane]bool) {
 	err := p.result.Err
 	switch {
-	case err == nil || idem.IsResultUnavailable(err):
+	case err == nil || p.final || idem.IsResultUnavailable(err):
 	case stopped[p.item.lane]:
 		p.result = Result{Err: idem.OutOfTurn(fmt.Errorf("%w: in its call: %w", ErrBehind, err))}
 	default:
@@ -270,7 +271,10 @@ func (c *bulkCall) results(parts []*bulkPart) (results []Result, again []int, er
 	switch {
 	case err != nil:
 		call.Discard()
-	case idem.IsPermanent(sealed): // the handler has ended it: another call could repeat its effect
+	case idem.IsPermanent(sealed): // the handler has ended it
+		for _, p := range parts {
+			p.final = true
+		}
 		return slices.Repeat([]Result{{Err: sealed}}, len(parts)), nil, nil
 	case sealed != nil:
 		err = sealed

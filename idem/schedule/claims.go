@@ -279,7 +279,8 @@ func (e claimsAnswered) apply(m *machine) {
 		case !next && (it.answer.down || it.answer.state == store.ClaimInFlight && !it.answer.delayed):
 			it.unclaim() // it is claimed again when it is the next
 			l.barred = true
-		case len(l.queue) > 0 && l.queue[0] != it && l.queue[0].phase == queued && !l.queue[0].Unprotected:
+		case len(l.queue) > 0 && l.queue[0] != it && l.queue[0].phase == queued &&
+			(l.queue[0].unreported || !l.queue[0].Unprotected): // the caller may change one that it is told of
 			it.unclaim() // an item before it has returned to the lane, and may have to wait
 		}
 		l.touch()

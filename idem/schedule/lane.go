@@ -272,7 +272,7 @@ func (e reported) apply(*machine) {
 func (l *lane) stop() {
 	l.stopped = true
 	for _, it := range l.queue {
-		if it.removed = true; it.Outcome.Kind == idem.KindUnknown {
+		if it.removed = true; !it.unreported && it.Outcome.Kind == idem.KindUnknown {
 			it.Outcome.Kind = idem.Behind
 		}
 	}

@@ -240,7 +240,7 @@ func (r *laneRun) handleAll(_ context.Context, items []*schedule.Item) ([]schedu
 			continue
 		}
 		if !stopped[lane] {
-			r.counted[it.Task.Key]++
+			r.count(it.Task.Key)
 		}
 		all, stopped[lane], raised = true, true, err
 		if r.way.then == raises {
@@ -253,10 +253,19 @@ func (r *laneRun) handleAll(_ context.Context, items []*schedule.Item) ([]schedu
 	return results, nil
 }
 
+// count counts a failure that uses an attempt of an item.
+func (r *laneRun) count(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counted[key]++
+}
+
 // checkAttempt checks that no other item's failure has used an attempt of an item. If a call stops, or fails as a
 // whole, the handler does not know which attempts count.
 func (r *laneRun) checkAttempt(it *schedule.Item) {
 	a, _ := idem.AttemptFrom(it.Context())
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if known := r.way.then == goesOn || r.way.then == stopsLane; known && a.Number != 1+r.counted[it.Task.Key] {
 		r.Errorf("attempt %d at %s, of which %d failed", a.Number, it.Task.Key, r.counted[it.Task.Key])
 	}
@@ -264,10 +273,14 @@ func (r *laneRun) checkAttempt(it *schedule.Item) {
 
 // pass lets a random time pass.
 func (r *laneRun) pass() {
+	<-time.After(time.Duration(r.throw(100)) * time.Millisecond)
+}
+
+// throw returns a random number below n.
+func (r *laneRun) throw(n int) int {
 	r.mu.Lock()
-	d := time.Duration(r.dice.IntN(100)) * time.Millisecond
-	r.mu.Unlock()
-	<-time.After(d)
+	defer r.mu.Unlock()
+	return r.dice.IntN(n)
 }
 
 func (r *laneRun) stream() {
@@ -288,7 +301,7 @@ func (r *laneRun) stream() {
 	}
 	for slices.ContainsFunc(lanes, func(items []*schedule.Item) bool { return len(items) > 0 }) {
 		for l, items := range lanes {
-			n := r.dice.IntN(len(items) + 1)
+			n := r.throw(len(items) + 1)
 			s.Add(items[:n]...)
 			lanes[l] = items[n:]
 		}

@@ -83,6 +83,7 @@ func TestRevokedPartitionIsCommitted(t *testing.T) {
 		}
 		f.produce(10, 1, moved)
 		f.until("the new record is handled", func() bool { return f.calledOnce(21) })
+		f.until("it is reported", func() bool { return second.report().Records > 0 })
 		if r := second.report(); r.Records != 1 {
 			f.Errorf("the new owner received %d records; want 1", r.Records)
 		}
