@@ -18,9 +18,8 @@ const (
 )
 
 // The stored key is "<namespace>#<topic>#<key>", or "<namespace>##<key>" with NamespaceScope. The entry of a
-// record that has no key is stored under "<namespace>@<topic>-<partition>@<offset>@<timestamp>".
-// Namespaces and topics do not contain '#', and topics no '@', so these forms can't collide, whatever the key
-// contains.
+// record that has no key is stored under "<namespace>@<topic>-<partition>@<offset>@<timestamp>". Namespaces and
+// topics do not contain '#', and topics no '@', so these forms can't collide, whatever the key contains.
 const (
 	keySeparator   = "#"
 	placeSeparator = "@"

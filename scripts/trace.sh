@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # trace.sh [FOLDER]: checks with TLC that the models (docs/spec/trace.tla, tracelanes.tla for lanes) explain the traces in a folder and its
-# subfolders. Tests write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go,
-# internal/trace/dynamotrace, idem/schedule/trace_test.go), and make run TRACES=FOLDER. Without a
-# folder it runs these first, on real servers. Prints each trace that contradicts the model, with the line of the event that can't be explained, and exits with 1 if there is one. A trace with too many explanations is not decided, and named.
+# subfolders. Tests write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go, internal/trace/dynamotrace,
+# idem/schedule/trace_test.go), and make run TRACES=FOLDER. Without a folder it runs these first, on real servers. Prints each trace that
+# contradicts the model, with the line of the event that can't be explained, and exits with 1 if there is one. A trace with too many
+# explanations is not decided, and named.
 set -euo pipefail
 traces=${1:+$(cd "$1" && pwd)}
 cd "$(dirname "$0")/.."

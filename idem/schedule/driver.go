@@ -50,8 +50,8 @@ func newDriver(s *Scheduler, session *idem.Session, once bool, report func(*Item
 	if once {
 		partial = 0
 	}
-	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: s.engine.BatchSize(), partial: partial, mayWait: s.engine.MaxPrefetchAge(),
-		cooldown: s.engine.Config().BreakerCooldown, latency: &s.latency, jitter: jitter, engine: driverEngine{d}})
+	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: s.engine.BatchSize(), partial: partial,
+		mayWait: s.engine.MaxPrefetchAge(), cooldown: s.engine.Config().BreakerCooldown, latency: &s.latency, jitter: jitter, engine: driverEngine{d}})
 	d.workers = newWorkers(d.do)
 	d.timer = time.AfterFunc(time.Hour, d.tick)
 	d.timer.Stop()
