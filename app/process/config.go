@@ -80,10 +80,7 @@ func readConsumer(v *app.Vars, group string) consumer.Config {
 	if v.OneOf("IDEMSK_KAFKA_PROTOCOL", "classic", "consumer") == "consumer" {
 		cfg.Protocol = consumer.Incremental
 	}
-	switch v.OneOf("IDEMSK_KAFKA_RESET", "earliest", "latest", "fail") {
-	case "latest":
-		cfg.Reset = consumer.Latest
-	case "fail":
+	if v.OneOf("IDEMSK_KAFKA_RESET", "earliest", "fail") == "fail" {
 		cfg.Reset = consumer.Fail
 	}
 	if cfg.LeaveGroup && cfg.InstanceID == "" {

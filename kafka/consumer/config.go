@@ -72,9 +72,6 @@ type Reset uint8
 const (
 	// Earliest: at the first record that exists.
 	Earliest Reset = iota
-	// Latest: behind the last record. Existing records are not handled. The position is committed before the
-	// first record is read.
-	Latest
 	// Fail: at the first record without a committed offset. If the committed offset was deleted, Run returns an
 	// error.
 	Fail
@@ -182,7 +179,7 @@ func (c Config) validate() error {
 		c.Topics)
 	bad(c.Group != "", "Group is empty: want the name of the consumer group")
 	bad(c.Protocol <= Incremental, "Protocol is %d: want Classic or Incremental", c.Protocol)
-	bad(c.Reset <= Fail, "Reset is %d: want Earliest, Latest or Fail", c.Reset)
+	bad(c.Reset <= Fail, "Reset is %d: want Earliest or Fail", c.Reset)
 	bad(!c.LeaveGroup || c.InstanceID != "",
 		"LeaveGroup is set without InstanceID: only a static member stays in the group without it")
 	bad(!c.LeaveGroup || c.Protocol == Classic,
@@ -216,11 +213,7 @@ func (c Config) validate() error {
 // behind can't.
 func (c Config) clientOptions() []kgo.Opt {
 	reset := kgo.NewOffset().AtStart()
-	switch c.Reset {
-	case Earliest:
-	case Latest:
-		reset = kgo.NewOffset().AtEnd()
-	case Fail:
+	if c.Reset == Fail {
 		reset = kgo.NoResetOffset()
 	}
 	options := []kgo.Opt{

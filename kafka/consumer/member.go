@@ -44,8 +44,7 @@ type member struct {
 	crowded     bool              // used has reached the bounds, and there is no room yet
 
 	// Used by the client's callbacks alone.
-	client *kgo.Client      // set by assigned, which is called first
-	known  map[string]int32 // with Reset Latest: how many partitions each topic had when the member joined
+	client *kgo.Client // set by assigned, which is called first
 }
 
 // gate is a lock that is held while a request is in progress. Who waits for a sync.Mutex stops the virtual
@@ -114,10 +113,6 @@ func (m *member) callbacks() []kgo.Opt {
 
 func (m *member) assigned(ctx context.Context, client *kgo.Client, added map[string][]int32) {
 	m.client = client
-	if err := m.noteTopics(ctx, client); err != nil {
-		m.seldom.warn(m.log, "topics", "the partitions of the topics are requested again before any is read",
-			"error", err)
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.joined, m.credentials = true, fault{}

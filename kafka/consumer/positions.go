@@ -5,64 +5,28 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// With Config.Reset Latest, a partition without a committed offset is read from its end, and one that the
-// topic gained while the process ran from its start. A partition whose committed offset was deleted, or does
-// not exist yet, is read from where Config.Reset says. Such a position is committed before the first record
-// is read: without it, the next owner would begin at a later end, and the records that were read and not
-// settled would be lost.
+// A partition whose committed offset was deleted, or does not exist yet, is read from its first record. This
+// position is committed before the first record is read, so that its lag is known.
 
 // errNotCommitted means that the position at which reading begins could not be committed. The client joins
 // the group again.
 var errNotCommitted = errors.New("the position at which reading begins was not committed")
 
-// noteTopics remembers how many partitions each topic has when the member joins. It is called until it
-// succeeds once.
-func (m *member) noteTopics(ctx context.Context, client *kgo.Client) error {
-	if m.cfg.Reset != Latest || m.known != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
-	defer cancel()
-	resp, err := topicsRequest(client, m.cfg).RequestWith(ctx, client)
-	if err != nil {
-		return fmt.Errorf("the partitions of the topics are not known: %w", err)
-	}
-	known := make(map[string]int32)
-	for i := range resp.Topics {
-		t := &resp.Topics[i]
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil &&
-			!errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return fmt.Errorf("the partitions of a topic are not known: %w", err)
-		}
-		if t.Topic != nil {
-			known[*t.Topic] = int32(len(t.Partitions))
-		}
-	}
-	m.known = known
-	return nil
-}
-
 // position is where a partition is read from, if the client would not begin at its committed offset.
 type position struct {
 	offset    int64
-	committed int64 // -1 if there is none
-	first     int64
+	committed int64
 	end       int64
 }
 
-// fixPositions replaces the offsets at which partitions can't be read by those at which Reset says that they
-// are read, and commits these: the end of a partition without a committed offset (Reset Latest), and where
-// reading continues if the committed offset was deleted, or is beyond the end. What is skipped is logged.
+// fixPositions replaces committed offsets that were deleted, or are beyond the end, by that of the first record,
+// and commits these. What is skipped is logged.
 func (m *member) fixPositions(ctx context.Context, offsets map[string]map[int32]kgo.Offset) error {
 	if m.cfg.Reset == Fail {
 		return nil
-	}
-	if err := m.noteTopics(ctx, m.client); err != nil {
-		return err
 	}
 	asked := m.toBegin(offsets)
 	if len(asked) == 0 {
@@ -79,12 +43,8 @@ func (m *member) fixPositions(ctx context.Context, offsets map[string]map[int32]
 	for _, at := range places(asked) {
 		first, end := firsts[at], ends[at]
 		committed := offsets[at.topic][at.partition].EpochOffset()
-		if unknown := errors.Join(err, first.err, end.err); unknown != nil {
-			if committed.Offset >= 0 {
-				continue // the client finds out, and the survey logs it
-			}
-			return fmt.Errorf("%w: the offsets of %s-%d are not known: %w", errNotCommitted, at.topic,
-				at.partition, unknown)
+		if errors.Join(err, first.err, end.err) != nil {
+			continue // the client finds out, and the survey logs it
 		}
 		if p, ok := m.fix(ctx, at, committed, first.offset, end.offset); ok {
 			fixed[at] = p
@@ -97,7 +57,7 @@ func (m *member) fixPositions(ctx context.Context, offsets map[string]map[int32]
 	return nil
 }
 
-// toBegin returns the partitions of offsets that were not read yet.
+// toBegin returns the partitions with a committed offset that were not read yet.
 func (m *member) toBegin(offsets map[string]map[int32]kgo.Offset) map[string][]int32 {
 	asked := make(map[string][]int32)
 	m.mu.Lock()
@@ -105,7 +65,7 @@ func (m *member) toBegin(offsets map[string]map[int32]kgo.Offset) map[string][]i
 	for topic, partitions := range offsets {
 		for number, offset := range partitions {
 			p := m.partitions[place{topic, number}]
-			if p == nil || p.window.last >= 0 || offset.EpochOffset().Offset < 0 && m.cfg.Reset != Latest {
+			if p == nil || p.window.last >= 0 || offset.EpochOffset().Offset < 0 {
 				continue
 			}
 			asked[topic] = append(asked[topic], number)
@@ -116,22 +76,15 @@ func (m *member) toBegin(offsets map[string]map[int32]kgo.Offset) map[string][]i
 
 // fix returns where a partition is read from; false if that is where the client begins.
 func (m *member) fix(ctx context.Context, at place, committed kgo.EpochOffset, first, end int64) (p position, ok bool) {
-	p = position{offset: first, committed: committed.Offset, first: first, end: end}
-	if m.cfg.Reset == Latest {
-		p.offset = end
-	}
 	switch {
-	case committed.Offset < 0:
-		if at.partition >= m.known[at.topic] { // the topic gained it
-			p.offset = first
-		}
 	case committed.Offset > end && committed.Epoch >= 0: // the client asks the brokers where the records were lost
-		m.log.ErrorContext(ctx, beyondText+"there, or where Reset says", "topic", at.topic, "partition", at.partition,
+		m.log.ErrorContext(ctx, beyondText+"there, or at the first record", "topic", at.topic, "partition", at.partition,
 			"committed", committed.Offset, "end", end, "alarm", true)
 		return p, false
 	case committed.Offset >= first && committed.Offset <= end:
 		return p, false
 	}
+	p = position{offset: first, committed: committed.Offset, end: end}
 	return p, true
 }
 
@@ -141,26 +94,14 @@ const beyondText = "the committed offset is beyond the end: the brokers lost rec
 func (m *member) tellPositions(ctx context.Context, fixed map[place]position) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var begun []string
 	for at, p := range fixed {
-		switch {
-		case p.committed < 0 && p.offset > p.first:
-			begun = append(begun, fmt.Sprintf("%s-%d@%d", at.topic, at.partition, p.offset))
-		case p.committed < 0:
-		case p.committed > p.end:
-			m.log.ErrorContext(ctx, beyondText+"where Reset says", "topic", at.topic, "partition", at.partition,
+		if p.committed > p.end {
+			m.log.ErrorContext(ctx, beyondText+"at the first record", "topic", at.topic, "partition", at.partition,
 				"committed", p.committed, "end", p.end, "continuesAt", p.offset, "alarm", true)
-		case p.offset > p.first:
-			m.log.ErrorContext(ctx, deletedText+", and those that exist are skipped, because Reset is Latest", "topic", at.topic,
-				"partition", at.partition, "from", p.committed, "to", p.offset-1, "alarm", true)
-		default:
-			m.log.ErrorContext(ctx, deletedText, "topic", at.topic, "partition", at.partition, "from", p.committed,
-				"to", p.offset-1, "alarm", true)
+			continue
 		}
-	}
-	if len(begun) > 0 {
-		m.log.WarnContext(ctx, "no offset is committed: reading begins at the end, because Reset is Latest, and no earlier record is handled",
-			"partitions", some(begun))
+		m.log.ErrorContext(ctx, deletedText, "topic", at.topic, "partition", at.partition, "from", p.committed,
+			"to", p.offset-1, "alarm", true)
 	}
 }
 

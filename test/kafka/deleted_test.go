@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,31 +11,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
 // A partition whose committed offset does not exist: its records were deleted while no process ran, or the
-// brokers lost them. Reading continues where Reset says, the log names what is skipped, the lag is right, and
+// brokers lost them. Reading continues at the first record, the log names what is skipped, the lag is right, and
 // the new offset is committed, also if no record follows.
 func TestCommittedOffsetThatDoesNotExist(t *testing.T) {
 	for name, tc := range map[string]struct {
 		committed, first int64 // of 10 records
-		reset            consumer.Reset
 		from             int64 // where reading continues
 		says             []string
 	}{
-		"deleted":          {5, 8, consumer.Earliest, 8, []string{"deleted before they were read", "from=5 to=7"}},
-		"all are deleted":  {5, 10, consumer.Earliest, 10, []string{"deleted before they were read", "from=5 to=9"}},
-		"deleted, latest":  {5, 8, consumer.Latest, 10, []string{"those that exist are skipped", "from=5 to=9"}},
-		"all, latest":      {5, 10, consumer.Latest, 10, []string{"deleted before they were read", "from=5 to=9"}},
-		"beyond":           {100, 0, consumer.Earliest, 0, []string{"beyond the end", "committed=100 end=10 continuesAt=0"}},
-		"beyond, deleted":  {100, 8, consumer.Earliest, 8, []string{"beyond the end", "committed=100 end=10 continuesAt=8"}},
-		"beyond, latest":   {100, 0, consumer.Latest, 10, []string{"beyond the end", "committed=100 end=10 continuesAt=10"}},
-		"the first record": {8, 8, consumer.Latest, 8, nil},
-		"the end":          {10, 3, consumer.Earliest, 10, nil},
-		"the end, latest":  {10, 10, consumer.Latest, 10, nil},
+		"deleted":          {5, 8, 8, []string{"deleted before they were read", "from=5 to=7"}},
+		"all are deleted":  {5, 10, 10, []string{"deleted before they were read", "from=5 to=9"}},
+		"beyond":           {100, 0, 0, []string{"beyond the end", "committed=100 end=10 continuesAt=0"}},
+		"beyond, deleted":  {100, 8, 8, []string{"beyond the end", "committed=100 end=10 continuesAt=8"}},
+		"the first record": {8, 8, 8, nil},
+		"the end":          {10, 3, 10, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(f *fixture) {
@@ -45,7 +37,7 @@ func TestCommittedOffsetThatDoesNotExist(t *testing.T) {
 				if err := f.cluster.DeleteRecords(topic, 0, tc.first); err != nil {
 					f.Fatal(err)
 				}
-				c := f.start(func(cfg *consumer.Config) { cfg.Reset = tc.reset })
+				c := f.start()
 				f.until("everything is handled and committed", func() bool {
 					return f.calledOnce(int(10-tc.from)) && f.offsets()[0] == 10 && c.at(0).Lag == 0
 				})
@@ -91,17 +83,15 @@ func TestCommittedOffsetThatDoesNotExistEndsRun(t *testing.T) {
 func TestCommittedOffsetBeyondTheEndWithAnEpoch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		epoch int32
-		reset consumer.Reset
 		from  int64
 	}{
-		"known": {0, consumer.Earliest, 10}, "known, latest": {0, consumer.Latest, 10},
-		"unknown": {7, consumer.Earliest, 0}, "unknown, latest": {7, consumer.Latest, 10},
+		"known": {0, 10}, "unknown": {7, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(f *fixture) {
 				f.produce(0, 10, 0)
 				f.commit(100, tc.epoch)
-				c := f.start(func(cfg *consumer.Config) { cfg.Reset = tc.reset })
+				c := f.start()
 				<-time.After(time.Minute)
 				f.produce(10, 1, 0)
 				f.until("the next record is committed", func() bool { return f.calledOnce(int(11-tc.from)) && f.offsets()[0] == 11 })
@@ -112,42 +102,6 @@ func TestCommittedOffsetBeyondTheEndWithAnEpoch(t *testing.T) {
 			})
 		})
 	}
-}
-
-// With Reset Latest, the position is committed before a record is read: after a process that handled none,
-// the next one skips nothing more.
-func TestPositionAfterDeletedRecordsIsCommitted(t *testing.T) {
-	inBubble(t, 1, func(f *fixture) {
-		f.produce(0, 10, 0)
-		f.commit(5, -1)
-		if err := f.cluster.DeleteRecords(topic, 0, 8); err != nil {
-			f.Fatal(err)
-		}
-		f.handler = func(context.Context, kafka.Record) ([]byte, error) { return nil, idem.Unavailable(errHandler) }
-		c := f.start(latest)
-		f.until("the process is ready", func() bool { return c.Ready() == nil && f.offsets()[0] == 10 })
-		f.produce(10, 1, 0)
-		f.until("the record fails", func() bool { n, _ := f.called(); return n == 1 })
-		c.mustEnd()
-		f.produce(11, 1, 0)
-		f.handler = nil
-		c = f.start(latest)
-		f.until("both records are committed", func() bool { return f.offsets()[0] == 12 })
-		c.mustEnd()
-	})
-}
-
-// A group that begins at the end of a topic with records says so.
-func TestBeginningAtTheEndIsLogged(t *testing.T) {
-	inBubble(t, 2, func(f *fixture) {
-		f.produce(0, 3, 0)
-		c := f.start(latest)
-		f.until("the process is ready", func() bool { return c.Ready() == nil && len(f.offsets()) == 2 })
-		c.mustEnd()
-		if n := f.logged("no earlier record is handled", "[payments-0@3]"); n != 1 {
-			f.Errorf("%d lines name the partition with records, want 1:\n%s", n, f.lines)
-		}
-	})
 }
 
 // Records that are deleted while a process runs and does not read them are logged, once, before another

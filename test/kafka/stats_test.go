@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
 // lagsSoon waits, for less than the interval at which lags are brought up to date, until a consumer has the
@@ -28,9 +26,7 @@ func (f *fixture) lagsSoon(c *running, want ...int64) {
 
 // The lag of a partition is known soon after its assignment, also if it has no record to read.
 func TestLagIsKnownWithoutRecordsToRead(t *testing.T) {
-	latest := func(cfg *consumer.Config) { cfg.Reset = consumer.Latest }
 	for name, test := range map[string]struct {
-		config   func(*consumer.Config)
 		produced int
 		deleted  int64 // the offset before which the records were deleted
 		consumed bool  // by a consumer of the group, which has ended
@@ -38,9 +34,6 @@ func TestLagIsKnownWithoutRecordsToRead(t *testing.T) {
 		"no records":                          {},
 		"all records are settled":             {produced: 10, consumed: true},
 		"all records were deleted":            {produced: 10, deleted: 10},
-		"read from the end, no records":       {config: latest},
-		"read from the end":                   {config: latest, produced: 10},
-		"read from the end, settled":          {config: latest, produced: 10, consumed: true},
 		"all records are settled and deleted": {produced: 10, deleted: 10, consumed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,10 +51,7 @@ func TestLagIsKnownWithoutRecordsToRead(t *testing.T) {
 						f.Fatal(err)
 					}
 				}
-				if test.config == nil {
-					test.config = func(*consumer.Config) {}
-				}
-				c := f.start(test.config)
+				c := f.start()
 				f.until("the partitions are assigned", func() bool { return len(c.Stats().Partitions) == 2 })
 				f.lagsSoon(c, 0, 0)
 				f.produce(10, 1, 0)

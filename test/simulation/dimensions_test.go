@@ -118,7 +118,6 @@ var dimensions = []dimension{
 
 	// Of a process.
 	{name: "IDEMSK_KAFKA_LEAVE", values: of("false", "true"), when: needs{"member": {"static"}}},
-	{name: "IDEMSK_KAFKA_RESET", values: of("earliest", "latest"), when: inProcess, shared: true},
 	{name: "IDEMSK_COMMIT_INTERVAL", values: of("1s", "5s"), when: inProcess},
 	{name: "IDEMSK_REVOKE_TIMEOUT", values: of("10s", "500ms"), when: inProcess},
 	{name: "IDEMSK_DRAIN_TIMEOUT", values: of("20s", "1s"), when: inProcess},
@@ -148,6 +147,7 @@ var otherVariables = map[string]string{
 	"IDEMSK_KAFKA_GROUP":           "the name of the function",
 	"IDEMSK_KAFKA_INSTANCE_ID":     "the dimension member",
 	"IDEMSK_KAFKA_PROTOCOL":        "classic",
+	"IDEMSK_KAFKA_RESET":           "earliest: package test/kafka has offsets that do not exist",
 	"IDEMSK_KAFKA_SESSION_TIMEOUT": "6s, the least that brokers accept by default",
 	"IDEMSK_PARTITION_BYTES":       "payments are smaller than the least value; test/kafka tests it",
 	"IDEMSK_MAX_BYTES":             "payments are smaller than the least value; test/kafka tests it",

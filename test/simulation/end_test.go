@@ -41,8 +41,6 @@ func (w *world) checkEnd() {
 func (w *world) checkRecord(r *record) {
 	switch {
 	case r.lost != "":
-	case w.is("topic", "recreated") && w.is(startAt, "latest"):
-		// the end at which a partition of the new topic is read can be behind the record
 	case !w.settledRecord(r):
 		w.violatedLockedf(r.source(), "is not settled at the end: %s", w.state(r))
 	case r.key == "" && !w.hasLetter(r):

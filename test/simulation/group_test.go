@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -38,16 +37,14 @@ type group struct {
 	gate    gate // held while the group has no members
 	gone    bool // it was deleted, so that it begins without offsets; guarded by gate
 	active  sync.WaitGroup
-	joins   []time.Duration          // when processes joined, guarded by w.mu
-	members map[string]time.Duration // those that have not ended, and when they joined; guarded by w.mu
-	drained context.Context          //nolint:containedctx // done when all members are to leave
+	drained context.Context //nolint:containedctx // done when all members are to leave
 	drain   context.CancelFunc
 }
 
 // deliverToGroup delivers all records.
 func (w *world) deliverToGroup(t *testing.T) {
 	t.Helper()
-	g := &group{world: w, members: make(map[string]time.Duration), network: new(kfake.VirtualNetwork),
+	g := &group{world: w, network: new(kfake.VirtualNetwork),
 		gate: newGate()}
 	g.ended, g.end = context.WithCancel(w.stopping)
 	g.drained, g.drain = context.WithCancel(g.ended)
@@ -72,10 +69,7 @@ func (w *world) deliverToGroup(t *testing.T) {
 	for i := range w.pollers {
 		members.Go(func() { g.member("member " + strconv.Itoa(i)) })
 	}
-	members.Go(func() {
-		g.awaitPositions()
-		w.produce(g.publish)
-	})
+	members.Go(func() { w.produce(g.publish) })
 	w.startOperators(g)
 	g.wait()
 	g.end()
@@ -125,20 +119,6 @@ func (g *group) committed() (offsets []int, err error) {
 	return offsets, err
 }
 
-// awaitPositions implements operated. With IDEMSK_KAFKA_RESET=latest the group skips what is there before.
-func (g *group) awaitPositions() {
-	for g.is(startAt, "latest") && sleep(g.ended, 100*time.Millisecond) == nil {
-		offsets, err := g.committed()
-		found := err == nil
-		for _, at := range offsets {
-			found = found && at >= 0
-		}
-		if found {
-			return
-		}
-	}
-}
-
 // wait waits until all records are committed. All that is committed must be settled.
 func (g *group) wait() {
 	for sleep(g.stopping, time.Second) == nil {
@@ -151,12 +131,8 @@ func (g *group) wait() {
 				continue
 			}
 			at := offsets[i]
-			g.checkPosition(i, at)
 			left = left || len(records) > max(0, at)
 			for _, r := range records[:max(0, min(at, len(records)))] {
-				if g.skipped(r) {
-					g.lose(r, "the partition was added before the process joined that got it")
-				}
 				if !g.settledRecord(r) {
 					g.violatedLockedf(r.source(), "is committed, and not settled: %s", g.state(r))
 				}
@@ -167,36 +143,6 @@ func (g *group) wait() {
 			return
 		}
 	}
-}
-
-// skipped reports whether a record may be skipped because its partition was added before the process joined
-// that got it.
-func (g *group) skipped(r *record) bool {
-	at := g.topic.addedAt[r.Partition]
-	return g.is(startAt, "latest") && at > 0 && slices.ContainsFunc(g.joins, func(joined time.Duration) bool {
-		return (joined - at).Abs() < 30*time.Second
-	})
-}
-
-// noticed is within what time members have noticed an added partition, and have committed where they begin to
-// read it. A rebalance waits up to a minute for a member that died.
-const noticed = 90 * time.Second
-
-// checkPosition checks that with IDEMSK_KAFKA_RESET=latest members have committed where they begin. Static
-// members may get an added partition later, because their restarts cause no rebalance. The caller holds w.mu.
-func (g *group) checkPosition(partition, committed int) {
-	now := time.Since(g.begun)
-	if !g.is(startAt, "latest") || g.is("member", "static") || committed >= 0 ||
-		now < g.topic.addedAt[int32(partition)]+noticed || len(g.members) == 0 {
-		return
-	}
-	for _, joined := range g.members {
-		if now < joined+noticed {
-			return
-		}
-	}
-	g.violatedLockedf("", "partition %d is read, and its position is not committed: members joined at %v",
-		partition, g.members)
 }
 
 // member runs processes one after another until all records are committed.
@@ -226,9 +172,6 @@ func (g *group) member(name string) {
 		stop()
 		drain()
 		p.end()
-		g.mu.Lock()
-		delete(g.members, p.name)
-		g.mu.Unlock()
 		g.active.Done()
 		_ = sleep(g.stopping, time.Duration(g.dice.between(100, 3000, "restart of "+p.name))*time.Millisecond)
 	}
@@ -262,12 +205,6 @@ func (g *group) consume(ctx context.Context, p *process, name string) error {
 		return err
 	}
 	g.log(p.name, "joins the group")
-	g.mu.Lock()
-	g.joins = append(g.joins, time.Since(g.begun))
-	if !p.ended() {
-		g.members[p.name] = time.Since(g.begun)
-	}
-	g.mu.Unlock()
 	err = c.Run(ctx)
 	g.log(p.name, "has left the group")
 	return err

@@ -304,10 +304,8 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 		if earlier == r {
 			return
 		}
-		// the partition may be read from behind it
-		begun := p.is(startAt, "latest") && p.topic.addedAt[earlier.Partition] > 0
 		together := p.inCall(earlier, r.call)
-		if begun || earlier.lost != "" || p.lane(earlier) != lane || earlier.Timestamp > r.Timestamp || together ||
+		if earlier.lost != "" || p.lane(earlier) != lane || earlier.Timestamp > r.Timestamp || together ||
 			p.settledRecord(earlier) {
 			continue
 		}

@@ -20,8 +20,6 @@ type operated interface {
 	// deleteOffsets deletes the committed offsets, after which the host begins where they are changed to by
 	// change.
 	deleteOffsets()
-	// awaitPositions waits until the host has a position in each partition.
-	awaitPositions()
 	// publish writes a record that the topic has got.
 	publish(r *record)
 	// addPartition adds a partition to the topic, which the caller adds to w.topic.
@@ -247,7 +245,7 @@ func (w *world) addPartitions(h operated) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.topic.partitions = append(w.topic.partitions, nil)
-	w.topic.addedAt[int32(len(w.topic.partitions)-1)] = time.Since(w.begun)
+	w.topic.added = true
 	w.trace = append(w.trace, event{time.Since(w.begun), "operator", "adds a partition"})
 }
 
@@ -274,9 +272,6 @@ func (w *world) moveOffsets(h operated) {
 				committed[i] = w.dice.between(from, len(records), name)
 			case "deleted":
 				committed[i] = 0
-				if w.is(startAt, "latest") {
-					committed[i] = len(records)
-				}
 			}
 			for j := from; j < committed[i]; j++ {
 				w.lose(records[j], "an operator moved the offsets forward")
@@ -285,7 +280,6 @@ func (w *world) moveOffsets(h operated) {
 				name + " from " + strconv.Itoa(from) + " to " + strconv.Itoa(committed[i])})
 		}
 	}, also)
-	h.awaitPositions()
 }
 
 // recreate deletes the topic and creates it again.

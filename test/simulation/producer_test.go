@@ -10,15 +10,15 @@ type theTopic struct {
 	partitions [][]*record // of the topic that exists
 	all        []*record   // also of one that was deleted
 	byPlace    map[string]*record
-	known      map[string]bool         // the stored keys and places of all records
-	addedAt    map[int32]time.Duration // when a partition was added
-	produced   bool                    // the producers have ended
+	known      map[string]bool // the stored keys and places of all records
+	added      bool            // a partition was added
+	produced   bool            // the producers have ended
 }
 
 // newTopic returns an empty topic.
 func newTopic(partitions int) theTopic {
 	return theTopic{partitions: make([][]*record, partitions), byPlace: make(map[string]*record),
-		addedAt: make(map[int32]time.Duration), known: make(map[string]bool)}
+		known: make(map[string]bool)}
 }
 
 // appended adds a record of a draft to the topic. publish, if it is not nil, writes it there. The caller
@@ -73,7 +73,7 @@ func (w *world) produce(publish func(*record)) {
 func (w *world) partitionsAdded() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.topic.addedAt) > 0
+	return w.topic.added
 }
 
 func (w *world) partitionCount() int {

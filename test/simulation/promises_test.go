@@ -52,12 +52,6 @@ var exceptions = []exception{
 	{settled, func(s *settings) bool { return s.is("offsets", "forward") || s.is("topic", "recreated") },
 		"an operator moves the offsets forward, or deletes the topic",
 		"records that were not read are not handled"},
-	{settled, func(s *settings) bool { return s.is("offsets", "deleted") && s.is(startAt, "latest") },
-		"`IDEMSK_KAFKA_RESET=latest`, and the group or its offsets are deleted",
-		"records that were not read are not handled"},
-	{settled, func(s *settings) bool { return s.is("add partitions", "yes") && s.is(startAt, "latest") },
-		"`IDEMSK_KAFKA_RESET=latest`, and a partition is added before the process joins that gets it",
-		"records that were written before are not handled"},
 	{ordered, func(s *settings) bool { return s.is("IDEMSK_ORDER", "none") },
 		"`IDEMSK_ORDER=none`", "–"},
 }

@@ -9,8 +9,6 @@ var regressions = []struct {
 	seed   uint64
 	config string
 }{
-	{"with IDEMSK_KAFKA_RESET=latest the position in a partition that the topic gained was not committed", 43,
-		"host=process,add partitions=yes,IDEMSK_KAFKA_RESET=latest"},
 	{"a dead letter of a process had to be sent within a lease", 814,
 		"host=process,letters=slow queue,IDEMSK_LEASE=1s"},
 	{"a key that failed after its redrive was a sign of an outage twice", 797,
@@ -30,7 +28,7 @@ var regressions = []struct {
 			"tombstones=yes,failures=permanent,registry=silent,redrive=topic,IDEMSK_LEASE=1s,IDEMSK_KEY=json:$.id," +
 			"IDEMSK_MISSING_KEY=process,IDEMSK_ORDER=key,IDEMSK_BATCHING=off,IDEMSK_CONCURRENCY=2," +
 			"IDEMSK_COMMIT_WINDOW=1,IDEMSK_OUTAGE_FAILURES=5,IDEMSK_OUTAGE_LIMIT=5m,IDEMSK_KAFKA_LEAVE=true," +
-			"IDEMSK_KAFKA_RESET=latest,IDEMSK_COMMIT_INTERVAL=5s,IDEMSK_REVOKE_TIMEOUT=500ms," +
+			"IDEMSK_COMMIT_INTERVAL=5s,IDEMSK_REVOKE_TIMEOUT=500ms," +
 			"IDEMSK_PARTITION_RECORDS=2,IDEMSK_MAX_RECORDS=3"},
 	{"a record that could not be identified released the key of an attempt that had not ended", 379,
 		"host=process,keyless=yes,registry=silent,IDEMSK_MISSING_KEY=process,IDEMSK_EFFECTS=at-most-once"},

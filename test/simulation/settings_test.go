@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Variables that the simulation compares: whether effects may repeat, and where a group begins without offsets.
-const effects, startAt = "IDEMSK_EFFECTS", "IDEMSK_KAFKA_RESET"
+// effects is the variable that says whether effects may repeat.
+const effects = "IDEMSK_EFFECTS"
 
 // settings are what a run has in all of its time: its configuration, and the values of it that the simulation
 // needs itself.

@@ -294,9 +294,6 @@ func (s *eventSource) change(f func(committed []int), _ func()) {
 // deleteOffsets implements operated. An event source that is created again begins at TRIM_HORIZON.
 func (s *eventSource) deleteOffsets() {}
 
-// awaitPositions implements operated.
-func (s *eventSource) awaitPositions() {}
-
 // publish implements operated.
 func (s *eventSource) publish(*record) {}
 
