@@ -14,10 +14,9 @@ func TestAtMostOnceIsRefusedWithWhatBreaksIt(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"":                    {nil, ""},
-		"claims by partition": {map[string]string{"IDEMSK_CLAIM": "partition"}, "want IDEMSK_CLAIM=key"},
-		"fail open":           {map[string]string{"IDEMSK_STORE_DOWN": "open"}, "want IDEMSK_STORE_DOWN=closed"},
-		"unprotected":         {map[string]string{"IDEMSK_STORE": "none"}, "want a store"},
+		"":            {nil, ""},
+		"fail open":   {map[string]string{"IDEMSK_STORE_DOWN": "open"}, "want IDEMSK_STORE_DOWN=closed"},
+		"unprotected": {map[string]string{"IDEMSK_STORE": "none"}, "want a store"},
 	} {
 		env := map[string]string{"IDEMSK_EFFECTS": "at-most-once"}
 		maps.Copy(env, tc.env)

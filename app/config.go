@@ -124,9 +124,6 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	default:
 		cfg.Table = v.Table("IDEMSK_TABLE", dynamostore.DefaultTable)
 	}
-	if cfg.Engine.ClaimByPartition && cfg.Store == StoreRedis {
-		v.Fail("IDEMSK_CLAIM", "partition", "key with IDEMSK_STORE=redis")
-	}
 	checkEffects(v, &cfg)
 	cfg.Engine.Unbatched = v.OneOf("IDEMSK_BATCHING", "on", "off") == "off"
 	return cfg
@@ -141,9 +138,6 @@ func checkEffects(v *Vars, cfg *Config) {
 	const name, value = effectsVariable, atMostOnce
 	if !cfg.Engine.AtMostOnce {
 		return
-	}
-	if cfg.Engine.ClaimByPartition {
-		v.Fail(name, value, "IDEMSK_CLAIM=key, because an attempt under the lease of its partition leaves no trace")
 	}
 	if cfg.Engine.FailOpen {
 		v.Fail(name, value, "IDEMSK_STORE_DOWN=closed, because an attempt without a claim leaves no trace")
@@ -260,7 +254,6 @@ func readEngine(v *Vars, concurrency int) idem.Config {
 			store.MaxCommitWindow),
 		HashKeys: v.Bool("IDEMSK_HASH_KEYS", false),
 	}
-	cfg.ClaimByPartition = v.OneOf("IDEMSK_CLAIM", "key", "partition") == "partition"
 	cfg.AtMostOnce = v.OneOf(effectsVariable, "at-least-once", atMostOnce) == atMostOnce
 	if cfg.Retention < cfg.Lease && v.valid("IDEMSK_RETENTION", "IDEMSK_LEASE") {
 		v.Fail("IDEMSK_RETENTION", cfg.Retention.String(), "at least IDEMSK_LEASE, "+cfg.Lease.String())

@@ -223,11 +223,6 @@ func variables() []variable {
 			map[string]any{"": false, "on": false, "off": true}, []string{"true"},
 		},
 		{
-			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimByPartition },
-			map[string]any{"": false, "key": false, "partition": true},
-			[]string{"true", "first", "commit", "range"},
-		},
-		{
 			"IDEMSK_COMMIT_WINDOW", func(c Config) any { return c.Engine.CommitWindow },
 			map[string]any{"": 256, "1": 1, "10000": 10000}, []string{"0", "10001", "all"},
 		},
@@ -326,29 +321,6 @@ func TestRetentionShorterThanTheLeaseIsRefused(t *testing.T) {
 	vs := vars(map[string]string{"IDEMSK_LEASE": "10m", "IDEMSK_RETENTION": "5m"})
 	readConfig(vs)
 	equal(t, "error", vs.Err().Error(), `IDEMSK_RETENTION is "5m0s": want at least IDEMSK_LEASE, 10m0s`)
-}
-
-// A mode of claims that a store does not have is refused at the start, with the value to set.
-func TestClaimsThatAStoreDoesNotHaveAreRefused(t *testing.T) {
-	for store, modes := range map[string]map[string]string{
-		"dynamodb": {"key": "", "partition": ""},
-		"memory":   {"key": "", "partition": ""},
-		"none":     {"key": "", "partition": ""},
-		"postgres": {"key": "", "partition": ""},
-		"redis":    {"key": "", "partition": `IDEMSK_CLAIM is "partition": want key with IDEMSK_STORE=redis`},
-	} {
-		for mode, want := range modes {
-			v := vars(map[string]string{"IDEMSK_STORE": store, "IDEMSK_CLAIM": mode})
-			read := func(*Vars, *Config) {}
-			ReadConfig(v, defaults(v), WithStore(Store{Name: StorePostgres, Read: read}),
-				WithStore(Store{Name: StoreRedis, Read: read}))
-			got := ""
-			if err := v.Err(); err != nil {
-				got = err.Error()
-			}
-			equal(t, store+", "+mode, got, want)
-		}
-	}
 }
 
 // A key that is the hash of parts leaves the other parts of the value out, and so does its fingerprint by

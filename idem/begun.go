@@ -51,9 +51,7 @@ func (b *Begun) Withdraw(behind bool) {
 	}
 	b.end(nil)
 	if b.handler != nil {
-		_ = b.lost() // the handler counts as returned
-	}
-	if b.claim.hold.kind == holdKey {
+		_ = b.claim.hold.beat.returned() // the handler counts as returned
 		b.refund(nil, 0)
 	}
 	b.claim.stopHeartbeat()
@@ -86,7 +84,7 @@ func newBegun(s *Session, claim *Claim, done func(out Outcome, more bool)) *Begu
 
 // begin begins the task, and waits for its place in the window.
 func (b *Begun) begin() bool {
-	b.grouped = b.claim.hold.kind != holdNone && b.session.commits.enter(b.session.handlers)
+	b.grouped = b.claim.hold.held && b.session.commits.enter(b.session.handlers)
 	begun := false
 	defer func() { b.leaveUnless(begun) }()
 	if begun = b.execution.begin(); !begun {

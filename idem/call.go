@@ -41,7 +41,7 @@ func (s *Session) Call(claims []*Claim) *Call {
 	c := &Call{Context: s.handlers, session: s, claims: claims}
 	// With AtMostOnce a call is not made again after its transaction was rolled back, so it has none.
 	if !s.engine.cfg.AtMostOnce &&
-		!slices.ContainsFunc(claims, func(claim *Claim) bool { return claim.hold.kind == holdNone }) {
+		!slices.ContainsFunc(claims, func(claim *Claim) bool { return !claim.hold.held }) {
 		c.store = s.engine.calls
 	}
 	return c

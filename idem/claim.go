@@ -33,7 +33,7 @@ func (s *Session) Claim(claims []*Claim) {
 	started := time.Now()
 	down, held := s.engine.outage.holdsBack(started)
 	for i, claim := range claims {
-		if held && claim.span == nil && !claim.Task.Rejected {
+		if held && !claim.Task.Rejected {
 			claim.res = store.ClaimResult{Err: down}
 			continue
 		}
@@ -54,13 +54,10 @@ func (s *Session) Claim(claims []*Claim) {
 	for i := range results {
 		claim := claims[buf.which[i]]
 		claim.res, claim.took = results[i], took
-		if claim.hold.kind = holdNone; claim.res.State == store.Claimed {
-			claim.hold.kind = holdKey
-		}
+		claim.hold.held = claim.res.State == store.Claimed
 		if claim.res.Err != nil && isStoreFault(claim.res.Err) {
 			claim.res.Err = unavailableStore(claim.res.Err)
 		}
-		claim.claimAnswered()
 		s.tell(claim, Event{Step: observe.Claim, Took: took, Err: claim.res.Err, State: claim.res.State,
 			Stolen: claim.res.Stolen})
 	}
@@ -99,7 +96,6 @@ func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool)
 		Key: claim.key, Fingerprint: claim.Task.Fingerprint, Owner: h.owner, Source: claim.Task.Source,
 		Lease: e.cfg.Lease, Retention: e.cfg.Retention, RedriveToken: e.redriveToken(claim),
 		TakeOver: claim.TakeOver,
-		Range:    claim.span, Token: claim.membership.leastToken(),
 	}, true
 }
 
@@ -149,8 +145,6 @@ func claimErrorKind(err error) Kind {
 		return Mismatched
 	case errors.Is(err, store.ErrForeignEntry):
 		return Retry
-	case errors.Is(err, ErrInFlight): // of the lease of a range
-		return InFlight
 	case errors.Is(err, context.Canceled), errors.Is(err, errNotStarted), errors.Is(err, ErrHandlerDown),
 		errors.Is(err, ErrNoDeadLetters):
 		return NotStarted
@@ -175,7 +169,7 @@ func (e *Engine) MayTakeOverBeside(claim *Claim) bool {
 func (s *Session) Release(claims []*Claim) {
 	var ss []store.Settlement
 	for _, claim := range claims {
-		if claim.hold.kind == holdKey && !s.engine.unended(claim) {
+		if claim.hold.held && !s.engine.unended(claim) {
 			set := claim.settlement(store.OpRelease, s.engine.cfg.Retention)
 			set.Refund = true
 			ss = append(ss, set)

@@ -15,8 +15,8 @@
 // # Which part to use
 //
 // A handler uses [Permanent], [RetryAfter], [Unavailable] and [AttemptFrom]. A program that gets one message
-// at a time uses [New] and [Engine.Do]. A program that gets many uses package idem/schedule. [Session], [Claim]
-// and [Range] are for schedulers such as that one: [Session.Claim], [Session.Run], [Session.Wait] and
+// at a time uses [New] and [Engine.Do]. A program that gets many uses package idem/schedule. [Session] and
+// [Claim] are for schedulers such as that one: [Session.Claim], [Session.Run], [Session.Wait] and
 // [Session.Release] are the steps of Do. Packages app/lambda and app/process run a handler of Kafka records
 // as a function or a process.
 //

@@ -68,18 +68,12 @@ type Config struct {
 	// Batcher. So it also bounds the handlers that run at once, and the tasks that are executed again after
 	// the death of a process.
 	CommitWindow int
-	// ClaimByPartition lets one lease hold the messages of a Range, for stores that are Rangers: a task whose
-	// key is absent begins without a claim, and its settlement inserts the entry. This saves a write for each
-	// new key. In return, a key that arrives through two ranges at the same time may run twice, of which one
-	// completes, and an attempt that ends with its process is not counted the first time. It has no effect
-	// for callers that pass no ranges (schedule.Range, schedule.Item.Range).
-	ClaimByPartition bool
 	// AtMostOnce never calls the handler again for a key of which an attempt has begun and may have had its
 	// effect: its process died, the completion could not be stored, or the handler panicked, returned a
 	// timeout or an error marked by OutcomeUnknown. Such a task gets a dead letter with ErrOutcomeUnknown, and
 	// a redrive of this letter does not open its key. Any other error says that there was no effect, and is
 	// retried. Tasks must have DeadLetters. Nothing is prefetched or committed in groups. It excludes
-	// ClaimByPartition and FailOpen.
+	// FailOpen.
 	AtMostOnce bool
 	// Unbatched turns batches off: each claim and each settlement is a call of its own, also on a store that
 	// is a Batcher, and nothing is prefetched or committed in groups.
@@ -145,8 +139,6 @@ func (c Config) validate() error {
 	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)
 	bad(c.OutageFailures >= -1, "OutageFailures is %d: want 1 or more, or -1 for never", c.OutageFailures)
 	bad(c.OutageLimit >= 0, "OutageLimit is %v: want 0 or more", c.OutageLimit)
-	bad(!c.AtMostOnce || !c.ClaimByPartition,
-		"AtMostOnce with ClaimByPartition: an attempt under the lease of a range leaves no trace: claim by key")
 	bad(!c.AtMostOnce || !c.FailOpen,
 		"AtMostOnce with FailOpen: an attempt without a claim leaves no trace: unset FailOpen")
 	if len(errs) > 0 {
@@ -165,8 +157,7 @@ type Engine struct {
 	batch   int // what one request of the store takes
 	// transactor is the store, nil if it is none.
 	transactor store.Transactor
-	calls      callStore    // the store, nil if it is no CallTransactor
-	ranger     store.Ranger // nil if the store is none
+	calls      callStore // the store, nil if it is no CallTransactor
 }
 
 // New returns an engine on a store. It returns ErrInvalidConfig, which names every invalid field.
@@ -188,9 +179,6 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 	}
 	e.transactor, _ = st.(store.Transactor)
 	e.calls, _ = st.(callStore)
-	if e.ranger, _ = st.(store.Ranger); cfg.ClaimByPartition && e.ranger == nil {
-		return nil, fmt.Errorf("%w: ClaimByPartition: %T keeps no leases of ranges", ErrInvalidConfig, st)
-	}
 	return e, nil
 }
 
@@ -225,18 +213,6 @@ func (e *Engine) PartialRequests() int {
 // HandlerDown reports whether there is an outage of what the handler needs (Config.OutageFailures), and how
 // long no task can try the handler: 0 if one can.
 func (e *Engine) HandlerDown() (wait time.Duration, down bool) { return e.outage.wait(time.Now()) }
-
-// keysInLook is how many keys a caller of Session.LookUp asks for together: what one read of DynamoDB takes.
-const keysInLook = 100
-
-// PrefetchSize returns how many claims a caller without batches sends together: BatchSize, or with
-// ClaimByPartition how many keys are read together.
-func (e *Engine) PrefetchSize() int {
-	if e.cfg.ClaimByPartition && e.BatchSize() > 1 {
-		return keysInLook
-	}
-	return e.BatchSize()
-}
 
 // Config returns the configuration in force, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }

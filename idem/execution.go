@@ -37,7 +37,7 @@ func (x *execution) begin() bool {
 	switch {
 	case x.claim.Unprotected:
 		return x.beginUnprotected()
-	case x.claim.hold.kind == holdNone:
+	case !x.claim.hold.held:
 		return x.session.engine.FailsOpen(x.claim.res.Err) && x.beginUnprotected()
 	}
 	begun := false
@@ -47,7 +47,9 @@ func (x *execution) begin() bool {
 			x.claim.reset()
 		}
 	}()
-	begun = (x.beginsAtOnce() || x.mayBegin()) && x.beginHandler()
+	if begun = x.beginsAtOnce() || x.mayBegin(); begun {
+		x.beginHandler()
+	}
 	return begun
 }
 
@@ -55,7 +57,7 @@ func (x *execution) begin() bool {
 // must be answered before.
 func (x *execution) beginsAtOnce() bool {
 	claim, engine := x.claim, x.session.engine
-	return claim.hold.kind != holdNone && !claim.needsRenewal(&engine.cfg) && engine.outage.quiet() &&
+	return claim.hold.held && !claim.needsRenewal(&engine.cfg) && engine.outage.quiet() &&
 		!engine.unended(claim) && !engine.unsettled(claim) && claim.res.Entry.Attempts <= engine.attemptLimit(claim) &&
 		x.session.handlers.Err() == nil
 }
@@ -93,24 +95,12 @@ func (x *execution) mayBegin() bool {
 	return true
 }
 
-// beginHandler begins the context of a claimed task's handler, which ends if the task is not held any more. It
-// returns false if it is not held.
-func (x *execution) beginHandler() bool {
+// beginHandler begins the context of a claimed task's handler, which ends if the claim is lost.
+func (x *execution) beginHandler() {
 	x.began = x.session.began()
-	if x.claim.startHeartbeat(x.session); x.claim.hold.kind == holdKey {
-		x.handler = &x.claim.hold.beat.handler
-	} else {
-		x.handler = &handlerContext{attempt: x.claim.attempt(), stored: x.claim.key}
-		x.handler.begin(x.session)
-		if lost := x.claim.beginUnderLease(x.handler); lost != nil {
-			x.handler.end(nil)
-			x.session.engine.outage.undecided(x.claim.key)
-			x.out.Kind, x.out.Err = NotStarted, fmt.Errorf("idem: not begun: %w", lost)
-			return false
-		}
-	}
+	x.claim.startHeartbeat(x.session)
+	x.handler = &x.claim.hold.beat.handler
 	x.ctx, x.end = x.handler, x.handler.end
-	return true
 }
 
 // call calls the task's handler, whose context has begun. The caller must call returned.
@@ -149,7 +139,7 @@ func (x *execution) returned(result []byte, effect store.Effect, err error) (set
 			claim.reset()
 		}
 	}()
-	lost := x.lost()
+	lost := claim.hold.beat.returned()
 	x.session.ended(observe.Handle, &claim.Task, x.handler.attempt, claim.key, x.began, err)
 	if err == nil || lost == nil {
 		return x.conclude(result, effect, err)
@@ -167,20 +157,10 @@ func (x *execution) returned(result []byte, effect store.Effect, err error) (set
 	return set, false
 }
 
-// lost returns the reason if the task was not held until its handler returned.
-func (x *execution) lost() error {
-	if x.claim.hold.kind == holdKey {
-		return x.claim.hold.beat.returned()
-	}
-	return x.claim.membership.under.handlerReturned(x.handler)
-}
-
 // notBegun gives a claim back whose handler is not called.
 func (x *execution) notBegun(err error, wait time.Duration) {
 	x.out.Kind, x.out.Err, x.out.RetryIn = NotStarted, err, wait
-	if x.claim.hold.kind == holdKey {
-		x.refund(nil, 0)
-	}
+	x.refund(nil, 0)
 }
 
 // attemptLimit is the limit of rule 8: the number of the last attempt. A task without a dead-letter sink has

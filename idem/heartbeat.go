@@ -30,8 +30,7 @@ type heartbeat struct {
 	handler handlerContext // has the key and the token too
 
 	mu       sync.Mutex
-	span     *store.Range // what the next extensions write; see extendWith
-	timer    *time.Timer  // of the next beat
+	timer    *time.Timer // of the next beat
 	leaseEnd time.Time
 	beating  chan struct{}      // closed when the beat in progress has ended; nil if there is none
 	cancel   context.CancelFunc // of the beat in progress
@@ -55,7 +54,7 @@ func (h *heartbeat) extension() store.Settlement {
 	cfg := &h.session.engine.cfg
 	return store.Settlement{
 		Op: store.OpExtend, Key: h.handler.stored, Token: h.handler.attempt.Token, Owner: h.owner,
-		Retention: cfg.Retention, Lease: cfg.Lease, Range: h.span,
+		Retention: cfg.Retention, Lease: cfg.Lease,
 	}
 }
 
@@ -64,24 +63,6 @@ func (h *heartbeat) begin(claimedAt time.Time) {
 	h.mu.Lock() // the beat may run before the assignment
 	defer h.mu.Unlock()
 	h.timer = time.AfterFunc(time.Until(claimedAt.Add(h.session.engine.cfg.beat())), h.beat)
-}
-
-// end returns the end of the lease by the local clock, which is not later than that in the store.
-func (h *heartbeat) end() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.leaseEnd
-}
-
-// over returns the reason if the claim was lost, or if its lease has ended by the local clock.
-func (h *heartbeat) over() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.lost == nil && time.Now().After(h.leaseEnd) {
-		return fmt.Errorf("%w: key %q, token %d: it ended by the local clock, and is not extended yet",
-			ErrLeaseLost, h.handler.stored, h.handler.attempt.Token)
-	}
-	return h.lost
 }
 
 // returned ends the handler's context, waits for a beat in progress, and returns the reason if the claim was
@@ -121,41 +102,13 @@ func (h *heartbeat) sending() bool {
 	return h.beating != nil
 }
 
+// beat sends an extension and handles its answer. h.mu is not held during the request.
 func (h *heartbeat) beat() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.beating == nil { // otherwise an extension with a range is in progress, which sets the timer again
-		_ = h.send()
-	}
-}
-
-// extendWith extends the claim now, and writes a range with this and all later extensions. One extension is
-// sent at a time, so that each has a later lease than those before it, and a delayed one changes nothing.
-func (h *heartbeat) extendWith(r *store.Range) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for h.beating != nil {
-		beating := h.beating
-		h.mu.Unlock()
-		<-beating
-		h.mu.Lock()
-	}
-	h.span = r
-	if err := h.send(); err != nil || h.lost == nil {
-		return err
-	}
-	return h.lost
-}
-
-// send sends an extension and handles its answer; h.mu is held, but not during the request.
-func (h *heartbeat) send() error {
-	if h.lost != nil {
-		return h.lost
-	}
 	if h.stopped || h.session.settling.Err() != nil {
-		return errNotStarted
+		return
 	}
-	h.timer.Stop()
 	sent := time.Now()
 	limit := sent.Add(max(h.session.engine.cfg.retryBeat(), minBeatTimeout))
 	if limit.After(h.leaseEnd) {
@@ -173,7 +126,6 @@ func (h *heartbeat) send() error {
 	h.beating = nil
 	close(done)
 	h.after(sent, err)
-	return err
 }
 
 // after handles the answer to an extension; h.mu is held.

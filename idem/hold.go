@@ -11,7 +11,7 @@ import (
 // hold is what keeps a task's key from other owners while its handler runs. The heartbeat of a claimed key
 // goes on until the settlement is answered, also if the claim was reset before.
 type hold struct {
-	kind holdKind
+	held bool // the key is claimed
 	// The owner and the time of the last claim, also of one without an answer. The time is the local
 	// monotonic one before the claim was sent: the lease ends no earlier than a lease after it.
 	owner     string
@@ -19,23 +19,13 @@ type hold struct {
 	// a request of this owner could take the key from an owner whose lease had ended
 	takesOver bool
 
-	beat   *heartbeat          // of holdKey: from before the handler begins until the key is settled
-	insert *store.ClaimRequest // of holdPartition: the claim that the settlement makes
+	beat *heartbeat // from before the handler begins until the key is settled
 }
-
-// holdKind is what holds a task.
-type holdKind uint8
-
-const (
-	holdNone      holdKind = iota // nothing
-	holdKey                       // a claim of its key, which a heartbeat extends while the handler runs
-	holdPartition                 // the lease of its range; its key has no entry before the settlement
-)
 
 // reset removes the result of a claim, so that the task can be claimed again by a new owner.
 func (claim *Claim) reset() {
 	claim.res = store.ClaimResult{}
-	claim.hold.kind, claim.hold.owner, claim.hold.insert = holdNone, "", nil
+	claim.hold.held, claim.hold.owner = false, ""
 	claim.committed = nil
 }
 
@@ -43,7 +33,6 @@ func (claim *Claim) reset() {
 func (claim *Claim) settlement(op store.SettleOp, retention time.Duration) store.Settlement {
 	return store.Settlement{
 		Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.hold.owner, Retention: retention,
-		Claim: claim.hold.insert,
 	}
 }
 
@@ -59,11 +48,9 @@ func (claim *Claim) completion(cfg *Config, result []byte, omitted int) store.Se
 // startHeartbeat starts the heartbeat of a claimed key and the context of its handler. It lasts until
 // stopHeartbeat.
 func (claim *Claim) startHeartbeat(s *Session) {
-	if h := &claim.hold; h.kind == holdKey {
-		h.beat = newHeartbeat(s, claim)
-		h.beat.handler.begin(s)
-		h.beat.begin(h.claimedAt)
-	}
+	claim.hold.beat = newHeartbeat(s, claim)
+	claim.hold.beat.handler.begin(s)
+	claim.hold.beat.begin(claim.hold.claimedAt)
 }
 
 // beats reports whether an extension of the claim is in progress.
@@ -81,7 +68,7 @@ func (claim *Claim) stopHeartbeat() {
 
 // needsRenewal reports whether a claim is older than the interval of heartbeats.
 func (claim *Claim) needsRenewal(cfg *Config) bool {
-	return claim.hold.kind == holdKey && time.Since(claim.hold.claimedAt) >= cfg.beat()
+	return time.Since(claim.hold.claimedAt) >= cfg.beat()
 }
 
 // renew extends a claim that is older than the interval of heartbeats before its handler begins: another

@@ -49,9 +49,9 @@ func (out *Outcome) attempt(task *Task) Attempt {
 	return Attempt{Key: task.Key, Token: out.Token, Number: out.Attempt, Source: task.Source}
 }
 
-// tell tells the observer what happened to a claim's task. The lease of a range belongs to no task.
+// tell tells the observer what happened to a claim's task.
 func (s *Session) tell(claim *Claim, e Event) {
-	if s.engine.cfg.Observer == nil || claim.span != nil {
+	if s.engine.cfg.Observer == nil {
 		return
 	}
 	e.Task, e.Attempt, e.StoredKey = &claim.Task, claim.attempt(), claim.key

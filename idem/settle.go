@@ -41,7 +41,6 @@ func (x *execution) release(f *store.Failure, delay time.Duration, refund bool) 
 	set := x.claim.settlement(store.OpRelease, x.cfg().Retention)
 	set.Failure, set.Delay, set.Refund = f, delay, refund
 	answer := x.received(&set, x.session.send(set))
-	x.claim.recordStored(answer.err)
 	var fenced *store.FencedError
 	switch before := x.out.Err; {
 	case errors.As(answer.err, &fenced):
@@ -60,14 +59,12 @@ func (x *execution) settled(set store.Settlement, answer settlementAnswer) {
 	if answer = x.received(&set, answer); answer.err != nil {
 		x.notSettled(&set, answer.err)
 	}
-	x.claim.recordStored(answer.err)
 	x.claim.reset()
 }
 
 // received tells the observer the answer to a settlement. The attempt is that of the outcome, because the
 // claim may have been reset.
 func (x *execution) received(set *store.Settlement, answer settlementAnswer) settlementAnswer {
-	answer.err = fencedBy(set, answer.err)
 	x.out.SettleTook = answer.took
 	if observer := x.cfg().Observer; observer != nil {
 		observer.Observe(x.session.ctx, Event{
@@ -186,7 +183,7 @@ func (s *Session) settleContext() (context.Context, context.CancelFunc) {
 // answered reports whether a settlement need not be sent again: it was applied, or the store refused it.
 func answered(err error) bool {
 	return err == nil || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrRejected) ||
-		errors.Is(err, store.ErrClaimRefused) || errors.Is(err, store.ErrForeignEntry)
+		errors.Is(err, store.ErrForeignEntry)
 }
 
 var settleScratch = sync.Pool{New: func() any { return new([1]store.Settlement) }}

@@ -78,11 +78,6 @@ type Claim struct {
 	// that only the message that killed its process has an attempt counted (rule 7). With Config.AtMostOnce no
 	// other claim may set it.
 	TakeOver bool
-	// Position is the place of the message in its Range.
-	Position int64
-	// ByKey excludes the claim from the lease of its Range: its key must be claimed. Set it if another claim
-	// of the same call of Session.ClaimRanges has the same key.
-	ByKey bool
 	// Together means that the handler handled the task together with others, and that one of them succeeded:
 	// a failure is no sign of an outage.
 	Together bool
@@ -99,8 +94,6 @@ type Claim struct {
 	waitUntil  time.Time
 	waits      int
 	hold       hold
-	membership membership
-	span       *store.Range // if the claim is the lease of a range
 	atMostOnce atMostOnce
 	committed  *committed // by the call that handled the task; nil if none has
 }

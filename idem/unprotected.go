@@ -11,7 +11,7 @@ import (
 
 // FailsOpen reports whether a task is run without protection although its claim ended with an error: the
 // store does not answer, and the engine fails open. A store with a wrong configuration does not count,
-// because it would never protect a task. The keys of a range whose lease can't be claimed are claimed first.
+// because it would never protect a task.
 func (e *Engine) FailsOpen(err error) bool {
 	return e.cfg.FailOpen && errors.Is(err, ErrStoreUnavailable) &&
 		!errors.Is(err, store.ErrMisconfigured)

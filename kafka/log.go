@@ -21,15 +21,6 @@ func (b *Batch) Log(ctx context.Context, r *Report, err error) {
 	logBatch(ctx, log, r, err)
 }
 
-// inTwoPartitions is KeyInTwoPartitions of a message.
-func (m *Message) inTwoPartitions() bool {
-	return m.State == schedule.Ended && KeyInTwoPartitions(&idem.Event{Task: &m.Task, Outcome: &m.Outcome})
-}
-
-// hasTwoOwners reports whether two owners of leases may run the handler of the message's key at the same
-// time. With claims of keys it is no fault that a key arrives through two partitions.
-func (m *Message) hasTwoOwners() bool { return m.processor.byPartition() && m.inTwoPartitions() }
-
 func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 	attrs := []slog.Attr{
 		slog.Int("records", r.Records), slog.Int("partitions", r.Partitions),
@@ -47,7 +38,7 @@ func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 		{"completionFailed", r.CompletionFailed}, {"storeDown", r.StoreDown}, {"overruns", r.Overruns},
 		{"stolen", r.Stolen}, {"fenced", r.Fenced},
 		{"failedOpen", r.FailedOpen}, {"unprotected", r.Unprotected},
-		{"keysInTwoPartitions", r.KeysInTwoPartitions}, {"handlerDown", r.HandlerDown},
+		{"handlerDown", r.HandlerDown},
 	} {
 		if c.n > 0 {
 			attrs = append(attrs, slog.Int(c.name, c.n))
@@ -116,13 +107,6 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 	if out.Fenced {
 		attrs = append(attrs, slog.Bool("fenced", true))
 	}
-	if m.inTwoPartitions() {
-		attrs = append(attrs, slog.String("claimedBy", out.Source))
-	}
-	if m.hasTwoOwners() {
-		attrs = append(attrs, slog.String("warning",
-			"keys arrive through two partitions: their handlers may run at the same time; want IDEMSK_CLAIM=key"))
-	}
 	if out.Err != nil {
 		attrs = append(attrs, slog.String("error", out.Err.Error()))
 	}
@@ -154,7 +138,7 @@ func severity(m *Message) (level slog.Level, alarm bool) {
 		return slog.LevelDebug, false
 	case out.Kind == idem.Executed && out.Err != nil:
 		return slog.LevelWarn, false
-	case out.Kind.Settled() && !out.Fenced && !m.hasTwoOwners():
+	case out.Kind.Settled() && !out.Fenced:
 		return slog.LevelInfo, false
 	}
 	return slog.LevelWarn, false

@@ -83,7 +83,7 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 	}
 	b := p.prepare(ctx, cluster, partitions)
 	defer end(b)
-	p.scheduler.Run(context.WithValue(ctx, callsKey{}, &b.calls), b.lanes(), b.ranges()...)
+	p.scheduler.Run(context.WithValue(ctx, callsKey{}, &b.calls), b.lanes())
 	for m := range b.Messages() {
 		if m.State == schedule.Overrun {
 			b.Overruns = append(b.Overruns, m)
@@ -122,31 +122,6 @@ func itemsOf(messages []Message) []*schedule.Item {
 		items[i] = &messages[i].Item
 	}
 	return items
-}
-
-// byPartition reports whether records are claimed by the lease of their partition.
-func (p *Processor) byPartition() bool {
-	return p.engine.Config().ClaimByPartition && !p.cfg.Unprotected
-}
-
-// ranges returns a range for each partition if the engine claims by range.
-func (b *Batch) ranges() (ranges []schedule.Range) {
-	p := b.processor
-	if !p.byPartition() {
-		return nil
-	}
-	for _, messages := range b.Partitions {
-		if len(messages) == 0 {
-			continue
-		}
-		r := messages[0].Record
-		for i := range messages {
-			messages[i].Position = messages[i].Record.Offset
-		}
-		ranges = append(ranges, schedule.Range{Key: p.storedRange(r.Topic, r.Partition), Source: r.Source(),
-			Items: itemsOf(messages)})
-	}
-	return ranges
 }
 
 // lanes arranges the messages in lanes according to Config.Order.

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -37,10 +36,6 @@ type Report struct {
 	// outcome
 	Blocked  int
 	Reported int // records that are to be delivered again, as counted by the host
-	// KeysInTwoPartitions counts records whose key a record of another partition had claimed last, in
-	// addition to the outcome. With idem.Config.ClaimByPartition handlers of such records may run at the same
-	// time.
-	KeysInTwoPartitions int
 	// records that failed or were not tried during an outage of what the handler needs; counted in addition
 	// to the outcome
 	HandlerDown int
@@ -89,9 +84,6 @@ func (r *Report) Add(e *idem.Event) {
 
 func (r *Report) addEnd(e *idem.Event) {
 	out := e.Outcome
-	if KeyInTwoPartitions(e) {
-		r.KeysInTwoPartitions++
-	}
 	if e.Duplicate {
 		r.Duplicates++
 		return
@@ -106,18 +98,6 @@ func (r *Report) addEnd(e *idem.Event) {
 	if errors.Is(out.Err, idem.ErrHandlerDown) {
 		r.HandlerDown++
 	}
-}
-
-// KeyInTwoPartitions reports of the end of a try whether a record of another partition had claimed the key
-// last. A redriven record does not count: its key is claimed in each mode, and a redrive may send it to
-// another partition.
-func KeyInTwoPartitions(e *idem.Event) bool {
-	if e.Outcome == nil || e.Task.RedriveToken != 0 {
-		return false
-	}
-	other, _, isPlace := strings.Cut(e.Outcome.Source, placeSeparator)
-	own, _, _ := strings.Cut(e.Task.Source, placeSeparator)
-	return isPlace && other != own
 }
 
 // end returns the event that the try of a message has ended. began is the time at which its age counts.

@@ -18,13 +18,11 @@ const (
 )
 
 // The stored key is "<namespace>#<topic>#<key>", or "<namespace>##<key>" with NamespaceScope. The entry of a
-// record that has no key is stored under "<namespace>@<topic>-<partition>@<offset>@<timestamp>", and the
-// lease of a partition under "<namespace>%<topic>-<partition>". Namespaces and topics do not contain '#', and
-// topics neither '@' nor '%', so these forms can't collide, whatever the key contains.
+// record that has no key is stored under "<namespace>@<topic>-<partition>@<offset>@<timestamp>". Namespaces and
+// topics do not contain '#', and topics no '@', so these forms can't collide, whatever the key contains.
 const (
 	keySeparator   = "#"
 	placeSeparator = "@"
-	rangeSeparator = "%"
 )
 
 // StoredKey returns the stored form of a consumer's key. An empty topic stands for NamespaceScope. store.Key
@@ -51,11 +49,6 @@ func (p *Processor) storedKey(r *Record, key string) string {
 
 // storedPlace returns the stored key of a record that has no key.
 func (p *Processor) storedPlace(r *Record) string { return p.cfg.Namespace + placeSeparator + place(r) }
-
-// storedRange returns the stored key of the lease of a partition.
-func (p *Processor) storedRange(topic string, partition int32) string {
-	return p.cfg.Namespace + rangeSeparator + topic + "-" + strconv.Itoa(int(partition))
-}
 
 // place returns the record's position and timestamp: "payments-3@17@1700000000000". The timestamp in ms
 // distinguishes the records of a topic that was deleted and created again, whose offsets start at 0 again.

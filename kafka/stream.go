@@ -64,26 +64,18 @@ func (s *Stream) AddWithin(within Within, records ...Record) {
 
 // prepare identifies a record, and sets its lane.
 func (s *Stream) prepare(ctx context.Context, m *streamMessage) {
-	p, r := s.processor, &m.record
-	m.prepare(ctx, p, r, s.cluster)
-	m.Lane = s.lane(r)
-	if p.byPartition() {
-		m.Range, m.Position = p.storedRange(r.Topic, r.Partition), r.Offset
-	}
+	m.prepare(ctx, s.processor, &m.record, s.cluster)
+	m.Lane = s.lane(&m.record)
 }
 
 // Revoke removes the records of a partition, unless their handlers have begun: their claims are released, and
 // the attempts are not counted. It then waits for those that have begun, until ctx ends, and returns those
 // that have not ended by then. Their State is schedule.Overrun, and their Outcome must not be read. done is not
 // called for any of these after Revoke has returned. The keys of those that were returned are still settled.
-//
-// With idem.Config.ClaimByPartition, the lease of the partition is released when all records that have begun
-// have ended, also after Revoke has returned.
 func (s *Stream) Revoke(ctx context.Context, topic string, partition int32) (running []*Message) {
 	prefix := lanePrefix(topic, partition)
 	s.preparing.revoke(prefix)
-	return messages(s.lanes.Stop(ctx, func(lane string) bool { return strings.HasPrefix(lane, prefix) },
-		s.processor.storedRange(topic, partition)))
+	return messages(s.lanes.Stop(ctx, func(lane string) bool { return strings.HasPrefix(lane, prefix) }))
 }
 
 // Close removes the records of all partitions as Revoke does, and ends the stream. The contexts of the

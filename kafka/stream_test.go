@@ -191,32 +191,6 @@ func TestStreamLogsAndCountsEachTry(t *testing.T) {
 	})
 }
 
-// A duplicate whose key another partition's record had claimed is a warning with claims by range, because
-// both handlers could run at the same time.
-func TestStreamWarnsOfKeysInTwoPartitions(t *testing.T) {
-	for level, byPartition := range map[string]bool{"INFO": false, "WARN": true} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStreamingOf(t, idem.Config{ClaimByPartition: byPartition},
-				kafka.Config{Order: kafka.ByPartition})
-			s.add("0/x/same")
-			<-time.After(time.Minute)
-			s.add("1/x/same", "0/x/same")
-			<-time.After(time.Minute)
-			s.close()
-			log := s.log.String()
-			if want := "level=" + level +
-				" msg=record source=payments-1@1 outcome=Replayed"; strings.Count(log, want) != 1 ||
-				strings.Contains(log, "keys arrive through two partitions") != byPartition {
-				t.Errorf("want %q:\n%s", want, log)
-			}
-			if want := "level=INFO msg=record source=payments-0@2 outcome=Replayed"; !strings.Contains(log,
-				want) {
-				t.Errorf("want %q:\n%s", want, log)
-			}
-		})
-	}
-}
-
 // A record whose key can't be found now, for example because a registry of schemas is down, is tried again
 // and gets no dead letter. It uses no attempt, and its lane waits. When the key is found, the record has the
 // entry of its key.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/observe"
-	"github.com/idemsk/idemsk/kafka"
 )
 
 // meters are the instruments.
@@ -23,7 +22,6 @@ type meters struct {
 	records metric.Int64Counter
 	stolen  metric.Int64Counter
 	lost    metric.Int64Counter
-	moved   metric.Int64Counter
 	down    metric.Int64Counter
 	calls   metric.Int64Counter
 }
@@ -39,7 +37,7 @@ func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
 		return m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	}
 	all := &meters{common: common}
-	var errs [8]error
+	var errs [7]error
 	all.process, errs[0] = seconds("messaging.process.duration", "Duration of processing operation.")
 	all.store, errs[1] = seconds("idemsk.store.duration", "Duration of claims and settlements.")
 	all.records, errs[2] = counter("idemsk.records", "{record}", "Tries of records, by outcome.")
@@ -47,11 +45,9 @@ func newMeters(m metric.Meter, common []attribute.KeyValue) (*meters, error) {
 		"Claims that took a key from an owner whose lease had ended.")
 	all.lost, errs[4] = counter("idemsk.leases.lost", "{lease}",
 		"Claims that were lost while the handler ran.")
-	all.moved, errs[5] = counter("idemsk.keys.in_two_partitions", "{record}",
-		"Tries whose key a record of another partition had claimed last.")
-	all.down, errs[6] = counter("idemsk.handler.down", "{record}",
+	all.down, errs[5] = counter("idemsk.handler.down", "{record}",
 		"Tries that failed or were not started during an outage of what the handler needs.")
-	all.calls, errs[7] = counter("idemsk.calls.failed", "{call}",
+	all.calls, errs[6] = counter("idemsk.calls.failed", "{call}",
 		"Calls for several records that failed as a whole: each of their records was handled again, alone.")
 	return all, errors.Join(errs[:]...)
 }
@@ -78,9 +74,6 @@ func (t *Telemetry) Observe(ctx context.Context, e idem.Event) {
 			outcome = "Duplicate"
 		}
 		m.records.Add(ctx, 1, m.with(ctx, nil, outcomeKey.String(outcome)))
-		if kafka.KeyInTwoPartitions(&e) {
-			m.moved.Add(ctx, 1, m.with(ctx, nil))
-		}
 		if errors.Is(e.Outcome.Err, idem.ErrHandlerDown) && !e.Duplicate {
 			m.down.Add(ctx, 1, m.with(ctx, nil))
 		}

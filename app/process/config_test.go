@@ -58,10 +58,6 @@ func variables() []variable {
 		{"IDEMSK_ORDER", func(c Config) any { return c.Records.Order },
 			map[string]any{"": kafka.ByKey, "key": kafka.ByKey, "partition": kafka.ByPartition,
 				"none": kafka.Unordered}, []string{"topic"}},
-		{
-			"IDEMSK_CLAIM", func(c Config) any { return c.Engine.ClaimByPartition },
-			map[string]any{"": false, "key": false, "partition": true}, []string{"range"},
-		},
 		{"IDEMSK_KAFKA_SESSION_TIMEOUT", func(c Config) any { return c.Consumer.SessionTimeout },
 			map[string]any{"": 45 * time.Second, "1s": time.Second}, []string{"999ms", "31m"}},
 		{"IDEMSK_COMMIT_INTERVAL", func(c Config) any { return c.Consumer.CommitInterval },

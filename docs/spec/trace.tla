@@ -112,15 +112,6 @@ Settle(c, e, win) ==
   (IF e.tx /\ e.op = "complete"
    THEN {[x EXCEPT !.answer = "fenced"] : x \in {y \in SettleAs(c, [e EXCEPT !.op = "release"], win) : y.answer = "ok"}} ELSE {})
 
-Insert(c, e, win) ==
-  LET m == [op |-> "insert", own |-> Owner(e.own), fp |-> e.fp, hdr |-> 0]
-      it == [Model(c.tok)!New(m, c.it) EXCEPT !.ver = e.ver]
-  IN (IF e.answer \in {"rejected", "contended"} THEN Same(c, e.answer) ELSE {}) \cup
-     (IF Model(c.tok)!OK(m, c.it)
-      THEN IF e.ver > c.tok THEN {[answer |-> "ok", seen |-> it,
-                                   c |-> [c EXCEPT !.it = it, !.exp = Rounded(In(win, e.retention)), !.tok = e.ver]]} ELSE {}
-      ELSE IF c.it.st = "C" /\ c.it.own = Owner(e.own) THEN Same(c, "ok") ELSE Same(c, "refused"))
-
 (* An operator's delete admits a second owner, whose token may be the same. *)
 Delete(c, e) == IF c.it.st = "A" THEN Same(c, "absent")
                 ELSE IF c.it.ver # e.ver THEN Same(c, "fenced")
@@ -128,7 +119,6 @@ Delete(c, e) == IF c.it.st = "A" THEN Same(c, "absent")
 
 Effects(c, e, win) ==
   CASE e.op = "claim"  -> Claim(c, e, win)
-    [] e.op = "insert" -> Insert(c, e, win)
     [] e.op = "get"    -> Same(c, IF c.it.st = "A" THEN "absent" ELSE "found")
     [] e.op = "delete" -> Delete(c, e)
     [] OTHER           -> Settle(c, e, win)

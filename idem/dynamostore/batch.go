@@ -36,18 +36,15 @@ type open struct {
 //
 // An insert also finds out whether the item exists, so a new key costs no read. Kafka redelivers whole
 // batches: if most keys of the previous batch existed, claimBatch reads the next batch first and saves the
-// refused writes. The leases of ranges are neither read first nor counted.
+// refused writes.
 func (s *Store) claimBatch(ctx context.Context, reqs []store.ClaimRequest, results []store.ClaimResult) {
-	var claims, unread []open
-	readFirst := s.readFirst.Load()
-	for i := range reqs {
-		if readFirst && reqs[i].Range == nil {
-			unread = append(unread, open{i: i})
-			continue
-		}
-		claims = append(claims, open{i: i, seen: s.known(&reqs[i])})
+	claims := make([]open, len(reqs))
+	for i := range claims {
+		claims[i].i = i
 	}
-	claims = append(claims, s.read(ctx, reqs, unread, results)...)
+	if s.readFirst.Load() {
+		claims = s.read(ctx, reqs, claims, results)
+	}
 	for range maxRounds {
 		if claims = s.decide(reqs, claims, results); len(claims) == 0 {
 			break
@@ -62,19 +59,13 @@ func (s *Store) claimBatch(ctx context.Context, reqs []store.ClaimRequest, resul
 
 // countExisting decides whether the next batch is read first.
 func (s *Store) countExisting(reqs []store.ClaimRequest, results []store.ClaimResult) {
-	keys, existing := 0, 0
+	existing := 0
 	for i := range results {
-		if reqs[i].Range != nil {
-			continue
-		}
-		keys++
 		if owner := results[i].Entry.Owner; owner != "" && owner != reqs[i].Owner {
 			existing++
 		}
 	}
-	if keys > 0 {
-		s.readFirst.Store(2*existing > keys)
-	}
+	s.readFirst.Store(2*existing > len(reqs))
 }
 
 // decide answers the claims that need no write and prepares the statements of the others.
@@ -131,49 +122,21 @@ func (s *Store) write(ctx context.Context, reqs []store.ClaimRequest, claims []o
 	return append(refused, s.read(ctx, reqs, unseen, results)...)
 }
 
-// settleBatch is settle and insert for many keys.
+// settleBatch is settle for many keys.
 func (s *Store) settleBatch(ctx context.Context, ss []store.Settlement, errs []error) {
 	statements := make([]types.BatchStatementRequest, len(ss))
 	now := s.clock.Now()
 	for i := range ss {
-		if set := &ss[i]; set.Claim != nil {
-			entry := store.FreshlySettled(set, now)
-			statements[i] = insertStatement(s.table, &entry)
-		} else {
-			statements[i] = settleChange(set, now).statement(s.table, set.Key)
-		}
+		statements[i] = settleChange(&ss[i], now).statement(s.table, ss[i].Key)
 	}
-	var unseen []int
 	for i, answer := range s.execute(ctx, statements) {
 		seen, err := answer.entry()
 		switch {
 		case err != nil:
-			errs[i] = s.unsettled(&ss[i], err)
-		case !answer.refused:
-			s.leases.settled(&ss[i], now)
-		case ss[i].Claim != nil && seen == nil:
-			unseen = append(unseen, i)
-		default:
+			errs[i] = s.explain(ss[i].Op.String(), ss[i].Key, err)
+		case answer.refused:
 			errs[i] = s.refusal(&ss[i], seen)
 		}
-	}
-	s.readRefused(ctx, ss, unseen, errs)
-}
-
-// readRefused answers the insertions that were refused: DynamoDB does not return the item that refused an
-// INSERT.
-func (s *Store) readRefused(ctx context.Context, ss []store.Settlement, refused []int, errs []error) {
-	keys := make([]string, len(refused))
-	for n, i := range refused {
-		keys[n] = ss[i].Key
-	}
-	for n, found := range s.find(ctx, keys) {
-		i := refused[n]
-		if found.err != nil {
-			errs[i] = s.unsettled(&ss[i], found.err)
-			continue
-		}
-		errs[i] = s.refusal(&ss[i], found.entry)
 	}
 }
 

@@ -47,7 +47,7 @@ func agreeOnOneTable(t *testing.T, url string) {
 			mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: h.Skew})
 			return h, storetest.Harness{
 				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: h.Skew,
-				Sweep: func(testing.TB) { mem.Sweep() }, Ranger: mem,
+				Sweep: func(testing.TB) { mem.Sweep() },
 			}
 		})
 	})
@@ -59,7 +59,7 @@ func empty(t *testing.T, st store.Store) {
 	if !ok {
 		t.Fatalf("%T is no idem.Admin", st)
 	}
-	for entry, err := range admin.List(t.Context(), store.ListQuery{Leases: true}) {
+	for entry, err := range admin.List(t.Context(), store.ListQuery{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

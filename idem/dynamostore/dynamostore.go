@@ -19,14 +19,7 @@
 // not a transaction: each write has its own condition, its own outcome and the price of a single write. It
 // reads up to 100 duplicates with one BatchGetItem.
 //
-// A settlement that claims its key (store.Settlement.Claim) is one write of a new item: a PutItem, or an
-// INSERT of a batch. If INSERTs of a batch are refused, the store reads their items. Only a settlement with
-// an effect is a transaction.
-//
-// The store implements store.Ranger. A release of the lease of a range is one write. So is its next claim, if
-// no other process has claimed it meanwhile, because the store remembers 1,000 leases as it released them. If
-// another process has, the claim costs two writes. The first claim of a store costs two writes and, in a
-// batch, a read.
+// Only a settlement with an effect is a transaction.
 package dynamostore
 
 import (
@@ -108,13 +101,11 @@ type Store struct {
 	clock  store.Clock
 
 	readFirst atomic.Bool // see claimBatch
-	leases    leases
 }
 
 var (
 	_ store.Store   = (*Store)(nil)
 	_ store.Batcher = (*Store)(nil)
-	_ store.Ranger  = (*Store)(nil)
 	_ store.Admin   = (*Store)(nil)
 )
 
@@ -162,13 +153,11 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 	} else {
 		chunks.Each(len(reqs), maxRequests, func(i int) { results[i] = s.claim(ctx, &reqs[i]) })
 	}
-	s.leases.claimed(reqs, results)
 	return results
 }
 
 // Settle implements store.Store.
 func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
-	s.leases.extending(ss)
 	errs := make([]error, len(ss))
 	if slices.ContainsFunc(ss, func(set store.Settlement) bool { return set.Effect != nil }) {
 		others, which := s.settleTransactions(ctx, ss, errs)
@@ -194,13 +183,7 @@ func (s *Store) settlePlain(ctx context.Context, ss []store.Settlement, errs []e
 		s.settleBatch(ctx, ss, errs)
 		return
 	}
-	chunks.Each(len(ss), maxRequests, func(i int) {
-		if ss[i].Claim != nil {
-			errs[i] = s.insert(ctx, &ss[i])
-		} else {
-			errs[i] = s.settle(ctx, &ss[i])
-		}
-	})
+	chunks.Each(len(ss), maxRequests, func(i int) { errs[i] = s.settle(ctx, &ss[i]) })
 }
 
 // maxRounds is the maximum number of tries of a claim whose key changes between the read and the write. In
@@ -208,9 +191,9 @@ func (s *Store) settlePlain(ctx context.Context, ss []store.Settlement, errs []e
 const maxRounds = 8
 
 // claim puts a new item. If the item exists, the failed condition returns it, and claim applies the rules to
-// it. It begins with the take-over of a lease that this store knows.
+// it.
 func (s *Store) claim(ctx context.Context, req *store.ClaimRequest) store.ClaimResult {
-	seen := s.known(req)
+	var seen *store.Entry
 	for range maxRounds {
 		var err error
 		if seen == nil {
@@ -286,26 +269,11 @@ func (s *Store) take(ctx context.Context, seen, next *store.Entry) (now *store.E
 }
 
 func (s *Store) settle(ctx context.Context, set *store.Settlement) error {
-	now := s.clock.Now()
-	ok, seen, err := s.update(ctx, set.Key, settleChange(set, now))
+	ok, seen, err := s.update(ctx, set.Key, settleChange(set, s.clock.Now()))
 	switch {
 	case err != nil:
-		return s.unsettled(set, err)
+		return s.explain(set.Op.String(), set.Key, err)
 	case ok:
-		s.leases.settled(set, now)
-		return nil
-	}
-	return s.refusal(set, seen)
-}
-
-// insert claims and settles an absent key.
-func (s *Store) insert(ctx context.Context, set *store.Settlement) error {
-	entry := store.FreshlySettled(set, s.clock.Now())
-	seen, err := s.put(ctx, &entry)
-	switch {
-	case err != nil:
-		return s.unsettled(set, err)
-	case seen == nil:
 		return nil
 	}
 	return s.refusal(set, seen)
@@ -314,27 +282,11 @@ func (s *Store) insert(ctx context.Context, set *store.Settlement) error {
 // refusal returns the error of a refused settlement, given the current entry, nil if there is none. It
 // returns nil if this settlement was applied before.
 func (s *Store) refusal(set *store.Settlement, seen *store.Entry) error {
-	switch {
-	case seen != nil && store.OwnSettlement(set, seen):
+	if seen != nil && store.OwnSettlement(set, seen) {
 		return nil
-	case set.Claim == nil:
-		return fmt.Errorf("dynamostore: %s: %w", set.Op,
-			&store.FencedError{Key: set.Key, Token: set.Token, Current: valueOf(seen)})
-	case seen == nil:
-		return &store.ClaimRefusedError{}
 	}
-	res, _ := s.judge(set.Claim, seen)
-	return &store.ClaimRefusedError{Result: res}
-}
-
-// unsettled returns the error of a settlement that has no answer, or was refused by an item that can't be
-// decoded.
-func (s *Store) unsettled(set *store.Settlement, err error) error {
-	err = s.explain(set.Op.String(), set.Key, err)
-	if set.Claim != nil && errors.Is(err, store.ErrForeignEntry) {
-		return &store.ClaimRefusedError{Result: store.ClaimResult{Err: err}}
-	}
-	return err
+	return fmt.Errorf("dynamostore: %s: %w", set.Op,
+		&store.FencedError{Key: set.Key, Token: set.Token, Current: valueOf(seen)})
 }
 
 // update sends a conditional update. If the condition fails, it returns the current entry, or nil if there is

@@ -5,6 +5,3 @@ func (s *Store) BatchSingles() { s.fewest = 1 }
 
 // NoBatches makes the store send each element in a request of its own.
 func (s *Store) NoBatches() { s.batch = 1 }
-
-// MaxLeases is the maximum number of leases that a store remembers.
-const MaxLeases = maxLeases

@@ -86,9 +86,6 @@ func takeChange(seen, next *store.Entry) *change {
 	c.setOrRemove(attrFingerprint, binary(next.Fingerprint[:]), !next.Fingerprint.IsZero())
 	c.setOrRemove(attrSource, text(next.Source), next.Source != "")
 	c.removes = append(c.removes, attrRetryAt)
-	if next.Range != nil {
-		c.set(attrRange, rangeValue(next.Range))
-	}
 	if seen.Status != store.StatusStarted { // the key starts over
 		c.set(attrCreatedAt, number(next.CreatedAt.UnixMilli()))
 		c.removes = append(c.removes, attrResult, attrResultOmitted, attrFailure)
@@ -122,17 +119,10 @@ func settleChange(s *store.Settlement, now time.Time) *change {
 		if s.Refund {
 			c.sets = append(c.sets, term{attrAttempts, subtract, number(1)})
 		}
-		if next.Range != nil {
-			c.set(attrRange, rangeValue(next.Range))
-			c.set(attrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
-		}
 	case store.OpExtend:
 		// a delayed extend must not shorten the lease
 		c.conditions = append(c.conditions, term{attrLeaseUntil, atMost, number(next.LeaseUntil.UnixMilli())})
 		c.set(attrLeaseUntil, number(next.LeaseUntil.UnixMilli()))
-		if next.Range != nil {
-			c.set(attrRange, rangeValue(next.Range))
-		}
 	}
 	if next.Failure != nil {
 		c.set(attrFailure, failure(next.Failure))

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -75,39 +74,8 @@ func TestForeignItemAffectsOnlyItsOwnKey(t *testing.T) {
 				}
 				_, err := s.Get(t.Context(), foreign)
 				wantForeign(t, err, foreign)
-				for i, res := range s.Look(t.Context(), claimsFor(6, 3)) {
-					switch {
-					case i == 1:
-						wantForeign(t, res.Err, foreign)
-					case res.Err != nil:
-						t.Error(res.Err)
-					default:
-						equalState(t, claimsFor(6, 3)[i].Key, res.State,
-							[]store.ClaimState{store.ClaimInFlight, store.ClaimUnknown}[i/5])
-					}
-				}
-				refusesForeign(t, s, foreign)
 			})
 		})
-	}
-}
-
-// refusesForeign inserts entries for the keys of TestForeignItemAffectsOnlyItsOwnKey, which exist, and for
-// another one.
-func refusesForeign(t *testing.T, s *dynamostore.Store, foreign string) {
-	t.Helper()
-	var ss []store.Settlement
-	for _, req := range claimsFor(6, 4) {
-		ss = append(ss, store.Settlement{Op: store.OpFail, Key: req.Key, Token: 7, Owner: req.Owner,
-			Retention: time.Hour, Claim: &req})
-	}
-	for i, err := range s.Settle(t.Context(), ss) {
-		if refused := errors.Is(err, store.ErrClaimRefused); refused != (i < 5) || !refused && err != nil {
-			t.Errorf("%s: %v", ss[i].Key, err)
-		}
-		if ss[i].Key == foreign {
-			wantForeign(t, err, foreign)
-		}
 	}
 }
 

@@ -177,7 +177,6 @@ func harness(tb testing.TB, endpoint string, batched bool) (storetest.Harness, *
 		Raw:       func(tb testing.TB, key string) []byte { return raw(tb, c, table, key) },
 		Sweep:     func(tb testing.TB) { sweep(tb, c, table, clock.Now().Unix()) },
 		Effects:   counters(tb, c, st),
-		Ranger:    st,
 	}, w
 }
 

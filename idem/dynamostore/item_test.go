@@ -1,7 +1,6 @@
 package dynamostore_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -51,36 +50,4 @@ func TestItemAfterASettlement(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The item of a settlement that claims its key is whole, also with the smallest result, and the smallest size
-// of an omitted one.
-func TestItemAfterAnInsertion(t *testing.T) {
-	onBothPaths(t, func(t *testing.T, batched bool) {
-		clock := storetest.NewClock()
-		s := newStore(t, client(newWire(t), fake(t).URL()), dynamostore.Config{Clock: clock.Now})
-		if !batched {
-			s.NoBatches()
-		}
-		ss := []store.Settlement{
-			{Op: store.OpComplete, ResultOmitted: 1}, {Op: store.OpComplete, Result: []byte("x")},
-			{Op: store.OpFail},
-			{Op: store.OpRelease, Refund: true, Delay: time.Millisecond,
-				Failure: &store.Failure{Code: store.CodeError}},
-		}
-		for i := range ss {
-			set := &ss[i]
-			set.Key, set.Owner, set.Token, set.Retention = fmt.Sprint("key-",
-				i), "o", clock.Now().UnixMilli(), time.Hour
-			set.Claim = &store.ClaimRequest{Key: set.Key, Owner: "o", Source: "payments-3@17",
-				Lease: time.Minute, Retention: time.Hour}
-		}
-		mustSettle(t, s, ss)
-		for i := range ss {
-			got, err := s.Get(t.Context(), ss[i].Key)
-			if d := storetest.Diff(got, store.FreshlySettled(&ss[i], clock.Now())); err != nil || d != "" {
-				t.Errorf("%v, %s", err, d)
-			}
-		}
-	})
 }

@@ -87,32 +87,6 @@ func TestOperationSucceedsOverANewConnection(t *testing.T) {
 			proxy.Existing(fault)
 			faultproxy.Within(t, soon, "duplicates",
 				func(context.Context) { mustClaim(t, st, claimsFor(60, 2), store.ClaimCompleted) })
-			fillUp()
-			proxy.Existing(fault)
-			faultproxy.Within(t, soon, "a look", func(context.Context) {
-				for i, res := range st.Look(t.Context(), claimsFor(120, 3)) {
-					if want := []store.ClaimState{store.ClaimCompleted,
-						store.ClaimUnknown}[i/60]; res.State != want || res.Err != nil {
-						t.Errorf("%d: state %d, error %v; want state %d", i, res.State, res.Err, want)
-					}
-				}
-			})
-			fillUp()
-			proxy.Existing(fault)
-			faultproxy.Within(t, soon, "insertions",
-				func(context.Context) { mustSettle(t, st, insertionsFor(120, 4)[60:]) })
-			leases := leasesOf(60, 5)
-			for range 2 { // fresh, and known
-				fillUp()
-				proxy.Existing(fault)
-				faultproxy.Within(t, soon, "claims of leases",
-					func(context.Context) { ss = releases(mustClaim(t, st, leases, store.Claimed)) })
-				fillUp()
-				proxy.Existing(fault)
-				faultproxy.Within(t, soon, "releases of leases",
-					func(context.Context) { mustSettle(t, st, ss) })
-				leases = leasesOf(60, 6)
-			}
 		})
 	}
 }
@@ -131,15 +105,12 @@ func TestSilentDynamoDBIsAnError(t *testing.T) {
 			t.Errorf("%v, want an error that no answer came", err)
 		}
 	})
-	for name, ask := range map[string]func(ctx context.Context) error{
-		"a look":       func(ctx context.Context) error { return st.Look(ctx, claimsFor(1, 1))[0].Err },
-		"an insertion": func(ctx context.Context) error { return st.Settle(ctx, insertionsFor(1, 1))[0] },
-		"insertions":   func(ctx context.Context) error { return st.Settle(ctx, insertionsFor(2, 1))[1] },
-	} {
-		faultproxy.Within(t, soon, name, func(ctx context.Context) {
-			if err := ask(ctx); err == nil || errors.Is(err, store.ErrClaimRefused) ||
-				!strings.Contains(err.Error(), "no answer for") {
-				t.Errorf("%s: %v, want an error that no answer came", name, err)
+	for _, n := range []int{1, 2} {
+		faultproxy.Within(t, soon, "completions", func(ctx context.Context) {
+			for _, err := range st.Settle(ctx, completions(make([]store.ClaimResult, n))) {
+				if err == nil || errors.Is(err, store.ErrFenced) || !strings.Contains(err.Error(), "no answer for") {
+					t.Errorf("%d completions: %v, want an error that no answer came", n, err)
+				}
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func TestAgreesWithMemory(t *testing.T) {
 			mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: under.Skew})
 			return under, storetest.Harness{
 				Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: under.Skew,
-				Sweep: func(testing.TB) { mem.Sweep() }, Ranger: mem,
+				Sweep: func(testing.TB) { mem.Sweep() },
 			}
 		})
 	})

@@ -30,7 +30,6 @@ const (
 	attrCreatedAt     = "createdAt"          // N, epoch ms
 	attrUpdatedAt     = "updatedAt"          // N, epoch ms
 	AttrExpiry        = "expiryTimestamp"    // N, epoch s: the table's TTL attribute
-	attrRange         = "range"              // M, only in the item of a lease: see rangeItem
 )
 
 // item is the stored form of an entry.
@@ -50,19 +49,12 @@ type item struct {
 	CreatedAt     int64        `dynamodbav:"createdAt"`
 	UpdatedAt     int64        `dynamodbav:"updatedAt"`
 	Expiry        int64        `dynamodbav:"expiryTimestamp"`
-	Range         *rangeItem   `dynamodbav:"range,omitempty"`
 }
 
 type failureItem struct {
 	Code    string `dynamodbav:"code"`
 	Message string `dynamodbav:"message"`
 	At      int64  `dynamodbav:"at"`
-}
-
-// rangeItem is the stored form of a store.Range. A field that is 0 is left out.
-type rangeItem struct {
-	End  int64 `dynamodbav:"end"`
-	Till int64 `dynamodbav:"till"`
 }
 
 // attribute is the name and value of an attribute to write. Items are encoded without reflection, which would
@@ -97,9 +89,6 @@ func attributes(entry *store.Entry) []attribute {
 	if entry.Failure != nil {
 		add(true, attrFailure, failure(entry.Failure))
 	}
-	if entry.Range != nil {
-		add(true, attrRange, rangeValue(entry.Range))
-	}
 	return list
 }
 
@@ -124,17 +113,6 @@ func failure(f *store.Failure) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
 		"code": text(f.Code), "message": text(f.Message), "at": number(f.At.UnixMilli()),
 	}}
-}
-
-func rangeValue(r *store.Range) types.AttributeValue {
-	av := make(map[string]types.AttributeValue)
-	if r.End != 0 {
-		av["end"] = number(r.End)
-	}
-	if r.Till != 0 {
-		av["till"] = number(r.Till)
-	}
-	return &types.AttributeValueMemberM{Value: av}
 }
 
 // decode returns the entry of an item, or store.ErrForeignEntry (wrapped) with the key.
@@ -177,9 +155,6 @@ func entryOf(av map[string]types.AttributeValue) (store.Entry, error) {
 	}
 	if f := it.Failure; f != nil {
 		entry.Failure = &store.Failure{Code: f.Code, Message: f.Message, At: time.UnixMilli(f.At)}
-	}
-	if r := it.Range; r != nil {
-		entry.Range = &store.Range{End: r.End, Till: r.Till}
 	}
 	return entry, nil
 }

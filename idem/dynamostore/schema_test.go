@@ -54,17 +54,6 @@ func goldenEntries() map[string]store.Entry {
 		"v1-failed": variant(func(r *store.Entry) {
 			r.Status, r.Failure, r.Attempts = store.StatusFailed, failure, 5
 		}),
-		"v1-lease": variant(func(r *store.Entry) {
-			r.Key, r.Fingerprint, r.Range = "ledger%payments-3", store.Fingerprint{}, &store.Range{End: 18}
-		}),
-		"v1-lease-released": variant(func(r *store.Entry) {
-			r.Key, r.Fingerprint, r.RetryAt, r.LeaseUntil, r.UpdatedAt = "ledger%payments-3",
-				store.Fingerprint{}, ms(1790000001123), ms(1790000001123), ms(1790000001123)
-			r.Range = &store.Range{Till: 20}
-		}),
-		"v1-lease-bare": variant(func(r *store.Entry) {
-			r.Key, r.Fingerprint, r.Range = "ledger%payments-3", store.Fingerprint{}, new(store.Range)
-		}),
 	}
 }
 
@@ -135,9 +124,6 @@ func TestForeignItemsAreRefused(t *testing.T) {
 		"a fingerprint that is too long": {func(av map[string]types.AttributeValue) {
 			av[attrFingerprint] = &types.AttributeValueMemberB{Value: make([]byte, 33)}
 		}, "fingerprint has 33 bytes"},
-		"a range that is text": {func(av map[string]types.AttributeValue) {
-			av[attrRange] = text("0-17")
-		}, "not written by idemsk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			entry := goldenEntries()["v1-started"]
@@ -155,7 +141,7 @@ func TestTagsAreTheConstants(t *testing.T) {
 	want := []string{
 		AttrKey, attrStatus, attrVersion, attrOwner, attrLeaseUntil, attrRetryAt, attrAttempts,
 		attrFingerprint, attrResult,
-		attrResultOmitted, attrFailure, attrSource, attrCreatedAt, attrUpdatedAt, AttrExpiry, attrRange,
+		attrResultOmitted, attrFailure, attrSource, attrCreatedAt, attrUpdatedAt, AttrExpiry,
 	}
 	typ := reflect.TypeFor[item]()
 	for i := range typ.NumField() {

@@ -105,15 +105,6 @@ const ownSize = 4 << 10
 
 // own returns the write of the completion's own key.
 func (s *Store) own(c *completion) types.TransactWriteItem {
-	if c.set.Claim != nil {
-		entry := store.FreshlySettled(c.set, c.at)
-		return types.TransactWriteItem{Put: &types.Put{
-			TableName: &s.table, Item: encode(&entry),
-			ConditionExpression:                 aws.String("attribute_not_exists(#" + AttrKey + ")"),
-			ExpressionAttributeNames:            map[string]string{"#" + AttrKey: AttrKey},
-			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		}}
-	}
 	e := settleChange(c.set, c.at).expression()
 	return types.TransactWriteItem{Update: &types.Update{
 		TableName: &s.table, Key: keyOf(c.set.Key), ConditionExpression: &e.condition,
@@ -256,7 +247,7 @@ func (s *Store) refused(c *completion, item map[string]types.AttributeValue) err
 	if len(item) > 0 {
 		entry, err := decode(item)
 		if err != nil {
-			return s.unsettled(c.set, err)
+			return s.explain(c.set.Op.String(), c.set.Key, err)
 		}
 		seen = &entry
 	}

@@ -43,7 +43,6 @@ var (
 	_ store.Store          = (*Store)(nil)
 	_ store.Batcher        = (*Store)(nil)
 	_ store.CallTransactor = (*Store)(nil)
-	_ store.Ranger         = (*Store)(nil)
 	_ store.Admin          = (*Store)(nil)
 )
 
@@ -101,10 +100,6 @@ func clone(entry *store.Entry) store.Entry {
 		f := *entry.Failure
 		c.Failure = &f
 	}
-	if entry.Range != nil {
-		r := *entry.Range
-		c.Range = &r
-	}
 	return c
 }
 
@@ -151,25 +146,18 @@ func (s *Store) settle(set *store.Settlement, now time.Time) error {
 func (s *Store) held(set *store.Settlement, now time.Time) (applied bool, err error) {
 	seen, ok := s.recs[set.Key]
 	switch {
-	case !ok && set.Claim == nil:
+	case !ok:
 		return false, &store.FencedError{Key: set.Key, Token: set.Token}
-	case !ok, set.Claim == nil && store.Holds(set, seen) && !store.Outdated(set, seen, now):
+	case store.Holds(set, seen) && !store.Outdated(set, seen, now):
 		return false, nil
 	case store.OwnSettlement(set, seen):
 		return true, nil
-	case set.Claim != nil:
-		return false, &store.ClaimRefusedError{Result: s.answer(set.Claim, seen, now)}
 	}
 	return false, &store.FencedError{Key: set.Key, Token: set.Token, Current: clone(seen)}
 }
 
 // apply applies a settlement that is not refused.
 func (s *Store) apply(set *store.Settlement, now time.Time) {
-	if set.Claim != nil {
-		entry := store.FreshlySettled(set, now)
-		s.recs[set.Key] = &entry
-		return
-	}
 	seen := s.recs[set.Key]
 	*seen = store.Settled(set, seen, now)
 	seen.Result = bytes.Clone(seen.Result) // the handler may change its slice

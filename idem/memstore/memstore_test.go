@@ -39,7 +39,6 @@ func harness(skew time.Duration) storetest.Harness {
 		},
 		Sweep:   func(testing.TB) { st.Sweep() },
 		Effects: counters(st),
-		Ranger:  st,
 	}
 }
 

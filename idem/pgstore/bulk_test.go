@@ -56,27 +56,10 @@ func (b *bank) bulkInLanes(ctx context.Context, keys []string, inLane int,
 		b.Fatal(err)
 	}
 	for _, key := range keys {
-		it := &schedule.Item{Task: b.task(key, nil)}
-		if _, err := fmt.Sscanf(key, keyFormat, &it.Position); err != nil {
-			b.Fatal(err)
-		}
-		items = append(items, it)
+		items = append(items, &schedule.Item{Task: b.task(key, nil)})
 	}
-	lanes := slices.Collect(slices.Chunk(items, inLane))
-	if b.engine.Config().ClaimByPartition {
-		scheduler.Run(ctx, lanes, schedule.Range{Key: "payments%payments-0", Items: items})
-	} else {
-		scheduler.Run(ctx, lanes)
-	}
+	scheduler.Run(ctx, slices.Collect(slices.Chunk(items, inLane)))
 	return items, calls
-}
-
-// inBothClaims tests with claims of keys, and with the lease of a range.
-func inBothClaims(t *testing.T, test func(t *testing.T, cfg idem.Config)) {
-	t.Helper()
-	for name, cfg := range map[string]idem.Config{"claims by key": {}, "by partition": {ClaimByPartition: true}} {
-		t.Run(name, func(t *testing.T) { test(t, cfg) })
-	}
 }
 
 // wantOnce checks that all items were executed except those with other kinds, each with one effect.
@@ -99,22 +82,17 @@ func (b *bank) wantOnce(items []*schedule.Item, others map[string]idem.Kind) {
 	wantGivenBack(b.T, b.pool)
 }
 
-const keyFormat = "k%04d"
-
 func numbered(n int) []string {
 	keys := make([]string, n)
 	for i := range keys {
-		keys[i] = fmt.Sprintf(keyFormat, i)
+		keys[i] = fmt.Sprintf("k%04d", i)
 	}
 	return keys
 }
 
 // A call is one transaction, also if its completions are several statements.
-func TestCallCommitsWithItsCompletions(t *testing.T) { inBothClaims(t, callCommits) }
-
-func callCommits(t *testing.T, cfg idem.Config) {
-	cfg.CommitWindow = 2500
-	b := newBank(t, newPool(t, server.URL()), cfg)
+func TestCallCommitsWithItsCompletions(t *testing.T) {
+	b := newBank(t, newPool(t, server.URL()), idem.Config{CommitWindow: 2500})
 	keys := numbered(2500)
 	items, calls := b.bulk(t.Context(), keys, func(_ context.Context, _ pgx.Tx, items []*schedule.Item) error {
 		if n := b.effects(); n != 0 {
@@ -171,9 +149,7 @@ func keysOfItems(items []*schedule.Item) (keys []string) {
 }
 
 // A call whose transaction can't be committed is rolled back, and its items are handled alone.
-func TestCallThatCantCommit(t *testing.T) { inBothClaims(t, callThatCantCommit) }
-
-func callThatCantCommit(t *testing.T, cfg idem.Config) {
+func TestCallThatCantCommit(t *testing.T) {
 	has := func(items []*schedule.Item) bool { return slices.Contains(keysOfItems(items), "k0001") }
 	retried := map[string]idem.Kind{"k0001": idem.Retry}
 	for _, tc := range []struct {
@@ -200,16 +176,14 @@ func callThatCantCommit(t *testing.T, cfg idem.Config) {
 			return nil
 		}, []int{3, 1, 1, 1}, retried, "connection was lost"},
 		{"a key is taken", func(ctx context.Context, b *bank, _ pgx.Tx) error {
-			if !cfg.ClaimByPartition {
-				if err := b.store.Delete(ctx, "k0001", b.get("k0001").Token); err != nil {
-					return err
-				}
+			if err := b.store.Delete(ctx, "k0001", b.get("k0001").Token); err != nil {
+				return err
 			}
 			return b.store.Claim(ctx, []store.ClaimRequest{request("k0001", 1)})[0].Err
 		}, []int{3, 2}, map[string]idem.Kind{"k0001": idem.Fenced}, "k0001"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := newBank(t, newPool(t, server.URL()), cfg)
+			b := newBank(t, newPool(t, server.URL()), idem.Config{})
 			execute(t, b.pool, `ALTER TABLE `+b.table+
 				`_effects ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED`)
 			items, calls := b.bulk(t.Context(), numbered(3),
@@ -250,13 +224,11 @@ func TestCallThatEndsItsTransactionIsNotRepeated(t *testing.T) {
 
 // The COMMIT of a call was executed, but its reply is lost: all keys are completed. If it was not, all are handled
 // alone.
-func TestUnansweredCommitOfACall(t *testing.T) { inBothClaims(t, unansweredCommit) }
-
-func unansweredCommit(t *testing.T, cfg idem.Config) {
+func TestUnansweredCommitOfACall(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"reset": faultproxy.Reset,
 		"silent": faultproxy.Silent} {
 		t.Run(name, func(t *testing.T) {
-			b, proxy := newBankBehind(t, cfg, 0)
+			b, proxy := newBankBehind(t, idem.Config{}, 0)
 			b.pool = newPool(t, server.URL())
 			keys := numbered(120)
 			faultproxy.Within(t, soon, "two calls", func(ctx context.Context) {
@@ -275,7 +247,7 @@ func unansweredCommit(t *testing.T, cfg idem.Config) {
 		})
 	}
 	t.Run("lost COMMIT", func(t *testing.T) {
-		b, proxy := newBankBehind(t, cfg, time.Second)
+		b, proxy := newBankBehind(t, idem.Config{}, time.Second)
 		b.pool = newPool(t, server.URL())
 		faultproxy.Within(t, soon, "a call", func(ctx context.Context) {
 			items, calls := b.bulk(ctx, numbered(20), func(_ context.Context, _ pgx.Tx, items []*schedule.Item) error {

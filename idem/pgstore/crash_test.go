@@ -61,17 +61,11 @@ type worker struct {
 	killed bool
 }
 
-// mode is how a worker makes payments: those of a call in one transaction or not, and under the lease of a range
-// or, if its key is empty, by claims of their keys.
-type mode struct {
-	bulk  bool
-	lease string
-}
-
-func (r *run) start(m mode) *worker {
+// start starts a worker. With bulk, it makes the payments of a call in one transaction.
+func (r *run) start(bulk bool) *worker {
 	cmd := exec.CommandContext(r.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), workerEnv+"="+r.table, urlEnv+"="+r.server.URL(),
-		bulkEnv+"="+strconv.FormatBool(m.bulk), rangeEnv+"="+m.lease, r.trace)
+		bulkEnv+"="+strconv.FormatBool(bulk), r.trace)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -93,15 +87,15 @@ func (r *run) start(m mode) *worker {
 func (w *worker) end() error { return errors.Join(w.tasks.Close(), w.cmd.Wait()) }
 
 // deliver delivers a partition's payments to workers until all are settled.
-func (r *run) deliver(from, to int, m mode) {
-	w := r.start(m)
+func (r *run) deliver(from, to int, bulk bool) {
+	w := r.start(bulk)
 	for at := from; at < to && w != nil; {
 		if r.batch(w, at, min(at+batchSize, to)) {
 			at += batchSize
 			continue
 		}
 		_ = w.end()
-		w = r.start(m)
+		w = r.start(bulk)
 	}
 	if w == nil {
 		return
@@ -183,8 +177,8 @@ func newRun(t *testing.T, kills int) (*run, *pgxpool.Pool) {
 }
 
 // TestBalancesAreExactAfterProcessCrashes makes payments in transactions of one payment, of groups and of
-// calls, by claims of keys and under leases of ranges, while worker processes are killed at random moments and
-// the server crashes three times. Every balance is exact afterwards.
+// calls, while worker processes are killed at random moments and the server crashes three times. Every balance is
+// exact afterwards.
 func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	kills := testkit.Size(t, usualKills, longKills)
 	r, pool := newRun(t, kills)
@@ -193,11 +187,7 @@ func TestBalancesAreExactAfterProcessCrashes(t *testing.T) {
 	go func() { crashed <- r.crashServer() }()
 	var wg sync.WaitGroup
 	for p := range partitions {
-		m := mode{bulk: p%2 == 0}
-		if p < partitions/2 {
-			m.lease = fmt.Sprint("payments%", p)
-		}
-		wg.Go(func() { r.deliver(p*r.payments/partitions, (p+1)*r.payments/partitions, m) })
+		wg.Go(func() { r.deliver(p*r.payments/partitions, (p+1)*r.payments/partitions, p%2 == 0) })
 	}
 	wg.Wait()
 	close(r.crash)
@@ -238,7 +228,7 @@ func TestPaymentThatKillsItsProcessExhaustsItsAttempts(t *testing.T) {
 	r, pool := newRun(t, 0)
 	deaths := 0
 	for {
-		w := r.start(mode{bulk: deaths%2 == 0})
+		w := r.start(deaths%2 == 0)
 		if w == nil {
 			return
 		}

@@ -13,10 +13,9 @@ import (
 
 // columns are the columns of an entry, in the order in which readSighting reads them.
 const columns = `idempotency_key, status, version, owner, lease_until, retry_at, attempts, request_fingerprint,
-	response_payload, result_omitted, failure_code, failure_message, failure_at, source, created_at, updated_at, expiry_timestamp,
-	range_end, range_till`
+	response_payload, result_omitted, failure_code, failure_message, failure_at, source, created_at, updated_at, expiry_timestamp`
 
-const columnCount = 19
+const columnCount = 17
 
 // sighting is an entry, and the server's time when it was read.
 type sighting struct {
@@ -56,12 +55,11 @@ func scanSighting(row pgx.Row, others []any) (s sighting, err error) {
 		omitted             int64
 		retryAt, failureAt  *time.Time
 		failCode, failureIs *string
-		rangeEnd, rangeTill *int64
 	)
 	err = row.Scan(append([]any{&entry.Key, &status, &entry.Token, &entry.Owner, &entry.LeaseUntil, &retryAt,
 		&entry.Attempts, &fingerprint,
 		&entry.Result, &omitted, &failCode, &failureIs, &failureAt, &entry.Source, &entry.CreatedAt,
-		&entry.UpdatedAt, &entry.Expiry, &rangeEnd, &rangeTill, &s.now}, others...)...)
+		&entry.UpdatedAt, &entry.Expiry, &s.now}, others...)...)
 	if err != nil {
 		return s, err
 	}
@@ -81,9 +79,6 @@ func scanSighting(row pgx.Row, others []any) (s sighting, err error) {
 	if failCode != nil {
 		entry.Failure = &store.Failure{Code: unescape(*failCode), Message: unescape(valueOf(failureIs)),
 			At: valueOf(failureAt)}
-	}
-	if rangeEnd != nil {
-		entry.Range = &store.Range{End: *rangeEnd, Till: valueOf(rangeTill)}
 	}
 	return s, nil
 }

@@ -169,7 +169,7 @@ func harness(tb testing.TB, pool *pgxpool.Pool, clock int, enlist bool) storetes
 	}
 	st.SetClock(expression)
 	again := &storetest.Resender{Store: st, Admin: st}
-	h.Store, h.LoseReply, h.Ranger = again, again.Arm, st
+	h.Store, h.LoseReply = again, again.Arm
 	h.Effects = counters(tb, pool, st, enlist)
 	return h
 }

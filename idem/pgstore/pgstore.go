@@ -7,9 +7,6 @@
 // answers of the server passes its statements to [Enlist]: they cost no round trip of their own. A bulk
 // handler can have one transaction for all records of its call.
 //
-// The store is a store.Ranger: with claims by partition, a new key is read and then inserted with its completion,
-// which also takes two round trips, but one write in the place of two.
-//
 // All times are those of the server's clock. [Migrate] creates the table; no other function does.
 // [Store.Check] reports whether the table is up to date.
 package pgstore
@@ -89,7 +86,6 @@ var (
 	_ store.Store          = (*Store)(nil)
 	_ store.Batcher        = (*Store)(nil)
 	_ store.CallTransactor = (*Store)(nil)
-	_ store.Ranger         = (*Store)(nil)
 	_ store.Admin          = (*Store)(nil)
 )
 
@@ -290,20 +286,14 @@ func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []
 				}
 			})
 		}
-		complete := func(indices []int, sql string, args func([]store.Settlement, []int) []any) {
-			if len(indices) == 0 {
-				return
-			}
-			batch.Queue(sql, args(ss, indices)...).Query(func(rows pgx.Rows) error {
+		if len(completions) > 0 {
+			batch.Queue(s.sql.complete, completeArgs(ss, completions)...).Query(func(rows pgx.Rows) error {
 				w.Heard()
-				left, err := notCompleted(rows, w, ss, indices)
+				left, err := notCompleted(rows, w, ss, completions)
 				refused = append(refused, left...)
 				return err
 			})
 		}
-		held, absent := byClaim(ss, completions)
-		complete(held, s.sql.complete, completeArgs)
-		complete(absent, s.sql.insert, insertArgs)
 		return conn.SendBatch(w.Context(), &batch).Close()
 	})
 	if err != nil {
@@ -317,8 +307,7 @@ func (s *Store) settleChunk(ctx context.Context, ss []store.Settlement, chunk []
 	}
 }
 
-// notCompleted reads the rows of statements.complete or statements.insert, closes them, and returns the completions that were
-// refused.
+// notCompleted reads the rows of statements.complete, closes them, and returns the completions that were refused.
 func notCompleted(rows pgx.Rows, w *silence.Watch, ss []store.Settlement, completions []int) (refused []int,
 	err error) {
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key string, err error) {
@@ -354,21 +343,12 @@ func (s *Store) whyOne(set *store.Settlement, seen map[string]sighting, err erro
 	case err != nil:
 		return s.explain(set.Op.String(), set.Key, err)
 	case found.foreign != nil:
-		err = s.explain(set.Op.String(), set.Key, found.foreign)
-		if set.Claim != nil {
-			return &store.ClaimRefusedError{Result: store.ClaimResult{Err: err}}
-		}
-		return err
+		return s.explain(set.Op.String(), set.Key, found.foreign)
 	case there && store.OwnSettlement(set, &found.entry):
 		return nil
-	case set.Claim == nil:
-		return fmt.Errorf("pgstore: %s: %w", set.Op,
-			&store.FencedError{Key: set.Key, Token: set.Token, Current: found.entry})
-	case !there: // it was deleted meanwhile
-		return &store.ClaimRefusedError{}
 	}
-	res, _ := s.judge(set.Claim, &found)
-	return &store.ClaimRefusedError{Result: res}
+	return fmt.Errorf("pgstore: %s: %w", set.Op,
+		&store.FencedError{Key: set.Key, Token: set.Token, Current: found.entry})
 }
 
 // keysOf returns the keys of the settlements with these indices.

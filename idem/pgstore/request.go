@@ -51,20 +51,13 @@ func (r *request) enlisted(st *statement, of, k int) {
 	r.add(step{ofStatement, of, k}, st.text.sent, st.args...)
 }
 
-// completions adds completions that fail if one is refused: in the order of their keys (see byKey), but those of
-// keys that must be absent come first in a statement.
+// completions adds completions that fail if one is refused, in the order of their keys (see byKey).
 func (r *request) completions(sql *statements, ss []store.Settlement, members []int) {
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b int) int { return strings.Compare(ss[a].Key, ss[b].Key) })
 	for from, to := range chunks.Of(len(members), maxCompletions,
 		func(n int) int { return len(ss[members[n]].Result) }) {
-		held, absent := byClaim(ss, members[from:to])
-		if len(absent) > 0 {
-			r.add(step{kind: ofCompletions}, sql.insertAll, insertArgs(ss, absent)...)
-		}
-		if len(held) > 0 {
-			r.add(step{kind: ofCompletions}, sql.completeAll, completeArgs(ss, held)...)
-		}
+		r.add(step{kind: ofCompletions}, sql.completeAll, completeArgs(ss, members[from:to])...)
 	}
 }
 

@@ -46,5 +46,5 @@ func memory(under storetest.Harness) storetest.Harness {
 	clock := storetest.NewClock()
 	mem := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: under.Skew})
 	return storetest.Harness{Store: mem, Now: clock.Now, Advance: clock.Advance, Skew: under.Skew,
-		Ranger: mem, Sweep: func(testing.TB) { mem.Sweep() }}
+		Sweep: func(testing.TB) { mem.Sweep() }}
 }

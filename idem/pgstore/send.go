@@ -21,7 +21,6 @@ import (
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const (
 	stateDivisionByZero       = "22012" // the refusal of statements.completeAll
-	stateUniqueViolation      = "23505" // the refusal of statements.insertAll
 	stateInvalidText          = "22P02" // what sentText.sent makes of a wrong number of rows
 	stateInvalidPassword      = "28P01"
 	stateInvalidAuthorization = "28000"
@@ -95,8 +94,7 @@ func transient(err error) bool {
 
 // refusing reports whether an error of completions in a transaction says that one of them is refused.
 func refusing(err error) bool {
-	state := stateOf(err)
-	return state == stateDivisionByZero || state == stateUniqueViolation
+	return stateOf(err) == stateDivisionByZero
 }
 
 // conflicting reports whether the server rolled a transaction back because of another one. Nothing was

@@ -22,17 +22,11 @@ type statements struct {
 	// is none was written by another transaction meanwhile.
 	take     string
 	look     string // args: keys. Rows: columns, and the server's time
-	time     string // a row with the server's time
 	complete string // args: completeArgs. A row for each key that was completed: the key
 	// completeAll is complete, but a refusal is an error (stateDivisionByZero), so that its transaction is
 	// not committed.
 	completeAll string
 	settle      map[store.SettleOp]string // the other settlements, one at a time
-	// The settlements of keys that must be absent, with insertArgs: insert is complete, and insertAll is
-	// completeAll (its refusal is stateUniqueViolation). insertOne is a failure or a release.
-	insert    string
-	insertAll string
-	insertOne string
 
 	list   string
 	remove string
@@ -46,16 +40,12 @@ func newStatements(t pgmigrate.Table, clock string) *statements {
 		"{now}", "date_trunc('milliseconds', "+clock+")",
 		"{lease}", lease, "{few}", few, "{expiry}", ceilSecond("now", "$4"), "{extendedExpiry}", ceilSecond(lease, "$4"),
 		"{completedExpiry}", ceilSecond("now", "retention_ms"),
-		"{claimed}", claimed, "{settledExpiry}", ceilSecond("now + coalesce(delay, interval '0')", "$4"),
 		"{releasedExpiry}", ceilSecond("now + $7::bigint * interval '1 millisecond'", "$4"),
 	).Replace
 	s := &statements{
-		take: fill(clockCTE + takeMany()), look: fill(look), time: fill(`SELECT {now}`),
+		take: fill(clockCTE + takeMany()), look: fill(look),
 		complete:    fill(clockCTE + completeMany + ` SELECT idempotency_key FROM done`),
 		completeAll: fill(clockCTE + completeMany + ` SELECT 1 / (count(*) = cardinality($1))::integer FROM done`),
-		insert:      fill(clockCTE + insertMany + ifAbsent + ` RETURNING idempotency_key`),
-		insertAll:   fill(clockCTE + insertMany),
-		insertOne:   fill(clockCTE + insertOne),
 		list:        fill(list), remove: fill(remove), prune: fill(prune),
 		settle: make(map[store.SettleOp]string),
 	}
@@ -97,8 +87,7 @@ const clockCTE = `WITH clock AS MATERIALIZED (SELECT {now} AS now)`
 const lease = `now + $5::bigint * interval '1 millisecond'`
 
 // takeMany is claims. The arguments are arrays with an element for each: 1 keys, 2 owners, 3 fingerprints, 4
-// sources, 5 leases in ms, 6 retentions in ms, 7 redrives, 8 whether to take over, 9 the ends of ranges, NULL for
-// a claim of none, 10 the smallest tokens; and 11, the skew in ms.
+// sources, 5 leases in ms, 6 retentions in ms, 7 redrives, 8 whether to take over; and 9, the skew in ms.
 //
 // Its conditions are those of store.Judge, in the same order. Its values are those of store.Fresh and
 // store.Take. An existing row is locked only if it can be taken, so a duplicate writes nothing. Rows are
@@ -106,14 +95,13 @@ const lease = `now + $5::bigint * interval '1 millisecond'`
 func takeMany() string {
 	const take = `, req AS MATERIALIZED (
 		SELECT *, now + lease_ms * interval '1 millisecond' AS new_lease, {freshExpiry} AS new_expiry
-		FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::boolean[],
-				$9::bigint[], $10::bigint[])
-			AS r (key, new_owner, fingerprint, new_source, lease_ms, retention_ms, redrive, take_over, new_end, least_token), clock
+		FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::boolean[])
+			AS r (key, new_owner, fingerprint, new_source, lease_ms, retention_ms, redrive, take_over), clock
 		WHERE {few} ORDER BY key
 	), fresh AS (
 		INSERT INTO {table} ({columns}, prune_after)
-		SELECT key, 'STARTED', greatest({epochMS(now)}, least_token), new_owner, new_lease, NULL, 1, fingerprint,
-			NULL, 0, NULL, NULL, NULL, new_source, now, now, new_expiry, new_end, NULL, new_expiry
+		SELECT key, 'STARTED', (extract(epoch FROM now) * 1000)::bigint, new_owner, new_lease, NULL, 1, fingerprint,
+			NULL, 0, NULL, NULL, NULL, new_source, now, now, new_expiry, new_expiry
 		FROM req ORDER BY key ON CONFLICT (idempotency_key) DO NOTHING RETURNING idempotency_key
 	), found AS MATERIALIZED (
 		SELECT req.*, t AS entry FROM req JOIN {table} t ON t.idempotency_key = req.key
@@ -132,12 +120,7 @@ func takeMany() string {
 		END
 		ORDER BY key FOR UPDATE OF t
 	), taken AS (
-		UPDATE {table} t SET status = 'STARTED', owner = new_owner,
-			version = greatest(seen.version + 1, CASE WHEN new_end IS NOT NULL
-				THEN greatest({epochMS(seen.now)}, {epochMS(seen.lease_until)} + 1) END),
-			range_end = coalesce(new_end, seen.range_end), range_till = CASE WHEN new_end IS NULL THEN seen.range_till
-				WHEN seen.status = 'STARTED' AND seen.retry_at IS NOT NULL THEN coalesce(seen.range_till, 0)
-				ELSE greatest(seen.range_till, seen.range_end, 0) END,
+		UPDATE {table} t SET status = 'STARTED', owner = new_owner, version = seen.version + 1,
 			lease_until = new_lease, retry_at = NULL, source = new_source, updated_at = seen.now,
 			expiry_timestamp = new_expiry, prune_after = new_expiry,
 			attempts            = CASE seen.status WHEN 'STARTED' THEN seen.attempts + 1 ELSE 1 END,
@@ -154,15 +137,10 @@ func takeMany() string {
 	) SELECT {columns}, now, how FROM taken, clock
 	UNION ALL SELECT {(entry).columns}, now, 0 FROM found WHERE key NOT IN (SELECT idempotency_key FROM taken)
 	UNION ALL SELECT idempotency_key, {unread}, now, 1 FROM fresh, clock`
-	return strings.NewReplacer("{skew}", "$11::bigint * interval '1 millisecond'",
+	return strings.NewReplacer("{skew}", "$9::bigint * interval '1 millisecond'",
 		"{freshExpiry}", ceilSecond("now + lease_ms * interval '1 millisecond'", "retention_ms"),
-		"{epochMS(now)}", epochMS("now"), "{epochMS(seen.now)}", epochMS("seen.now"),
-		"{epochMS(seen.lease_until)}", epochMS("seen.lease_until"),
 		"{unread}", strings.Repeat("NULL, ", columnCount-2)+"NULL").Replace(take)
 }
-
-// epochMS returns a time in ms since 1970.
-func epochMS(moment string) string { return `(extract(epoch FROM ` + moment + `) * 1000)::bigint` }
 
 // ceilSecond implements rule 9: the sum of a time and a retention in ms, rounded up to whole seconds.
 func ceilSecond(moment, ms string) string {
@@ -187,26 +165,18 @@ const (
 	fail = ` UPDATE {table} SET status = 'FAILED', ` + failure + `
 		expiry_timestamp = {expiry}, prune_after = greatest(prune_after, {expiry})` + held
 
-	// Argument 9 is the till of a range, whose lease ends at once.
 	release = ` UPDATE {table} SET retry_at = now + $7::bigint * interval '1 millisecond', attempts = attempts - $8, ` + failure + `
-		range_end = CASE WHEN $9::bigint IS NULL THEN range_end ELSE 0 END, range_till = coalesce($9, range_till),
-		lease_until = CASE WHEN $9 IS NULL THEN lease_until ELSE now END,
 		expiry_timestamp = {releasedExpiry}, prune_after = greatest(prune_after, {releasedExpiry})` + held
 
-	// A delayed extension does not shorten the lease. Arguments 6 and 7 are what it writes of a range, or NULL.
+	// A delayed extension does not shorten the lease.
 	extend = ` UPDATE {table} SET lease_until = {lease}, updated_at = now,
-		range_end = coalesce($6, range_end), range_till = coalesce($7, range_till),
 		expiry_timestamp = {extendedExpiry}, prune_after = greatest(prune_after, {extendedExpiry})` + held +
 		` AND lease_until <= {lease}`
 )
 
 // queue adds a settlement that is no completion to a batch. done is called with whether it was applied.
 func (s *statements) queue(batch *pgx.Batch, set *store.Settlement, done func(bool)) {
-	sql, args := s.settle[set.Op], settleArgs(set)
-	if set.Claim != nil {
-		sql, args = s.insertOne, insertOneArgs(set)
-	}
-	batch.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
+	batch.Queue(s.settle[set.Op], settleArgs(set)...).Exec(func(tag pgconn.CommandTag) error {
 		done(tag.RowsAffected() > 0)
 		return nil
 	})
@@ -218,18 +188,13 @@ func takeArgs(reqs []store.ClaimRequest, chunk []int, skew time.Duration) []any 
 	keys, owners, sources := make([]string, n), make([]string, n), make([]string, n)
 	fingerprints, takeOver := make([][]byte, n), make([]bool, n)
 	leases, retentions, redrives := make([]int64, n), make([]int64, n), make([]int64, n)
-	ends, tokens := make([]*int64, n), make([]int64, n)
 	for at, i := range chunk {
 		req := &reqs[i]
-		if tokens[at] = req.Token; req.Range != nil {
-			ends[at] = &req.Range.End
-		}
 		keys[at], owners[at], sources[at] = escape(req.Key), escape(req.Owner), escape(req.Source)
 		fingerprints[at], takeOver[at] = bytesOf(req.Fingerprint), req.TakeOver
 		leases[at], retentions[at], redrives[at] = req.Lease.Milliseconds(), ceilMS(req.Retention), req.RedriveToken
 	}
-	return []any{keys, owners, fingerprints, sources, leases, retentions, redrives, takeOver, ends, tokens,
-		ceilMS(skew)}
+	return []any{keys, owners, fingerprints, sources, leases, retentions, redrives, takeOver, ceilMS(skew)}
 }
 
 // completeArgs returns the arguments of statements.complete for the settlements with these indices.
@@ -256,16 +221,9 @@ func settleArgs(set *store.Settlement) []any {
 		if set.Refund {
 			refund = 1
 		}
-		args = append(appendFailure(args, set.Failure), set.Delay.Milliseconds(), refund)
-		if set.Range != nil {
-			return append(args, set.Range.Till)
-		}
-		return append(args, nil)
+		return append(appendFailure(args, set.Failure), set.Delay.Milliseconds(), refund)
 	case store.OpExtend:
-		if args = append(args, set.Lease.Milliseconds()); set.Range != nil {
-			return append(args, set.Range.End, set.Range.Till)
-		}
-		return append(args, nil, nil)
+		return append(args, set.Lease.Milliseconds())
 	case store.OpComplete:
 	}
 	return args

@@ -181,13 +181,9 @@ func (g *groupSize) answered(n int, err error) {
 	g.less.Store(int32(maxBatchSize - size))
 }
 
-// completable reports whether the entries that were read let a completion through: its owner holds the key, or
-// its key is absent if it has to be.
+// completable reports whether the entries that were read let a completion through: its owner holds the key.
 func completable(set *store.Settlement, seen map[string]sighting) bool {
 	found, there := seen[set.Key]
-	if set.Claim != nil {
-		return !there
-	}
 	return there && found.foreign == nil && store.Holds(set, &found.entry)
 }
 

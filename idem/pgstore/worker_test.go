@@ -26,8 +26,7 @@ import (
 const (
 	workerEnv = "IDEMSK_TEST_WORKER" // the table
 	urlEnv    = "IDEMSK_TEST_URL"
-	bulkEnv   = "IDEMSK_TEST_BULK"  // whether it has a bulk handler
-	rangeEnv  = "IDEMSK_TEST_RANGE" // the key of the lease of its payments, empty if it claims each
+	bulkEnv   = "IDEMSK_TEST_BULK" // whether it has a bulk handler
 )
 
 const (
@@ -67,9 +66,8 @@ func payAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lease := os.Getenv(rangeEnv)
 	engine, err := idem.New(traced, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts,
-		Lease: workersLease, ClaimByPartition: lease != ""})
+		Lease: workersLease})
 	if err != nil {
 		return err
 	}
@@ -94,8 +92,7 @@ func payAll(ctx context.Context) error {
 		}
 		for n := from; n < to; n++ {
 			unsettled.Add(1)
-			stream.Add(&schedule.Item{Lane: strconv.Itoa(n), Range: lease, Position: int64(n),
-				Task: payment(pool, table, n)})
+			stream.Add(&schedule.Item{Lane: strconv.Itoa(n), Task: payment(pool, table, n)})
 		}
 		unsettled.Wait()
 	}

@@ -58,10 +58,7 @@ func writes(b *testing.B, roundTrip time.Duration) {
 				return pgstore.EnlistRows(ctx, 1, nil, book, account)
 			})
 		}},
-		{"bulk, TxFrom", func(b *testing.B, pool *pgxpool.Pool) { bulk(b, pool, idem.Config{}) }},
-		{"bulk, TxFrom, claims by partition", func(b *testing.B, pool *pgxpool.Pool) {
-			bulk(b, pool, idem.Config{ClaimByPartition: true})
-		}},
+		{"bulk, TxFrom", bulk},
 		{"no effect", func(b *testing.B, pool *pgxpool.Pool) {
 			stream(b, pool, func(context.Context, string) error { return nil })
 		}},
@@ -104,8 +101,8 @@ func loop(b *testing.B, pool *pgxpool.Pool, size int) {
 }
 
 // bulk books in the transactions of the calls of a bulk handler, by one statement each.
-func bulk(b *testing.B, pool *pgxpool.Pool, cfg idem.Config) {
-	scheduled(b, pool, cfg, schedule.Config{Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+func bulk(b *testing.B, pool *pgxpool.Pool) {
+	scheduled(b, pool, schedule.Config{Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
 		booked := make([]string, len(items))
 		for i, it := range items {
 			booked[i] = it.Lane
@@ -120,13 +117,13 @@ func bulk(b *testing.B, pool *pgxpool.Pool, cfg idem.Config) {
 
 // stream books with handlers of one record.
 func stream(b *testing.B, pool *pgxpool.Pool, handle func(ctx context.Context, account string) error) {
-	scheduled(b, pool, idem.Config{}, schedule.Config{Concurrency: concurrently}, handle)
+	scheduled(b, pool, schedule.Config{Concurrency: concurrently}, handle)
 }
 
 // scheduled books with a scheduler, in a lane for each account.
-func scheduled(b *testing.B, pool *pgxpool.Pool, engine idem.Config, cfg schedule.Config,
+func scheduled(b *testing.B, pool *pgxpool.Pool, cfg schedule.Config,
 	handle func(ctx context.Context, account string) error) {
-	engine.CommitWindow = storebench.Polled
+	engine := idem.Config{CommitWindow: storebench.Polled}
 	storebench.Stream(b, newStore(b, pool, pgstore.Config{}), engine, cfg, handle)
 }
 

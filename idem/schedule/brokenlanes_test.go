@@ -4,9 +4,13 @@ package schedule_test
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -46,7 +50,7 @@ func TestTracesOfBrokenLanesContradictTheModel(t *testing.T) {
 				r.lanes = map[string][]string{"p": {"A", "B", "C", "D", "E"}, "q": {"B", "C", "D", "E", "A"},
 					"r": {"C", "B", "A", "E", "D"}}
 				r.run(t, func(s invocationStore) store.Store { return brokenStore{s, release} })
-				writeTrace(t, filepath.Join(dir, name), "lanes-*.jsonl", r.lanes, r.withWaits())
+				writeTrace(t, filepath.Join(dir, name), r.lanes, r.withWaits())
 			})
 		}
 	}
@@ -65,4 +69,21 @@ func (s brokenStore) Settle(ctx context.Context, ss []store.Settlement) []error 
 		return s.release(ctx, s.invocationStore, ss)
 	}
 	return s.invocationStore.Settle(ctx, ss)
+}
+
+// wantContradicted checks that the model contradicts some of the traces of each fault, in a folder with its
+// name, and none of the fault "nothing".
+func wantContradicted(t *testing.T, dir string, faults iter.Seq[string]) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "../../scripts/trace.sh", dir).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	for name := range faults {
+		contradicted := strings.Count(string(out), string(filepath.Separator)+name+string(filepath.Separator))
+		if t.Logf("%s: %d traces contradict the model", name, contradicted); (contradicted > 0) != (name != "nothing") {
+			t.Errorf("%s: %d traces contradict the model", name, contradicted)
+		}
+	}
 }

@@ -28,7 +28,7 @@ func (s *mute) Settle(ctx context.Context, ss []store.Settlement) []error {
 			if s.holds {
 				<-ctx.Done()
 			}
-			errs[i] = errCutOff
+			errs[i] = errNetwork
 		} else if err := s.Store.Settle(ctx, ss[i:i+1]); err != nil {
 			errs[i] = err[0]
 		}

@@ -246,38 +246,3 @@ func TestUnansweredCommitOfACall(t *testing.T) {
 		})
 	}
 }
-
-// Under the lease of a partition, the completions of a call insert their entries. An entry that is there
-// refuses the whole call.
-func TestCallWithATransactionUnderALease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPartitions(t, []string{"a", "b", "c"})
-		engine, err := idem.New(p.store,
-			idem.Config{ClaimByPartition: true, RetryDelay: -1, Lease: rangeLease})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := newLedger(newFixture(t, idem.Config{}))
-		l.call = func(n int, _ []string) error {
-			if n == 0 {
-				other := &fixture{T: t, store: p.store}
-				other.hold("b", time.Hour)
-			}
-			return nil
-		}
-		scheduler, err := schedule.New(engine, schedule.Config{Bulk: l.handle})
-		if err != nil {
-			t.Fatal(err)
-		}
-		items := p.items(0, 0, 3)
-		scheduler.Run(t.Context(), unordered(items), rangeOf(0, items))
-		l.want(items, "a b c", "a c")
-		l.f.wantKinds(items, idem.Executed, idem.Fenced, idem.Executed)
-		for _, key := range []string{"a", "c"} {
-			entry, err := p.store.Get(t.Context(), key)
-			if err != nil || entry.Status != store.StatusCompleted || entry.Attempts != 1 {
-				t.Errorf("%s: %+v, %v", key, entry, err)
-			}
-		}
-	})
-}

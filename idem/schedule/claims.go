@@ -17,9 +17,6 @@ import (
 // the latency of the lane for the items of a lane, and by that of all lanes for their number. A claim that
 // has waited too long nevertheless is released.
 //
-// With ranges (ranges.go), the keys are read instead, many more in a request, and only those are claimed that
-// the lease of the range does not hold.
-//
 // An item that shares its key with an earlier one of its lane is passed over, if it makes the same request:
 // it will take that one's outcome. Nothing is claimed behind an item that must wait for an item of another
 // lane. Without this rule two lanes could wait for each other.
@@ -69,7 +66,7 @@ func (l *lane) claimable() int {
 		next = 1 // the items behind the one that runs
 	case laneIdle, laneReady:
 	}
-	if l.barred || l.within != nil && !l.within.open || len(l.queue) == l.sent || l.queue[0].unreported {
+	if l.barred || len(l.queue) == l.sent || l.queue[0].unreported {
 		return 0
 	}
 	if head := l.queue[0]; head.inFlight() && head.phase != claimed {
@@ -271,8 +268,6 @@ func (e claimsAnswered) apply(m *machine) {
 		suspect = suspect || leaseOver && !it.takesOver
 		next := l.state == laneIdle && len(l.queue) > 0 && l.queue[0] == it
 		switch {
-		case !m.once && (it.answer.lost || l.within != nil && !l.within.open):
-			it.unclaim() // it is looked up again under another lease
 		case it.takesOver:
 			it.unclaim() // it is claimed again
 			l.sent, l.barred = 0, false
@@ -309,7 +304,7 @@ func (m *machine) noteFailures(failed []*Item, all bool) {
 		m.alarms.set(&claims.pause, m.now.Add(m.pauseOfClaims(claims.failures)))
 	}
 	if len(failed) > 0 && !failed[0].removed {
-		failed[0].lane.explain(failed[0], nil)
+		failed[0].lane.explain(failed[0])
 	}
 }
 
@@ -342,7 +337,7 @@ func (l *lane) release(keep bool) {
 			left--
 		}
 		if keep = keep && it.phase == claimed && it.answer.state == store.ClaimLeaseOver; !keep &&
-			it.phase == claimed && !it.answer.kept {
+			it.phase == claimed {
 			it.unclaim()
 		}
 	}
@@ -416,7 +411,7 @@ func (l *lane) waited() time.Duration {
 		return 0
 	}
 	for _, it := range l.queue {
-		if it.phase == claimed && !it.answer.kept {
+		if it.phase == claimed {
 			return l.machine.now.Sub(it.sent)
 		}
 	}

@@ -29,7 +29,7 @@
 // An endless source, such as a consumer process: [Scheduler.Stream]. Lanes exist as long as they have items.
 // There are no batches, so no item waits for the end of others. An item that fails is tried again until it is
 // settled. The caller adds items, bounds how many are in progress, and stops lanes whose source is gone, such
-// as a partition that is revoked. With [Item.Range], the lease of a range stands for the claims of its items.
+// as a partition that is revoked.
 //
 // For both, [Config.Bulk] is a handler that takes many messages in one call.
 //

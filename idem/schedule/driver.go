@@ -46,12 +46,12 @@ type driver struct {
 func newDriver(s *Scheduler, session *idem.Session, once bool, report func(*Item)) *driver {
 	d := &driver{scheduler: s, session: session, report: report,
 		finished: make(chan struct{})}
-	request, partial := s.engine.PrefetchSize(), s.engine.PartialRequests()
+	partial := s.engine.PartialRequests()
 	if once {
-		request, partial = s.engine.BatchSize(), 0
+		partial = 0
 	}
-	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: request, partial: partial, mayWait: s.engine.MaxPrefetchAge(),
-		cooldown: s.engine.Config().BreakerCooldown, latency: &s.latency, jitter: jitter, engine: driverEngine{d}})
+	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: s.engine.BatchSize(), partial: partial,
+		mayWait: s.engine.MaxPrefetchAge(), cooldown: s.engine.Config().BreakerCooldown, latency: &s.latency, jitter: jitter, engine: driverEngine{d}})
 	d.workers = newWorkers(d.do)
 	d.timer = time.AfterFunc(time.Hour, d.tick)
 	d.timer.Stop()
@@ -177,7 +177,7 @@ func (d *driver) perform(actions []action) {
 			}
 		case doFinish:
 			close(d.finished)
-		case doClaim, doRelease, doCall, doBulk, doAlone, doHold, doLeave, doTell:
+		case doClaim, doRelease, doCall, doBulk, doAlone, doTell:
 			d.jobs = append(d.jobs, a)
 		}
 	}
@@ -207,10 +207,6 @@ func (d *driver) do(job action) {
 		d.pass(callEnded{})
 	case doAlone:
 		d.callAlone(job.item)
-	case doHold:
-		d.hold(job.span)
-	case doLeave:
-		d.leave(job.span)
 	case doTell:
 		d.tell()
 	case doReport, doExplain, doFlush, doEnd, doFinish: // see perform
@@ -258,9 +254,6 @@ func (d *driver) tellEach(calls []action) {
 func (d *driver) tellOne(a action) {
 	it := a.item
 	if a.kind == doExplain {
-		if a.err != nil {
-			it.claim.Refuse(a.err)
-		}
 		it.claim.Unprotected = false
 		it.Outcome = d.session.Run(&it.claim) // does not call the handler
 	}

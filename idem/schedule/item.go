@@ -14,12 +14,6 @@ import (
 type Item struct {
 	// Lane is the name of the item's lane in a Stream. Run takes the items in lanes.
 	Lane string
-	// Range is the key of the lease that holds the item in a Stream (idem.Config.ClaimByPartition), empty if
-	// none does. The items of a lane have the same. Run takes Ranges.
-	Range string
-	// Position is the place of the message in its Range, if it has one. The items of a Range are added to a
-	// Stream in the order of their positions.
-	Position int64
 	// Task is the task to run. Its Source names the message in errors.
 	Task idem.Task
 	// Unprotected calls the handler without a claim.
@@ -47,7 +41,6 @@ type Item struct {
 // progress is where an item is between its addition and its end, in a machine.
 type progress struct {
 	lane   *lane
-	within *span  // of a batch: the range of the item; nil if it has none
 	number uint64 // its place among the items of its machine
 	phase  phase
 	answer answer    // to its last claim, which the driver sets
@@ -86,9 +79,7 @@ const (
 // answer is the answer to a claim.
 type answer struct {
 	state   store.ClaimState
-	kept    bool // the lease of its range holds the item, so nothing releases it before the handler begins
 	delayed bool // the key has a delay that has not passed
-	lost    bool // the lease of its range is lost
 	down    bool // the store did not answer, and the handler must not be called
 	open    bool // the store did not answer, and the engine fails open
 	failed  bool // its last attempt failed: a bulk handler is called for it alone
@@ -150,7 +141,7 @@ func (it *Item) inFlight() bool {
 }
 
 // ahead reports whether the item has a claim that was sent before its turn, which ages.
-func (it *Item) ahead() bool { return it.phase == claiming || it.phase == claimed && !it.answer.kept }
+func (it *Item) ahead() bool { return it.phase == claiming || it.phase == claimed }
 
 // callable reports whether a bulk handler is called for the item. The handlers of a task that replaced another
 // one and of a rejected task are called without it.

@@ -14,7 +14,6 @@ import (
 type lane struct {
 	machine *machine
 	name    string
-	within  *span // nil if its items have none
 	state   laneState
 	touched bool    // in machine.touched
 	queue   []*Item // have not begun, in order
@@ -56,9 +55,9 @@ const (
 )
 
 // join adds the lane to a machine.
-func (l *lane) join(m *machine, name string, within *span) {
+func (l *lane) join(m *machine, name string) {
 	m.live++
-	l.machine, l.name, l.within = m, name, within
+	l.machine, l.name = m, name
 	l.pause.of = l
 }
 
@@ -105,7 +104,7 @@ func (l *lane) decide() laneState {
 	for len(l.queue) > 0 {
 		it := l.queue[0]
 		switch {
-		case it.unreported, l.machine.once && l.within != nil && !l.within.open:
+		case it.unreported:
 			return laneIdle
 		case it.held && l.machine.once:
 			l.machine.outage.lanes++
@@ -231,11 +230,10 @@ func (l *lane) report(it *Item) {
 	l.queueReport(action{kind: doReport, item: it})
 }
 
-// explain tells the caller why an item can't be claimed: because of its claim, or because of err if its range
-// can't. The driver sets the outcome.
-func (l *lane) explain(it *Item, err error) {
+// explain tells the caller why an item can't be claimed. The driver sets the outcome.
+func (l *lane) explain(it *Item) {
 	it.unreported = true
-	l.queueReport(action{kind: doExplain, item: it, err: err})
+	l.queueReport(action{kind: doExplain, item: it})
 }
 
 // queueReport does a report after those of the lane that are in progress.
@@ -307,11 +305,10 @@ func notStarted(err error) idem.Outcome {
 	return idem.Outcome{Kind: idem.NotStarted, Err: fmt.Errorf("%w: %w", idem.ErrDeadlineNear, err)}
 }
 
-// stopped is that the caller wants nothing to begin any more in some lanes, and the ranges with these keys to
-// end, of which it has all lanes. The driver has not called the handlers of uncalled, and will not.
+// stopped is that the caller wants nothing to begin any more in some lanes. The driver has not called the handlers
+// of uncalled, and will not.
 type stopped struct {
 	lanes    []*lane
-	ranges   []*span
 	uncalled []*Item
 }
 
@@ -322,9 +319,6 @@ func (e stopped) apply(m *machine) {
 	for _, l := range e.lanes {
 		delete(m.lanes, l.name)
 		l.stop()
-	}
-	for _, s := range e.ranges {
-		s.stop(e.lanes)
 	}
 }
 
@@ -384,9 +378,6 @@ func (l *lane) endIfEmpty() {
 	m := l.machine
 	if m.lanes[l.name] == l {
 		delete(m.lanes, l.name)
-	}
-	if l.within != nil {
-		l.within.laneEnded()
 	}
 	if m.live--; m.once && m.live == 0 {
 		m.do(action{kind: doFinish})

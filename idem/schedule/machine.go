@@ -11,8 +11,7 @@ import "time"
 //
 //	added ─▶ claimed (claims.go) ─▶ called (calls.go) ─▶ concluded (conclude.go) ─▶ reported (lane.go)
 //
-// keys.go has the rules for items with one key, ranges.go those for the leases of ranges, and outages.go
-// those for an outage of what handlers need.
+// keys.go has the rules for items with one key, and outages.go those for an outage of what handlers need.
 type machine struct {
 	rules
 	now     time.Time
@@ -30,7 +29,6 @@ type machine struct {
 
 	keys   map[string]*Item   // the item that uses each key: it is claimed, or in progress
 	twins  map[string][]*Item // of a batch: the items that have ended of each key that occurs more than once
-	ranges map[string]*span
 	calls  calls
 	claims claims
 	outage outage
@@ -76,8 +74,7 @@ func (r *rules) pauseFor(n int, most time.Duration) time.Duration {
 }
 
 func newMachine(r rules) *machine {
-	m := &machine{rules: r, lanes: make(map[string]*lane), keys: make(map[string]*Item),
-		ranges: make(map[string]*span)}
+	m := &machine{rules: r, lanes: make(map[string]*lane), keys: make(map[string]*Item)}
 	m.claims.pause.of = ringFunc(func() {}) // advance follows
 	m.claims.sweep.of = ringFunc(m.sweepClaims)
 	m.outage.next.of = ringFunc(func() {})
@@ -93,8 +90,6 @@ type action struct {
 	item  *Item
 	items []*Item
 	lane  *lane
-	span  *span
-	err   error
 }
 
 type actionKind uint8
@@ -106,9 +101,7 @@ const (
 	doBulk                      // call a bulk handler for items; the answers are those of doCall, and callEnded
 	doAlone                     // take the key of item over and run it; the answers are returned and settled
 	doReport                    // tell the caller item's outcome; the answer is reported
-	doExplain                   // doReport of an item that can't be claimed, because of err if its lease can't
-	doHold                      // claim the lease of span; the answer is held
-	doLeave                     // release the lease of span
+	doExplain                   // doReport of an item that can't be claimed
 	doFlush                     // send the completions that wait for others, because none follows soon
 	doEnd                       // tell who waits for it that lane has ended
 	doFinish                    // the batch has ended
@@ -182,11 +175,8 @@ func (e added) apply(m *machine) {
 		l := m.lanes[it.Lane]
 		if l == nil {
 			l = new(lane)
-			l.join(m, it.Lane, m.spanOf(it))
+			l.join(m, it.Lane)
 			m.lanes[it.Lane] = l
-		}
-		if l.within != nil {
-			l.within.last = max(l.within.last, it.Position)
 		}
 		l.append(it)
 		l.touch()
@@ -207,7 +197,7 @@ func (e given) apply(m *machine) {
 			continue
 		}
 		l := &lanes[n]
-		l.join(m, "", items[0].within)
+		l.join(m, "")
 		l.queue = make([]*Item, 0, len(items))
 		for _, it := range items {
 			l.append(it)
@@ -243,7 +233,6 @@ func (e timeUp) apply(m *machine) {
 	m.over = e.err
 	if m.once {
 		m.calls.suspects = nil
-		m.endSpans()
 		for _, l := range m.all {
 			l.timeUp()
 		}

@@ -18,13 +18,12 @@ import (
 // outage is a run of items whose handler needs something that is down for a time.
 type outage struct {
 	*testing.T
-	scheduler   *schedule.Scheduler
-	calls       *schedule.Scheduler // with handleAll
-	begins      time.Time
-	ends        time.Time
-	bad         map[string]bool // keys that always fail
-	byPartition bool
-	throws      bool // the handler fails as a whole, after effects that take place again
+	scheduler *schedule.Scheduler
+	calls     *schedule.Scheduler // with handleAll
+	begins    time.Time
+	ends      time.Time
+	bad       map[string]bool // keys that always fail
+	throws    bool            // the handler fails as a whole, after effects that take place again
 
 	mu      sync.Mutex
 	effects map[string]int
@@ -53,29 +52,21 @@ type outageHost struct {
 	run   func(o *outage, items []*schedule.Item)
 }
 
-// theRange is the range of all items.
-const theRange = "ns%t-0"
-
 // An outage of what the handler needs makes no dead letter, and its items are soon settled afterwards. Items
 // that always fail become dead letters.
 func TestOutagesMakeNoDeadLetters(t *testing.T) {
 	for host, h := range outages() {
 		for _, lasts := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute} {
 			for _, bad := range []int{0, 10} {
-				for _, byPartition := range []bool{false, true} {
-					if (byPartition || bad == 0) && lasts != time.Minute { // for the time that it takes
-						continue
-					}
-					t.Run(fmt.Sprintf("%s/%v, %d bad, by range %v", host, lasts, bad, byPartition),
-						func(t *testing.T) {
-							t.Parallel()
-							synctest.Test(t,
-								func(t *testing.T) {
-									testOutage(newOutage(t, time.Second/5, lasts, byPartition),
-										h, lasts, bad)
-								})
-						})
+				if bad == 0 && lasts != time.Minute { // for the time that it takes
+					continue
 				}
+				t.Run(fmt.Sprintf("%s/%v, %d bad", host, lasts, bad), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						testOutage(newOutage(t, time.Second/5, lasts), h, lasts, bad)
+					})
+				})
 			}
 		}
 	}
@@ -98,16 +89,15 @@ func testOutage(o *outage, h outageHost, lasts time.Duration, bad int) {
 	o.check(items, h.lanes, lasts)
 }
 
-func newOutage(t *testing.T, in, lasts time.Duration, byPartition bool) *outage {
+func newOutage(t *testing.T, in, lasts time.Duration) *outage {
 	t.Helper()
-	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}),
-		idem.Config{ClaimByPartition: byPartition})
+	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &outage{
 		T: t, begins: time.Now().Add(in), effects: map[string]int{}, dead: map[string]bool{},
-		settled: map[string]bool{}, bad: map[string]bool{}, byPartition: byPartition,
+		settled: map[string]bool{}, bad: map[string]bool{},
 	}
 	o.ends = o.begins.Add(lasts)
 	if o.scheduler, err = schedule.New(engine, schedule.Config{}); err != nil {
@@ -172,9 +162,6 @@ func (o *outage) items(n int) []*schedule.Item {
 	items := make([]*schedule.Item, n)
 	for i, key := range numbered(n) {
 		items[i] = o.item(key)
-		if items[i].Position = int64(i); o.byPartition {
-			items[i].Range = theRange
-		}
 	}
 	return items
 }
@@ -229,8 +216,7 @@ func (o *outage) deliver(items []*schedule.Item, run func(context.Context, []*sc
 		batched := make([]*schedule.Item, min(200, len(items)))
 		for i := range batched {
 			batched[i] = o.item(items[i].Task.Key)
-			batched[i].Lane, batched[i].Range, batched[i].Position = items[i].Lane, items[i].Range,
-				items[i].Position
+			batched[i].Lane = items[i].Lane
 		}
 		ctx, cancel := context.WithTimeout(o.Context(), time.Minute)
 		run(ctx, batched)
@@ -247,7 +233,7 @@ func (o *outage) deliver(items []*schedule.Item, run func(context.Context, []*sc
 
 func (o *outage) batches(items []*schedule.Item) {
 	o.deliver(items, func(ctx context.Context, items []*schedule.Item) {
-		o.scheduler.Run(ctx, lanesOf(items), o.ranges(items)...)
+		o.scheduler.Run(ctx, lanesOf(items))
 	})
 }
 
@@ -271,15 +257,8 @@ func lanesOf(items []*schedule.Item) [][]*schedule.Item {
 func (o *outage) bulks(items []*schedule.Item, throws bool) {
 	o.throws = throws
 	o.deliver(items, func(ctx context.Context, items []*schedule.Item) {
-		o.calls.Run(ctx, lanesOf(items), o.ranges(items)...)
+		o.calls.Run(ctx, lanesOf(items))
 	})
-}
-
-func (o *outage) ranges(items []*schedule.Item) []schedule.Range {
-	if !o.byPartition {
-		return nil
-	}
-	return []schedule.Range{{Key: theRange, Source: items[0].Task.Source, Items: items}}
 }
 
 // What an outage has held back is handled in the invocation in which it ends.
@@ -295,7 +274,7 @@ func TestItemsAreHandledInTheInvocationInWhichAnOutageEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := newOutage(t, 0, time.Second, false)
+				o := newOutage(t, 0, time.Second)
 				run(o, o.items(10))
 				pass(3 * time.Second)
 				items := o.items(20)[10:]
@@ -311,7 +290,7 @@ func TestItemsAreHandledInTheInvocationInWhichAnOutageEnds(t *testing.T) {
 // A success in a call says that what the handler needs is up: the errors of the others are theirs.
 func TestErrorsBesideASuccessAreNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOutage(t, time.Hour, 0, false)
+		o := newOutage(t, time.Hour, 0)
 		items := o.items(11)
 		for _, it := range items[:10] {
 			o.bad[it.Task.Key] = true

@@ -11,38 +11,28 @@ import (
 )
 
 // recorder has the events of a trace, and the random numbers of what it records.
-type recorder[E any] struct {
+type recorder struct {
 	mu     sync.Mutex
 	rand   *rand.Rand
-	events []E
-}
-
-func (r *recorder[E]) chance(p float64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rand.Float64() < p
-}
-
-func (r *recorder[E]) number(from, to int) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return from + r.rand.IntN(to-from+1)
+	events []*laneEvent
 }
 
 // between returns a number of milliseconds.
-func (r *recorder[E]) between(from, to int) time.Duration {
-	return time.Duration(r.number(from, to)) * time.Millisecond
+func (r *recorder) between(from, to int) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Duration(from+r.rand.IntN(to-from+1)) * time.Millisecond
 }
 
-// writeTrace writes a trace into a folder, unless that is empty: the header and each event in a line of JSON.
-func writeTrace[E any](t *testing.T, dir, pattern string, header any, events []E) {
+// writeTrace writes a trace into a folder, unless that is empty: the lanes and each event in a line of JSON.
+func writeTrace(t *testing.T, dir string, lanes map[string][]string, events []*laneEvent) {
 	t.Helper()
 	if dir == "" {
 		return
 	}
 	var text bytes.Buffer
 	out := json.NewEncoder(&text)
-	err := out.Encode(header)
+	err := out.Encode(lanes)
 	for _, e := range events {
 		if err == nil {
 			err = out.Encode(e)
@@ -51,7 +41,7 @@ func writeTrace[E any](t *testing.T, dir, pattern string, header any, events []E
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.CreateTemp(dir, pattern)
+	f, err := os.CreateTemp(dir, "lanes-*.jsonl")
 	if err == nil {
 		_, err = f.Write(text.Bytes())
 	}

@@ -1,10 +1,6 @@
 package schedule
 
-import (
-	"context"
-	"maps"
-	"slices"
-)
+import "context"
 
 // Stream handles the items of an endless source. It has a lane for each name as long as the lane has items.
 // Lanes are handled concurrently, at most Config.Concurrency items at a time, and take turns. The items of a
@@ -60,12 +56,7 @@ func (st *Stream) Add(items ...*Item) {
 //
 // An item that is added to a stopped lane begins a new lane, which does not wait for items of the old one
 // that have begun. If it has the key of one of these, it waits for that item.
-//
-// Stop also ends the ranges with these keys, of which all lanes must match: their leases are released when
-// all items that have begun have ended, also after Stop has returned. An item of the range that is added
-// later waits for that.
-func (st *Stream) Stop(ctx context.Context, match func(lane string) bool,
-	ranges ...string) (running []*Item) {
+func (st *Stream) Stop(ctx context.Context, match func(lane string) bool) (running []*Item) {
 	d := st.driver
 	d.mu.Lock()
 	e := stopped{}
@@ -73,11 +64,6 @@ func (st *Stream) Stop(ctx context.Context, match func(lane string) bool,
 		if match(name) {
 			l.ended = make(chan struct{})
 			e.lanes = append(e.lanes, l)
-		}
-	}
-	for _, key := range ranges {
-		if s := d.machine.ranges[key]; s != nil {
-			e.ranges = append(e.ranges, s)
 		}
 	}
 	e.uncalled = d.workers.withdraw(func(it *Item) bool { return it.lane.ended != nil })
@@ -88,12 +74,6 @@ func (st *Stream) Stop(ctx context.Context, match func(lane string) bool,
 		case <-l.ended:
 		case <-ctx.Done():
 			running = append(running, d.abandon(l)...)
-		}
-	}
-	for _, s := range e.ranges {
-		select {
-		case <-s.left:
-		case <-ctx.Done():
 		}
 	}
 	return running
@@ -121,9 +101,8 @@ func (st *Stream) Close(ctx context.Context) (running []*Item) {
 	d := st.driver
 	d.mu.Lock()
 	d.step(closing{})
-	ranges := slices.Collect(maps.Keys(d.machine.ranges))
 	d.unlock()
-	running = st.Stop(ctx, func(string) bool { return true }, ranges...)
+	running = st.Stop(ctx, func(string) bool { return true })
 	d.close()
 	d.session.Close()
 	return running

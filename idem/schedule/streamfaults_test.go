@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,26 +202,5 @@ func TestStreamReleasesClaimsThatHaveWaitedTooLong(t *testing.T) {
 			t.Errorf("%d attempts, %v", entry.Attempts, err)
 		}
 		s.close()
-	})
-}
-
-// A record begins only when its position is written to the lease of its partition.
-func TestStreamWaitsUntilPositionsAreReserved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const far = 5000 // behind what the claim of the lease reserves
-		m := newMembers(t, numbered(far+1))
-		s := m.byPartition()
-		var lost atomic.Bool
-		s.requests.drop = func(op string) bool { return op == "extend" && lost.Load() }
-		s.add(0, 0, 1)
-		pass(time.Second)
-		lost.Store(true)
-		s.add(0, far, far+1)
-		pass(time.Second)
-		equal(t, "records settled while extensions are lost", s.settledNow(), 1)
-		lost.Store(false)
-		pass(time.Minute)
-		equal(t, "records settled", s.settledNow(), 2)
-		s.revoke(t.Context(), 0)
 	})
 }

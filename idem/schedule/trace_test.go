@@ -36,7 +36,7 @@ func TestLanesCountTheAttemptsThatTheyUse(t *testing.T) {
 						e.Key, e.Status, e.Attempts, calls)
 				}
 			}
-			writeTrace(t, os.Getenv("IDEMSK_TRACE_DIR"), "lanes-*.jsonl", r.lanes, r.withWaits())
+			writeTrace(t, os.Getenv("IDEMSK_TRACE_DIR"), r.lanes, r.withWaits())
 		})
 	}
 }
@@ -60,7 +60,7 @@ type claimRequest struct{ sent, answered time.Time }
 // laneRecorder is a store that records its calls, and the lanes that use it.
 type laneRecorder struct {
 	*memstore.Store
-	recorder[*laneEvent]
+	recorder
 	lanes map[string][]string // the keys, by invocation
 	calls map[string]int      // of handlers; guarded by mu
 }
@@ -69,7 +69,7 @@ type laneRecorder struct {
 func newLaneRecorder(seed uint64) *laneRecorder {
 	r := &laneRecorder{
 		Store: memstore.New(memstore.Config{BatchSize: 25}), lanes: make(map[string][]string),
-		recorder: recorder[*laneEvent]{rand: rand.New(rand.NewPCG(seed, 0))}, calls: make(map[string]int),
+		recorder: recorder{rand: rand.New(rand.NewPCG(seed, 0))}, calls: make(map[string]int),
 	}
 	for _, inv := range []string{"p", "q", "r"} {
 		keys := []string{"A", "B", "C", "D", "E"}

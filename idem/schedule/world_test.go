@@ -131,7 +131,7 @@ func (p *proc) step(events ...event) {
 		case doFinish:
 			p.ended = true
 		case doFlush, doEnd, doTell:
-		case doClaim, doRelease, doCall, doBulk, doAlone, doReport, doExplain, doHold, doLeave:
+		case doClaim, doRelease, doCall, doBulk, doAlone, doReport, doExplain:
 			p.jobs = append(p.jobs, &job{action: a})
 		}
 	}
@@ -251,7 +251,7 @@ func (p *proc) choicesOf(j *job, add func(string, []*Item, func())) {
 		})
 	case doCall, doAlone, doBulk:
 		p.choicesOfCall(j, add)
-	case doHold, doLeave, doFlush, doEnd, doFinish, doTell:
+	case doFlush, doEnd, doFinish, doTell:
 	}
 }
 

@@ -7,7 +7,6 @@
 // (docs/spec); a rule and the model change together.
 //
 // To write a store, implement [Store], and [Admin], through which the suite reads entries, and call
-// storetest.Run on it. Add [Batcher] if one request can carry many elements, [Transactor] if the database can
-// commit an effect together with a completion, and [Ranger] if it is to support claims by partition.
-// CONTRIBUTING.md has the steps.
+// storetest.Run on it. Add [Batcher] if one request can carry many elements, and [Transactor] if the database can
+// commit an effect together with a completion. CONTRIBUTING.md has the steps.
 package store

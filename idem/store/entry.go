@@ -49,7 +49,6 @@ type Entry struct {
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	UpdatedAt time.Time `json:"updatedAt,omitzero"`
 	Expiry    time.Time `json:"expiryTimestamp,omitzero"`
-	Range     *Range    `json:"range,omitempty"` // only in the entry of a lease (see Ranger)
 }
 
 // Released reports whether the key is STARTED and its owner has released it.

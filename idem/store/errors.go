@@ -67,25 +67,3 @@ func (e *RejectedError) Error() string { return e.Err.Error() }
 func (e *RejectedError) Is(target error) bool { return target == ErrRejected }
 
 func (e *RejectedError) Unwrap() error { return e.Err }
-
-// ErrClaimRefused is matched by every ClaimRefusedError.
-var ErrClaimRefused = errors.New("idem: the key is not free")
-
-// ClaimRefusedError means that a settlement that also claims its key (Settlement.Claim) found an entry.
-// Nothing was changed. Result is the result that a claim would have had. Its State is ClaimUnknown, without
-// an error, if the claim would have taken the key.
-type ClaimRefusedError struct{ Result ClaimResult }
-
-func (e *ClaimRefusedError) Error() string {
-	entry := &e.Result.Entry
-	if entry.Status == "" && e.Result.Err != nil {
-		return fmt.Sprintf("%v: %v", ErrClaimRefused, e.Result.Err)
-	}
-	return fmt.Sprintf("%v: %q is %s, token %d, from %s", ErrClaimRefused, entry.Key, entry.Status,
-		entry.Token, cmp.Or(entry.Source, "an unknown source"))
-}
-
-// Is matches ErrClaimRefused.
-func (e *ClaimRefusedError) Is(target error) bool { return target == ErrClaimRefused }
-
-func (e *ClaimRefusedError) Unwrap() error { return e.Result.Err }

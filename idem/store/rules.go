@@ -23,8 +23,7 @@ import "time"
 //     kafka/redrive.go).
 
 // FreshToken is rule 2: a fresh claim starts the fencing token at the time in epoch milliseconds, and every
-// take-over adds one. The token therefore grows even if TTL deletes the item between two claims. A claim
-// under the lease of a range has no smaller token than the lease (ClaimRequest.Token).
+// take-over adds one. The token therefore grows even if TTL deletes the item between two claims.
 func FreshToken(now time.Time) int64 { return now.UnixMilli() }
 
 // Holds is rule 3: a settlement succeeds only for the owner of the current token that has not released the
@@ -49,7 +48,7 @@ func OwnClaim(req *ClaimRequest, seen *Entry) bool {
 // OwnSettlement is rule 5 for settlements: if a settlement is refused, but the entry already has its owner,
 // its token and the status that it writes, then it was applied before, and its reply was lost. An extend that
 // is refused while the claim is still held found a longer lease, because a later extend of the same claim
-// arrived first. An extend of the lease of a range also has to find its End there.
+// arrived first.
 func OwnSettlement(s *Settlement, seen *Entry) bool {
 	if seen.Owner != s.Owner || seen.Token != s.Token {
 		return false
@@ -62,7 +61,7 @@ func OwnSettlement(s *Settlement, seen *Entry) bool {
 	case OpRelease:
 		return seen.Released()
 	case OpExtend:
-		return Holds(s, seen) && (s.Range == nil || seen.Range != nil && seen.Range.End >= s.Range.End)
+		return Holds(s, seen)
 	}
 	return false
 }
@@ -167,10 +166,7 @@ func judgeStarted(req *ClaimRequest, seen *Entry, now time.Time, skew time.Durat
 // Fresh returns the entry that a claim of an absent key writes.
 func Fresh(req *ClaimRequest, now time.Time) Entry {
 	now = now.Truncate(time.Millisecond)
-	entry := Entry{Key: req.Key, Token: max(req.Token, FreshToken(now)), Attempts: 1, CreatedAt: now}
-	if req.Range != nil {
-		entry.Range = &Range{End: req.Range.End}
-	}
+	entry := Entry{Key: req.Key, Token: FreshToken(now), Attempts: 1, CreatedAt: now}
 	hold(&entry, req, now)
 	return entry
 }
@@ -183,9 +179,6 @@ func Take(req *ClaimRequest, seen *Entry, now time.Time) Entry {
 	entry.Token, entry.Attempts = seen.Token+1, nextAttempts(seen)
 	if seen.Status != StatusStarted {
 		entry.CreatedAt, entry.Result, entry.ResultOmitted, entry.Failure = now, nil, 0, nil
-	}
-	if req.Range != nil {
-		entry.Token, entry.Range = rangeToken(seen, now), rangeTaken(req, seen)
 	}
 	entry.RetryAt = time.Time{}
 	hold(&entry, req, now)
@@ -225,28 +218,14 @@ func Settled(s *Settlement, seen *Entry, now time.Time) Entry {
 		if s.Refund {
 			entry.Attempts--
 		}
-		if s.Range != nil {
-			entry.Range, entry.LeaseUntil = &Range{Till: s.Range.Till}, now
-		}
 	case OpExtend:
 		if Outdated(s, seen, now) { // a delayed extend does not shorten the lease
 			return *seen
 		}
 		entry.LeaseUntil = now.Add(s.Lease.Truncate(time.Millisecond))
 		entry.Expiry = Expiry(entry.LeaseUntil, s.Retention)
-		if s.Range != nil {
-			written := *s.Range
-			entry.Range = &written
-		}
 	}
 	return entry
-}
-
-// FreshlySettled returns the entry of a settlement that also claims its absent key (Settlement.Claim). The
-// token is the time at which the key was found to be absent, or a later one.
-func FreshlySettled(s *Settlement, now time.Time) Entry {
-	entry := Fresh(s.Claim, time.UnixMilli(s.Token))
-	return Settled(s, &entry, now)
 }
 
 // FailureAt returns f with the time now, or the previous failure if f is nil.

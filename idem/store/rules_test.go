@@ -308,24 +308,6 @@ func TestExtensionIsOutdatedToTheMillisecond(t *testing.T) {
 	}
 }
 
-// An extension of a range finds itself only in a range that ends as late.
-func TestExtensionOfARangeIsRecognised(t *testing.T) {
-	set := store.Settlement{Op: store.OpExtend, Token: 1, Owner: "a", Range: &store.Range{End: 10}}
-	for name, of := range map[string]struct {
-		stored *store.Range
-		want   bool
-	}{
-		"no range": {}, "a shorter range": {stored: &store.Range{End: 9}},
-		"its range":      {stored: &store.Range{End: 10}, want: true},
-		"a longer range": {stored: &store.Range{End: 11}, want: true},
-	} {
-		seen := store.Entry{Status: store.StatusStarted, Token: 1, Owner: "a", Range: of.stored}
-		if store.OwnSettlement(&set, &seen) != of.want {
-			t.Errorf("%s: found: %t", name, !of.want)
-		}
-	}
-}
-
 func TestUnknownSettlementIsNotRecognised(t *testing.T) {
 	seen := store.Entry{Status: store.StatusCompleted, Token: 1, Owner: "a"}
 	if set := (store.Settlement{Op: store.OpExtend + 100, Token: 1, Owner: "a"}); store.OwnSettlement(&set,
@@ -334,21 +316,7 @@ func TestUnknownSettlementIsNotRecognised(t *testing.T) {
 	}
 }
 
-// A fresh token is greater than those of a deleted entry of the key, because a key is not claimed more than
-// once a millisecond over the length of a retention. Keys have tokens of all times at which the lease was
-// held, so that of the next lease is greater.
-func TestTokenOfALeaseIsGreaterThanTheEndOfTheOneBefore(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		seen, req := anyRecord(t), anyClaim(t)
-		req.Range = &store.Range{End: 1}
-		next := store.Take(&req, &seen, moment)
-		if next.Token <= seen.Token || next.Token <= seen.LeaseUntil.UnixMilli() ||
-			next.Token < moment.UnixMilli() {
-			t.Fatalf("token %d after %+v", next.Token, seen)
-		}
-	})
-}
-
+// A key is not claimed more than once a millisecond over the length of a retention.
 func TestFreshTokenIsGreaterThanEarlierTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		takes := rapid.IntRange(0, 1000).Draw(t, "takes")

@@ -22,10 +22,10 @@ type Store interface {
 
 	// Settle completes, fails, releases or extends claims and returns one error for each, in order. A nil
 	// slice means that all succeeded. An error is a *FencedError (errors.Is ErrFenced: the owner no longer
-	// holds the key), ErrForeignEntry (wrapped), one of a Transactor's or a Ranger's (*RejectedError,
-	// *ClaimRefusedError), ErrContended (wrapped), or any other error. After all but the last the entry is
-	// unchanged. After any other error the outcome is unknown. After it, and after ErrContended, the caller
-	// may send the same settlement again; it takes effect once.
+	// holds the key), ErrForeignEntry (wrapped), a Transactor's *RejectedError, ErrContended (wrapped), or any
+	// other error. After all but the last the entry is unchanged. After any other error the outcome is
+	// unknown. After it, and after ErrContended, the caller may send the same settlement again; it takes
+	// effect once.
 	Settle(ctx context.Context, ss []Settlement) []error
 }
 
@@ -50,8 +50,7 @@ type Admin interface {
 	// *FencedError (errors.Is ErrFenced) with the current entry.
 	//
 	// Deleting a STARTED entry admits a second owner beside the first. Deleting a COMPLETED one lets its
-	// message run again. Deleting the lease of a range admits a second owner of its messages, and forgets
-	// which of them were begun: these run without a claim.
+	// message run again.
 	Delete(ctx context.Context, key string, token int64) error
 }
 
@@ -61,7 +60,6 @@ type ListQuery struct {
 	Before  time.Time // entries last updated before this time, if not zero
 	KeyHas  string    // entries whose key contains this text, if not empty
 	Overdue bool      // STARTED entries whose lease or retry time has passed
-	Leases  bool      // leases of ranges too, which are left out otherwise
 }
 
 // ClaimRequest asks for a key.
@@ -77,12 +75,6 @@ type ClaimRequest struct {
 	// TakeOver allows the claim to take a STARTED key, not released, whose lease has ended: its owner died,
 	// or does not know yet that it lost the key. Without TakeOver such a key is reported as ClaimLeaseOver.
 	TakeOver bool
-	// Range is set for the lease of a range; only its End is used. Only a Ranger accepts it.
-	Range *Range
-	// Token is the smallest fencing token that an absent key may get. A claim under the lease of a range sets
-	// it to the token of the lease, because the clock of another owner may have been ahead (rule 2).
-	// Otherwise it is 0.
-	Token int64
 }
 
 // The bounds of what an engine asks of a store.
@@ -164,10 +156,6 @@ type Settlement struct {
 	// Retention is how long the entry is kept after this settlement (OpExtend: after the new lease).
 	Retention time.Duration
 
-	// Claim is set for a settlement that also claims its key, which must be absent: one under the lease of a
-	// range (idem.Config.ClaimByPartition). Owner and Token are the settlement's. Only a Ranger accepts it,
-	// with each Op but OpExtend. An existing entry is a *ClaimRefusedError.
-	Claim *ClaimRequest
 	// Effect commits together with an OpComplete, or neither commits. It comes from NewEffect of the same
 	// store. An effect that can't be committed is a *RejectedError.
 	Effect Effect
@@ -181,15 +169,11 @@ type Settlement struct {
 	Lease  time.Duration // OpExtend: the new lease, from now
 	Delay  time.Duration // OpRelease: the time for which the key can't be claimed
 	Refund bool          // OpRelease: does not count the attempt (rule 8)
-	// Range is what a settlement of the lease of a range writes. OpRelease: Till. OpExtend: all of it, or nil
-	// to leave it as it is.
-	Range *Range
 }
 
 // Matches reports whether q selects the entry at the given time.
 func (q ListQuery) Matches(entry *Entry, now time.Time) bool {
 	switch {
-	case entry.Range != nil && !q.Leases:
 	case q.Status != "" && entry.Status != q.Status:
 	case !q.Before.IsZero() && !entry.UpdatedAt.Before(q.Before):
 	case !strings.Contains(entry.Key, q.KeyHas):

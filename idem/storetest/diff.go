@@ -36,23 +36,7 @@ func Diff(got, want store.Entry) string {
 	if d := diffFailure(got.Failure, want.Failure); d != "" {
 		diffs = append(diffs, "Failure: "+d)
 	}
-	if d := diffRange(got.Range, want.Range); d != "" {
-		diffs = append(diffs, "Range: "+d)
-	}
 	return strings.Join(diffs, "; ")
-}
-
-func diffRange(got, want *store.Range) string {
-	if got == nil || want == nil {
-		if got == want {
-			return ""
-		}
-		return fmt.Sprintf("%v, %v", got, want)
-	}
-	if *got == *want {
-		return ""
-	}
-	return fmt.Sprintf("%+v, %+v", *got, *want)
 }
 
 func diffFailure(got, want *store.Failure) string {

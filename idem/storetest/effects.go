@@ -113,14 +113,16 @@ func effects() []test {
 			}
 			ss = append(ss, completion(late, s.counting("late", "shared")),
 				completion(s.mustClaim(withKey("rejected")), s.refused()))
-			ss = append(ss, settlement(s.mustClaim(withKey("plain")), store.OpComplete))
+			for _, op := range allOps() {
+				ss = append(ss, settlement(s.mustClaim(withKey("plain-"+op.String())), op))
+			}
 			errs := s.Store.Settle(s.ctx(), ss)
 			if len(errs) != len(ss) {
 				s.Fatalf("%d settlements gave %d errors", len(ss), len(errs))
 			}
-			for i, want := range []error{nil, nil, nil, nil, store.ErrFenced, store.ErrRejected, nil} {
-				if !errors.Is(errs[i], want) {
-					s.Errorf("settlement %d (%s): %v; want %v", i, ss[i].Key, errs[i], want)
+			for i, err := range errs {
+				if want := map[int]error{4: store.ErrFenced, 5: store.ErrRejected}[i]; !errors.Is(err, want) {
+					s.Errorf("settlement %d (%s): %v; want %v", i, ss[i].Key, err, want)
 				}
 			}
 			for i := range 4 {

@@ -17,7 +17,7 @@ import (
 // something that they do not have.
 func TestHistoriesOfBrokenStoresAreNotLinearizable(t *testing.T) {
 	for i, b := range append(brokenStores(), broken{name: "none", how: func(*rules) {}}) {
-		if slices.Contains(notInHistories(), b.name) || b.byPartition() {
+		if slices.Contains(notInHistories(), b.name) {
 			continue
 		}
 		t.Run(b.name, func(t *testing.T) {
@@ -86,7 +86,6 @@ func notInHistories() []string {
 		"an omitted result is not noted", "an expired key keeps the size of its result",
 		"the failure is undated",
 		"an effect's conditions are not checked", "an effect takes place in part",
-		"a refused completion does not return the current entry",
 		"completions of a call commit without the others",
 		"completions of a call that was undone are reported as done",
 		"a claim without an owner recognises itself", "entries are shared with callers",

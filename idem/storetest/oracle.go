@@ -14,9 +14,8 @@ import (
 )
 
 // AgreesWith runs random histories (claims, settlements by current and former owners, time, TTL, deletions)
-// on two stores with one clock, and checks that both return the same answers and store the same entries. If
-// both are Rangers, the histories have leases of ranges, looks and insertions. open returns new, empty stores
-// for each call.
+// on two stores with one clock, and checks that both return the same answers and store the same entries. open
+// returns new, empty stores for each call.
 func AgreesWith(t *testing.T, open func(t *rapid.T) (under, oracle Harness)) {
 	t.Helper()
 	histories := 0
@@ -26,19 +25,14 @@ func AgreesWith(t *testing.T, open func(t *rapid.T) (under, oracle Harness)) {
 			under = traced(t, under)
 		}
 		h := &history{t: rt, ctx: t.Context(), tb: t, under: under, oracle: oracle}
-		actions := map[string]func(*rapid.T){
+		rt.Repeat(map[string]func(*rapid.T){
 			"claim":   h.claim,
 			"settle":  h.settle,
 			"advance": h.advance,
 			"sweep":   h.sweep,
 			"delete":  h.delete,
 			"":        h.same,
-		}
-		if under.Ranger != nil && oracle.Ranger != nil {
-			actions["claim leases"], actions["settle lease"], actions["look"],
-				actions["insert"] = h.claimLeases, h.settleLease, h.look, h.insert
-		}
-		rt.Repeat(actions)
+		})
 	})
 }
 
@@ -50,25 +44,16 @@ type history struct {
 	under, oracle Harness
 	claims        []store.Entry // all claims: of current and of former owners
 	owners        int
-	inserted      []store.Settlement // the last insertions
 }
 
-// The keys of a history. Insertions write no other keys than insertedKeys, because no trace is written of
-// these.
-var (
-	historyKeys  = []string{"a", "b", "c"}
-	insertedKeys = []string{"c", "d"}
-	leaseKeys    = []string{"p%0", "p%1"}
-)
+// historyKeys are the keys of a history.
+var historyKeys = []string{"a", "b", "c"}
 
+// claim claims some keys.
 func (h *history) claim(t *rapid.T) {
-	h.claimAll(t, h.someRequests(t, historyKeys))
-}
-
-// someRequests returns claims of some keys.
-func (h *history) someRequests(t *rapid.T, keys []string) (reqs []store.ClaimRequest) {
-	n := rapid.IntRange(1, len(keys)).Draw(t, "batch")
-	for _, k := range rapid.Permutation(keys).Draw(t, "keys")[:n] {
+	n := rapid.IntRange(1, len(historyKeys)).Draw(t, "batch")
+	var reqs []store.ClaimRequest
+	for _, k := range rapid.Permutation(historyKeys).Draw(t, "keys")[:n] {
 		h.owners++
 		reqs = append(reqs, store.ClaimRequest{
 			Key: k, Owner: fmt.Sprint("o", h.owners), Source: fmt.Sprint("t-0@", h.owners), Lease: lease,
@@ -83,10 +68,6 @@ func (h *history) someRequests(t *rapid.T, keys []string) (reqs []store.ClaimReq
 			reqs[len(reqs)-1].Owner = again.Owner
 		}
 	}
-	return reqs
-}
-
-func (h *history) claimAll(t *rapid.T, reqs []store.ClaimRequest) {
 	got, want := h.under.Store.Claim(h.ctx, reqs), h.oracle.Store.Claim(h.ctx, reqs)
 	for i := range reqs {
 		h.sameResult(t, reqs[i], got[i], want[i])
@@ -152,7 +133,11 @@ func (h *history) settle(t *rapid.T) {
 	case store.OpExtend:
 		set.Lease = time.Duration(rapid.IntRange(1, 120_000).Draw(t, "lease ms")) * time.Millisecond
 	}
-	h.settleAll(t, []store.Settlement{set})
+	ss := []store.Settlement{set}
+	got, want := errors.Join(h.under.Store.Settle(h.ctx, ss)...), errors.Join(h.oracle.Store.Settle(h.ctx, ss)...)
+	if errors.Is(got, store.ErrFenced) != errors.Is(want, store.ErrFenced) || (got == nil) != (want == nil) {
+		t.Fatalf("%+v:\ngot  %v\nwant %v", set, got, want)
+	}
 }
 
 func (h *history) advance(t *rapid.T) {
@@ -183,7 +168,7 @@ func (h *history) delete(t *rapid.T) {
 
 // same compares the entries of both stores after every step.
 func (h *history) same(t *rapid.T) {
-	for _, k := range slices.Concat(historyKeys, insertedKeys, leaseKeys) {
+	for _, k := range historyKeys {
 		got, gotErr := adminOf(h.tb, h.under).Get(h.ctx, k)
 		want, wantErr := adminOf(h.tb, h.oracle).Get(h.ctx, k)
 		if (gotErr == nil) != (wantErr == nil) || Diff(got, want) != "" {

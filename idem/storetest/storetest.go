@@ -1,7 +1,7 @@
 // Package storetest is the conformance suite for stores: it checks the rules of package store. The test of a
 // store opens a Harness and calls Run; its benchmark calls Benchmark. The suite skips no rule: a store that
-// lacks what the rules need does not conform. The groups for a store.Transactor and a store.Ranger run if the
-// Harness has one.
+// lacks what the rules need does not conform. The groups for a store.Transactor run if the Harness has
+// one.
 package storetest
 
 import (
@@ -48,9 +48,6 @@ type Harness struct {
 
 	// Effects is set for a store.Transactor.
 	Effects *Effects
-
-	// Ranger is the store, if it is a store.Ranger.
-	Ranger store.Ranger
 }
 
 // Run checks the rules and the Admin methods of a store. open returns a new, empty store for each call.
@@ -71,19 +68,11 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Admin", admin()},
 		{"Contexts", contexts()},
 	}
-	first := open(t)
-	if first.Effects != nil {
+	if first := open(t); first.Effects != nil {
 		groups = append(groups, group{"Effects", effects()})
 		if _, ok := first.Effects.Transactor.(store.CallTransactor); ok {
 			groups = append(groups, group{"CallEffects", callEffects()})
 		}
-	}
-	if first.Ranger != nil {
-		groups = append(groups, group{"Ranges", ranges()}, group{"Look", looks()},
-			group{"Insertions", insertions()})
-	}
-	if first.Effects != nil && first.Ranger != nil {
-		groups = append(groups, group{"InsertedEffects", insertedEffects()})
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

@@ -53,15 +53,13 @@ func memoryHarness() storetest.Harness {
 	store := memstore.New(memstore.Config{Clock: clock.Now, MaxClockSkew: time.Second})
 	return storetest.Harness{
 		Store: store, Now: clock.Now, Advance: clock.Advance, Skew: time.Second,
-		Sweep:  func(testing.TB) { store.Sweep() },
-		Ranger: store,
+		Sweep: func(testing.TB) { store.Sweep() },
 	}
 }
 
 func brokenStores() []broken {
 	return slices.Concat(rule1(), rule2(), rule3(), rule4(), rule5(), rule6(), rule7(), rule8(), rule9(),
-		rule10(), beyondTheRules(), effectRules(),
-		rangeRules(), insertionRules())
+		rule10(), beyondTheRules(), effectRules())
 }
 
 // Each broken store must be detected by the group for its rule and, if possible, by the comparison with the

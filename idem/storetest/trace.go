@@ -63,7 +63,7 @@ type fullStore interface {
 type observation struct {
 	Key     string `json:"key"`
 	Process int    `json:"process"`
-	// the model does not have the call, or the entry, because another program wrote it
+	// the model does not have the entry, because another program wrote it
 	Unknown bool           `json:"unknown"`
 	Event   keytrace.Event `json:"event"`
 }
@@ -96,7 +96,7 @@ func (r *recorder) Claim(ctx context.Context, reqs []store.ClaimRequest) []store
 	calls := make([]*observation, len(reqs))
 	r.mu.Lock()
 	for i := range reqs {
-		calls[i] = r.begin(reqs[i].Key, func(o *observation) { r.fillClaim(o, "claim", &reqs[i]) })
+		calls[i] = r.begin(reqs[i].Key, func(o *observation) { r.fillClaim(o, &reqs[i]) })
 	}
 	r.mu.Unlock()
 	results := r.fullStore.Claim(ctx, reqs)
@@ -109,11 +109,9 @@ func (r *recorder) Claim(ctx context.Context, reqs []store.ClaimRequest) []store
 	return results
 }
 
-// fillClaim fills in a claim. The model does not have leases of ranges, nor claims with a token.
-func (r *recorder) fillClaim(o *observation, op string, req *store.ClaimRequest) {
-	o.Unknown = o.Unknown || req.Range != nil || req.Token != 0
+func (r *recorder) fillClaim(o *observation, req *store.ClaimRequest) {
 	e := &o.Event
-	e.Op, e.Own, e.Fp = op, keytrace.Number(req.Owner), keytrace.Number(req.Fingerprint.String())
+	e.Op, e.Own, e.Fp = "claim", keytrace.Number(req.Owner), keytrace.Number(req.Fingerprint.String())
 	e.TakeOver, e.Redrive = req.TakeOver, r.clock.Token(req.RedriveToken)
 	e.Lease, e.Retention = req.Lease.Milliseconds(), req.Retention.Milliseconds()
 }
@@ -154,15 +152,9 @@ func (r *recorder) Settle(ctx context.Context, ss []store.Settlement) []error {
 	return errs
 }
 
-// fillSettlement fills in a settlement. Of those that claim their key, the model has only the completion.
 func (r *recorder) fillSettlement(o *observation, s *store.Settlement) {
-	o.Unknown = s.Range != nil || s.Claim != nil && s.Op != store.OpComplete
 	e := &o.Event
-	e.Op, e.Tx = s.Op.String(), s.Effect != nil
-	switch {
-	case s.Claim != nil:
-		r.fillClaim(o, "insert", s.Claim)
-	case s.Refund:
+	if e.Op, e.Tx = s.Op.String(), s.Effect != nil; s.Refund {
 		e.Op = "unrun"
 	}
 	e.Own, e.Ver = keytrace.Number(s.Owner), r.clock.Token(s.Token)
@@ -178,8 +170,6 @@ func settleAnswer(err error) (answer string, got *store.Entry) {
 		return "fenced", &fenced.Current
 	case errors.Is(err, store.ErrRejected):
 		return "rejected", nil
-	case errors.Is(err, store.ErrClaimRefused):
-		return "refused", nil
 	case errors.Is(err, store.ErrContended):
 		return "contended", nil
 	}
@@ -221,8 +211,7 @@ func (r *recorder) Delete(ctx context.Context, key string, token int64) error {
 	return err
 }
 
-// writeTraces writes the trace of each key, unless there is a call or an entry in it that the model does not
-// have.
+// writeTraces writes the trace of each key, unless there is an entry in it that the model does not have.
 func writeTraces(tb testing.TB, all []observation, to *keytrace.Config) {
 	tb.Helper()
 	to.Name = tb.Name()

@@ -18,8 +18,7 @@ import (
 // unless its fault is in something that the model does not have.
 func TestTracesOfBrokenStoresContradictTheModel(t *testing.T) {
 	dir := t.TempDir()
-	all := append(slices.DeleteFunc(brokenStores(), broken.byPartition),
-		broken{name: "none", group: "Rule1_OneWinner"})
+	all := append(brokenStores(), broken{name: "none", group: "Rule1_OneWinner"})
 	for i, b := range all {
 		record(t, filepath.Join(dir, fmt.Sprintf("%03d", i)), b)
 	}
@@ -96,7 +95,6 @@ func notInTheModel() []string {
 		"an effect is lost", "a late owner's effect commits",
 		"an effect takes place again when its reply was lost",
 		"an effect's conditions are not checked", "an effect takes place in part",
-		"a refused completion does not return the current entry",
 		"completions of a call commit without the others",
 		// ClaimResult.ClaimableIn, lists, contexts, shared memory, a deletion after which the test reads the
 		// raw item

@@ -108,22 +108,13 @@ func TracedProcess[S fullStore](s S) (fullStore, error) {
 	batcher, batched := any(s).(store.Batcher)
 	transactor, transactional := any(s).(store.Transactor)
 	calls, together := any(s).(store.CallTransactor)
-	ranger, ranges := any(s).(store.Ranger)
 	switch {
-	case together && batched && ranges:
+	case together && batched:
 		return struct {
 			*recorder
 			store.Batcher
 			store.CallTransactor
-			store.Ranger
-		}{r, batcher, calls, ranger}, nil
-	case ranges:
-		return struct {
-			*recorder
-			store.Batcher
-			store.Transactor
-			store.Ranger
-		}{r, batcher, transactor, ranger}, nil
+		}{r, batcher, calls}, nil
 	case transactional:
 		return struct {
 			*recorder

@@ -47,9 +47,6 @@ type rules struct {
 	deletes func(entry *store.Entry, token int64) bool
 	copied  func(entry store.Entry) store.Entry
 	ended   func(ctx context.Context) error
-	// the answer to a look at an existing key
-	looked  func(req *store.ClaimRequest, res store.ClaimResult) store.ClaimResult
-	touched func(entry *store.Entry) // by a look
 	committing
 }
 
@@ -73,8 +70,6 @@ func goodRules() rules {
 		deletes:    func(entry *store.Entry, token int64) bool { return entry.Token == token },
 		copied:     deepCopy,
 		ended:      context.Context.Err,
-		looked:     func(_ *store.ClaimRequest, res store.ClaimResult) store.ClaimResult { return res },
-		touched:    func(*store.Entry) {},
 		committing: goodCommits(),
 	}
 }
@@ -84,10 +79,6 @@ func deepCopy(entry store.Entry) store.Entry {
 	if entry.Failure != nil {
 		f := *entry.Failure
 		entry.Failure = &f
-	}
-	if entry.Range != nil {
-		r := *entry.Range
-		entry.Range = &r
 	}
 	return entry
 }
@@ -103,7 +94,6 @@ func (v *variant) harness() storetest.Harness {
 		Store: again, Now: v.clock.Now, Advance: v.clock.Advance, Skew: v.skew, LoseReply: again.Arm,
 		Interpose: func(f func()) { v.interpose = f },
 		Effects:   v.effects(),
-		Ranger:    v,
 		Raw: func(t testing.TB, key string) []byte {
 			entry, ok := v.look(key)
 			if !ok {
@@ -203,32 +193,6 @@ func (v *variant) claim(req *store.ClaimRequest) store.ClaimResult {
 	}
 }
 
-// Look implements store.Ranger.
-func (v *variant) Look(ctx context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
-	results := make([]store.ClaimResult, len(reqs))
-	for i := range reqs {
-		if results[i].Err = v.ended(ctx); results[i].Err != nil {
-			continue
-		}
-		v.touch(reqs[i].Key, v.touched)
-		if seen, found := v.look(reqs[i].Key); found {
-			results[i] = v.looked(&reqs[i], v.answer(&reqs[i], &seen, v.clock.Now()))
-		} else {
-			results[i] = v.looked(&reqs[i], store.Absent(v.clock.Now()))
-		}
-	}
-	return results
-}
-
-// answer returns the answer to a claim that writes nothing.
-func (v *variant) answer(req *store.ClaimRequest, seen *store.Entry, now time.Time) store.ClaimResult {
-	verdict, res := v.judge(req, seen, now, v.skew)
-	if verdict == store.VerdictMismatch {
-		res.Err = store.ErrFingerprintMismatch
-	}
-	return res
-}
-
 // Settle implements store.Store.
 func (v *variant) Settle(ctx context.Context, ss []store.Settlement) []error {
 	errs := make([]error, len(ss))
@@ -253,11 +217,8 @@ func (v *variant) Settle(ctx context.Context, ss []store.Settlement) []error {
 func (v *variant) settle(set *store.Settlement) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if set.Claim != nil {
-		return v.settleUnclaimed(set)
-	}
 	seen, found := v.recs[set.Key]
-	held := found && v.holds(set, &seen) && (set.Range == nil || !store.Outdated(set, &seen, v.clock.Now()))
+	held := found && v.holds(set, &seen)
 	if err := v.commit(set, held || (v.repeats && found && v.own(set, &seen))); err != nil && held {
 		return err
 	}

@@ -22,12 +22,6 @@ type committing struct {
 	apart bool
 	// the error of the completions of a call of which another was refused
 	undone func() error
-	// the condition of a settlement that claims
-	free func(s *store.Settlement, found bool) bool
-	// the answer if that condition fails
-	refused func(s *store.Settlement, res store.ClaimResult) error
-	// the entry that such a settlement writes
-	fresh func(s *store.Settlement, entry store.Entry) (rewritten store.Entry)
 }
 
 func goodCommits() committing {
@@ -36,12 +30,6 @@ func goodCommits() committing {
 		commits: func(_ *counted, held bool) bool { return held },
 		partly:  func(*counted) bool { return false },
 		undone:  func() error { return &store.RejectedError{Err: errOthers} },
-		free:    func(_ *store.Settlement, found bool) bool { return !found },
-		refused: func(_ *store.Settlement,
-			res store.ClaimResult) error {
-			return &store.ClaimRefusedError{Result: res}
-		},
-		fresh: func(_ *store.Settlement, entry store.Entry) store.Entry { return entry },
 	}
 }
 
@@ -150,26 +138,9 @@ func (v *variant) commit(set *store.Settlement, held bool) error {
 	return nil
 }
 
-// settleUnclaimed makes a settlement that also claims its key. The caller holds v.mu.
-func (v *variant) settleUnclaimed(set *store.Settlement) error {
-	seen, found := v.recs[set.Key]
-	now := v.clock.Now()
-	switch {
-	case found && v.own(set, &seen):
-		return v.commit(set, v.repeats)
-	case !v.free(set, found):
-		return errors.Join(v.refused(set, v.answer(set.Claim, &seen, now)), v.commit(set, false))
-	}
-	if err := v.commit(set, true); err != nil {
-		return err
-	}
-	v.recs[set.Key] = v.committing.fresh(set, store.FreshlySettled(set, now))
-	return nil
-}
-
 func effectRules() []broken {
 	breaking := func(how func(c *committing)) func(r *rules) { return func(r *rules) { how(&r.committing) } }
-	const effects, inserted = "Effects", "InsertedEffects"
+	const effects = "Effects"
 	return []broken{
 		{"an effect is lost", effects, breaking(
 			func(c *committing) { c.commits = func(*counted, bool) bool { return false } }), true},
@@ -185,38 +156,5 @@ func effectRules() []broken {
 			breaking(func(c *committing) { c.apart = true }), true},
 		{"completions of a call that was undone are reported as done", "CallEffects",
 			breaking(func(c *committing) { c.undone = func() error { return nil } }), true},
-		{"an inserted completion takes an existing key", inserted,
-			breaking(func(c *committing) { c.free = func(*store.Settlement, bool) bool { return true } }),
-			true},
-		{"a refused completion is reported as done", inserted, breaking(func(c *committing) {
-			c.refused = func(*store.Settlement, store.ClaimResult) error { return nil }
-		}), true},
-		{"a refused completion is reported as fenced", inserted, breaking(func(c *committing) {
-			c.refused = func(s *store.Settlement, res store.ClaimResult) error {
-				return &store.FencedError{Key: s.Key, Token: s.Token, Current: res.Entry}
-			}
-		}), true},
-		{"a refused completion does not return the current entry", inserted, breaking(func(c *committing) {
-			c.refused = func(*store.Settlement, store.ClaimResult) error { return &store.ClaimRefusedError{} }
-		}), true},
-		{"an inserted completion has no fingerprint", inserted, breaking(func(c *committing) {
-			c.fresh = func(_ *store.Settlement, entry store.Entry) store.Entry {
-				entry.Fingerprint = store.Fingerprint{}
-				return entry
-			}
-		}), true},
-		{"an inserted completion is left STARTED", inserted, breaking(func(c *committing) {
-			c.fresh = func(_ *store.Settlement, entry store.Entry) store.Entry {
-				entry.Status = store.StatusStarted
-				return entry
-			}
-		}), true},
-		{"an inserted completion forgets its owner", inserted, breaking(func(c *committing) {
-			c.fresh = func(_ *store.Settlement,
-				entry store.Entry) store.Entry {
-				entry.Owner = "another owner"
-				return entry
-			}
-		}), true},
 	}
 }

@@ -20,7 +20,7 @@ const alarm = "AWS::CloudWatch::Alarm"
 // All alarms. Each has its paragraph in docs/operations.md.
 func TestAlarms(t *testing.T) {
 	tpl := synthesise(t, plain(t, withOutbox(t, withMaintenance(t), values{
-		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "storeDown": "open", "claim": "partition",
+		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "storeDown": "open",
 		"maxLag": 5000, "maxAge": "1h", "maxInProgress": "30m", "outboxMaxAge": "10m", "timeout": "2m",
 	})))
 	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
@@ -58,28 +58,27 @@ func TestAlarms(t *testing.T) {
 		none, keep         = "notBreaching", "ignore" // a run of the maintenance makes one datapoint
 	)
 	for name, want := range map[string]one{
-		"DeadLetters":         {queue, depth, "Maximum", "DeadLetters", 1, 1, 1, none},
-		"DeadLettered":        {own, "DeadLettered", "Sum", "Function", 1, 1, 1, none},
-		"OnFailure":           {queue, depth, "Maximum", "OnFailure", 1, 1, 1, none},
-		"Lag":                 {lambda, "OffsetLag", "Maximum", "Function", 5000, 15, 15, none},
-		"Errors":              {lambda, "Errors", "Sum", "Function", 1, 3, 9, none},
-		"Throttles":           {lambda, "Throttles", "Sum", "Function", 1, 3, 5, none},
-		"Duration":            {lambda, "Duration", "Maximum", "Function", 96_000, 2, 7, none},
-		"StoreDown":           {own, "StoreDown", "Sum", "Function", 1, 3, 9, none},
-		"FailedOpen":          {own, "FailedOpen", "Sum", "Function", 1, 1, 1, none},
-		"StoreThrottles":      {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", "Table", 1, 3, 5, none},
-		"HandlerDown":         {own, "HandlerDown", "Sum", "Function", 1, 3, 9, none},
-		"Blocked":             {own, "Blocked", "Sum", "Function", 1, 1, 1, none},
-		"Fenced":              {own, "Fenced", "Sum", "Function", 1, 1, 1, none},
-		"CompletionFailed":    {own, "CompletionFailed", "Sum", "Function", 1, 1, 1, none},
-		"InProgress":          {own, "InProgressAge", "Maximum", "Function", 1_800_000, 3, 15, none},
-		"RecordAge":           {own, "RecordAge", "Maximum", "Function", 3_600_000, 3, 15, none},
-		"KeysInTwoPartitions": {own, "KeysInTwoPartitions", "Sum", "Function", 1, 1, 1, none},
-		"OutboxAge":           {lambda, "IteratorAge", "Maximum", "Relay", 600_000, 3, 9, none},
-		"OutboxParked":        {own, "OutboxParked", "Sum", "Relay", 1, 1, 1, none},
-		"Maintenance":         {lambda, "Errors", "Sum", "Maintenance", 1, 1, 1, keep},
-		"KeysInProgress":      {own, "KeysInProgressAge", "Maximum", "Maintenance", 1_800_000, 1, 1, keep},
-		"ExportDifferences":   {own, "ExportDifferences", "Sum", "Maintenance", 1, 1, 1, keep},
+		"DeadLetters":       {queue, depth, "Maximum", "DeadLetters", 1, 1, 1, none},
+		"DeadLettered":      {own, "DeadLettered", "Sum", "Function", 1, 1, 1, none},
+		"OnFailure":         {queue, depth, "Maximum", "OnFailure", 1, 1, 1, none},
+		"Lag":               {lambda, "OffsetLag", "Maximum", "Function", 5000, 15, 15, none},
+		"Errors":            {lambda, "Errors", "Sum", "Function", 1, 3, 9, none},
+		"Throttles":         {lambda, "Throttles", "Sum", "Function", 1, 3, 5, none},
+		"Duration":          {lambda, "Duration", "Maximum", "Function", 96_000, 2, 7, none},
+		"StoreDown":         {own, "StoreDown", "Sum", "Function", 1, 3, 9, none},
+		"FailedOpen":        {own, "FailedOpen", "Sum", "Function", 1, 1, 1, none},
+		"StoreThrottles":    {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", "Table", 1, 3, 5, none},
+		"HandlerDown":       {own, "HandlerDown", "Sum", "Function", 1, 3, 9, none},
+		"Blocked":           {own, "Blocked", "Sum", "Function", 1, 1, 1, none},
+		"Fenced":            {own, "Fenced", "Sum", "Function", 1, 1, 1, none},
+		"CompletionFailed":  {own, "CompletionFailed", "Sum", "Function", 1, 1, 1, none},
+		"InProgress":        {own, "InProgressAge", "Maximum", "Function", 1_800_000, 3, 15, none},
+		"RecordAge":         {own, "RecordAge", "Maximum", "Function", 3_600_000, 3, 15, none},
+		"OutboxAge":         {lambda, "IteratorAge", "Maximum", "Relay", 600_000, 3, 9, none},
+		"OutboxParked":      {own, "OutboxParked", "Sum", "Relay", 1, 1, 1, none},
+		"Maintenance":       {lambda, "Errors", "Sum", "Maintenance", 1, 1, 1, keep},
+		"KeysInProgress":    {own, "KeysInProgressAge", "Maximum", "Maintenance", 1_800_000, 1, 1, keep},
+		"ExportDifferences": {own, "ExportDifferences", "Sum", "Maintenance", 1, 1, 1, keep},
 	} {
 		if got[name] != want {
 			t.Errorf("alarm %s is %+v; want %+v", name, got[name], want)

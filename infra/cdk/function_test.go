@@ -90,7 +90,7 @@ func TestFunctionSettings(t *testing.T) {
 		"concurrency": 64, "lease": "1m30s", "maxClockSkew": "250ms",
 		"wait": "0", "retention": "336h", "maxAttempts": 3, "retryDelay": "0", "outageFailures": "off",
 		"outageLimit": "12h",
-		"maxResult":   0, "deadlineMargin": "1s", "batching": false, "claim": "partition", "commitWindow": 16,
+		"maxResult":   0, "deadlineMargin": "1s", "batching": false, "commitWindow": 16,
 		"environment": `{"BANK_URL":"https://bank.example"}`, "kmsKeyArn": kmsKey,
 	}))
 	f := tpl.one(t, function)
@@ -118,7 +118,7 @@ func TestFunctionSettings(t *testing.T) {
 		Lease: 90 * time.Second, Retention: 336 * time.Hour, MaxAttempts: 3, RetryDelay: -1,
 		OutageFailures: -1, OutageLimit: 12 * time.Hour,
 		MaxResult: -1, DeadlineMargin: time.Second, Wait: -1,
-		HashKeys: true, FailOpen: true, CommitWindow: 16, Unbatched: true, ClaimByPartition: true,
+		HashKeys: true, FailOpen: true, CommitWindow: 16, Unbatched: true,
 	})
 }
 

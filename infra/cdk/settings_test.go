@@ -69,7 +69,6 @@ func TestInvalidSettings(t *testing.T) {
 		{"storeTable", "a{b}", "1 to 128 letters", values{"store": "redis", "storeUrl": "redis://h"}},
 		{"schemaFormat", "avro", "one of json, source", values{"schemaRegistry": "https://registry"}},
 		{"startingPosition", "0001-01-01T00:00:00Z", "a time with startingPosition AT_TIMESTAMP", nil},
-		{"claim", "partition", "key with store=redis", values{"store": "redis", "storeUrl": "redis://h"}},
 		{"relayTimeout", "10s", "more than relayKafkaTimeout and a second, 11s: the relay would begin nothing",
 			withOutbox(t)},
 		{"outboxTopics", "", "the topics that handlers publish to: the relay may write no other",

@@ -58,7 +58,6 @@ var allSettings = []setting{
 	{"concurrency", "Idempotency.Concurrency", nil},
 	{"callRecords", "Idempotency.CallRecords", nil},
 	{"batching", "Idempotency.Batching", parseBatching},
-	{"claim", "Idempotency.Claim", nil},
 	{"commitWindow", "Idempotency.CommitWindow", nil},
 	{"lease", "Idempotency.Lease", nil},
 	{"maxClockSkew", "Idempotency.MaxClockSkew", nil},

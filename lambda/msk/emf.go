@@ -60,7 +60,7 @@ func emfLine(r kafka.Report, function string, now time.Time) map[string]any {
 		{"FailedOpen", r.FailedOpen},
 		{"Unprotected", r.Unprotected}, {"NotStarted", r.NotStarted}, {"StoreDown", r.StoreDown},
 		{"Overruns", r.Overruns},
-		{"Blocked", r.Blocked}, {"Reported", r.Reported}, {"KeysInTwoPartitions", r.KeysInTwoPartitions},
+		{"Blocked", r.Blocked}, {"Reported", r.Reported},
 		{"HandlerDown", r.HandlerDown}, {"BatchSize", r.Records},
 	} {
 		line[m.name] = m.n

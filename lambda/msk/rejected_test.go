@@ -172,23 +172,20 @@ func TestForgedKeysDoNotCollide(t *testing.T) {
 // A redriven record is executed at a new place, and at its old one, at which the tool invokes the function
 // with it.
 func TestRedrivenRecordIsExecuted(t *testing.T) {
-	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
-		for _, place := range []string{"payments-0@9", "payments-0@7"} {
-			t.Run(name+", "+place, func(t *testing.T) {
-				s := newFixture(t)
-				s.engine.ClaimByPartition = byPartition
-				s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
-				s.deliver(recordAt("payments-0@7", "a"))
-				version := s.letters.sent[0].Token
-				again := recordAt(place, "a").header(kafka.RedriveHeader, strconv.FormatInt(version, 10))
-				again = again.header(kafka.RedriveHeader, "1") // that of a failure before
-				equalSlices(t, "reported places", s.deliver(again))
-				equal(t, "executed", s.last().Executed, 1)
-				equal(t, "effects", s.ledger.effects["a"], 1)
-				equalSlices(t, "reported places", s.deliver(again))
-				equal(t, "replayed", s.last().Replayed, 1)
-			})
-		}
+	for _, place := range []string{"payments-0@9", "payments-0@7"} {
+		t.Run(place, func(t *testing.T) {
+			s := newFixture(t)
+			s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
+			s.deliver(recordAt("payments-0@7", "a"))
+			version := s.letters.sent[0].Token
+			again := recordAt(place, "a").header(kafka.RedriveHeader, strconv.FormatInt(version, 10))
+			again = again.header(kafka.RedriveHeader, "1") // that of a failure before
+			equalSlices(t, "reported places", s.deliver(again))
+			equal(t, "executed", s.last().Executed, 1)
+			equal(t, "effects", s.ledger.effects["a"], 1)
+			equalSlices(t, "reported places", s.deliver(again))
+			equal(t, "replayed", s.last().Replayed, 1)
+		})
 	}
 }
 
@@ -232,10 +229,10 @@ func TestRejectedRecordRedrivenInItsPlaceIsCheckedAgain(t *testing.T) {
 // called again. Since the store may have lost a failure, the record gets a dead letter with the key's current
 // token.
 func TestUnknownTokenDoesNotRedrive(t *testing.T) {
-	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
+	for name, atomic := range map[string]bool{"plain mode": false, "atomic mode": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t)
-			s.engine.ClaimByPartition, s.ledger.atomic = byPartition, byPartition
+			s.ledger.atomic = atomic
 			s.ledger.on["a"] = failing(1, idem.Permanent(errBoom))
 			s.deliver(recordAt("payments-0@7", "a"))
 			failed := s.get(keyA)

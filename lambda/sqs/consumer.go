@@ -15,7 +15,6 @@ import (
 // Consumer processes the batches of a queue's event source mapping. It is a lambda.Handler, and safe for
 // concurrent use.
 type Consumer struct {
-	engine    *idem.Engine
 	processor *kafka.Processor
 	cfg       msk.Config
 	letters   kafka.Destination
@@ -41,7 +40,7 @@ func New(engine *idem.Engine, handler kafka.Handler, cfg msk.Config) (*Consumer,
 	if log == nil {
 		log = slog.Default()
 	}
-	return &Consumer{engine: engine, processor: processor, cfg: cfg, letters: letters, log: log}, nil
+	return &Consumer{processor: processor, cfg: cfg, letters: letters, log: log}, nil
 }
 
 // Invoke implements lambda.Handler: it decodes the event, processes it and encodes the answer.
@@ -66,10 +65,6 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 // handler did not return: then the process must end. It returns idem.ErrInvalidConfig (wrapped) if the event is
 // of the queue of the dead letters.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {
-	if c.engine.Config().ClaimByPartition && !c.cfg.Records.Unprotected {
-		return Response{}, fmt.Errorf("sqs: %w: a queue has no partitions to claim: want IDEMSK_CLAIM=key",
-			idem.ErrInvalidConfig)
-	}
 	if c.letters.IsQueue(event.ARN) {
 		return Response{}, fmt.Errorf("sqs: %w: the dead letters are sent to the queue %s, of which this event is: each would become another one: "+
 			"want another queue (IDEMSK_DEAD_LETTER_QUEUE_URL)", idem.ErrInvalidConfig, event.ARN)

@@ -277,13 +277,7 @@ func TestOverrun(t *testing.T) {
 
 func TestConfiguration(t *testing.T) {
 	f := newFixture(t)
-	f.engine.ClaimByPartition = true
-	_, err := f.invoke(t.Context(), event(message{queue: standard, id: "1", key: "k"}))
-	if !errors.Is(err, idem.ErrInvalidConfig) {
-		t.Errorf("error %v", err)
-	}
-	wantContains(t, err.Error(), "IDEMSK_CLAIM=key")
-	f.consumer, f.cfg.Records.Unprotected = nil, true
+	f.cfg.Records.Unprotected = true
 	equalSlices(t, "named without protection", f.deliver(message{queue: standard, id: "1"}))
 
 	engine, err := idem.New(f.store, idem.Config{})

@@ -45,7 +45,7 @@ func TestCredentialsThatAreWithdrawn(t *testing.T) {
 		"classic, passes": {"cooperative", 20 * time.Second}, "incremental, passes": {"incremental", 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 2, false, func(f *fixture) {
+			inBubble(t, 2, func(f *fixture) {
 				var refuse atomic.Bool
 				f.refuseCredentials(&refuse)
 				network := &outage{dial: f.network.DialContext}
@@ -89,7 +89,7 @@ func TestCertificateThatIsWithdrawn(t *testing.T) {
 			}
 			return nil
 		}})
-	inOneBubble(t, 1, false, func(f *fixture) {
+	inBubble(t, 1, func(f *fixture) {
 		network := &outage{dial: f.network.DialContext}
 		f.options = []kgo.Opt{kgo.Dialer(func(ctx context.Context, kind, host string) (net.Conn, error) {
 			conn, err := network.Dial(ctx, kind, host)
@@ -184,7 +184,7 @@ func TestProcessEndsWithSilentBrokers(t *testing.T) {
 	} {
 		for protocolName, protocol := range protocols {
 			t.Run(name+", "+protocolName, func(t *testing.T) {
-				inOneBubble(t, 2, false, func(f *fixture) {
+				inBubble(t, 2, func(f *fixture) {
 					s := &silent{reset: &outage{dial: f.network.DialContext}}
 					c := f.start(protocol, func(cfg *consumer.Config) {
 						cfg.Options, cfg.DrainTimeout = append(cfg.Options, kgo.Dialer(s.Dial)), time.Second

@@ -59,7 +59,7 @@ func TestWindowsOfAllPartitionsKeepToTheBounds(t *testing.T) {
 		"one record at a time":        {codec: kgo.SnappyCompression(), bytes: 1, least: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, partitions, false, func(f *fixture) {
+			inBubble(t, partitions, func(f *fixture) {
 				release := make(chan struct{})
 				f.handler = func(context.Context, kafka.Record) ([]byte, error) { <-release; return nil, nil }
 				f.padded(each, partitions, test.codec)
@@ -86,7 +86,7 @@ func TestWindowsOfAllPartitionsKeepToTheBounds(t *testing.T) {
 // when there is room.
 func TestPartitionsAddedToFullWindowsKeepToTheBound(t *testing.T) {
 	const partitions, each, limit = 4, 200, 1 << 20
-	inOneBubble(t, partitions, false, func(f *fixture) {
+	inBubble(t, partitions, func(f *fixture) {
 		release := make(chan struct{})
 		f.handler = func(context.Context, kafka.Record) ([]byte, error) { <-release; return nil, nil }
 		first := f.start()
@@ -111,7 +111,7 @@ func TestPartitionsAddedToFullWindowsKeepToTheBound(t *testing.T) {
 // Partitions whose records wait for an operator fill their shares, and no more: another one goes on.
 func TestWaitingPartitionsLeaveRoomForAnother(t *testing.T) {
 	const partitions, each = 40, 60
-	inOneBubble(t, partitions, false, func(f *fixture) {
+	inBubble(t, partitions, func(f *fixture) {
 		f.letters.err = errHandler
 		f.handler = func(_ context.Context, r kafka.Record) ([]byte, error) {
 			if r.Partition > 0 {

@@ -31,7 +31,7 @@ func TestCommittedOffsetThatDoesNotExist(t *testing.T) {
 		"the end":          {10, 3, 10, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 1, false, func(f *fixture) {
+			inBubble(t, 1, func(f *fixture) {
 				f.produce(0, 10, 0)
 				f.commit(tc.committed, -1)
 				if err := f.cluster.DeleteRecords(topic, 0, tc.first); err != nil {
@@ -64,7 +64,7 @@ func TestCommittedOffsetThatDoesNotExist(t *testing.T) {
 func TestCommittedOffsetThatDoesNotExistEndsRun(t *testing.T) {
 	for name, committed := range map[string]int64{"deleted": 5, "beyond": 100} {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 1, false, func(f *fixture) {
+			inBubble(t, 1, func(f *fixture) {
 				f.produce(0, 10, 0)
 				f.commit(committed, -1)
 				if err := f.cluster.DeleteRecords(topic, 0, 8); err != nil {
@@ -88,7 +88,7 @@ func TestCommittedOffsetBeyondTheEndWithAnEpoch(t *testing.T) {
 		"known": {0, 10}, "unknown": {7, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 1, false, func(f *fixture) {
+			inBubble(t, 1, func(f *fixture) {
 				f.produce(0, 10, 0)
 				f.commit(100, tc.epoch)
 				c := f.start()
@@ -107,7 +107,7 @@ func TestCommittedOffsetBeyondTheEndWithAnEpoch(t *testing.T) {
 // Records that are deleted while a process runs and does not read them are logged, once, before another
 // record arrives.
 func TestRecordsThatAreDeletedWhileTheProcessRuns(t *testing.T) {
-	inOneBubble(t, 1, false, func(f *fixture) {
+	inBubble(t, 1, func(f *fixture) {
 		f.produce(0, 5, 0)
 		c := f.start()
 		f.until("the records are committed", func() bool { return f.offsets()[0] == 5 })
@@ -148,7 +148,7 @@ func TestDeletedTopic(t *testing.T) {
 	for name, protocol := range protocols {
 		for what, again := range map[string]bool{"stays away": false, "is created again": true} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				inOneBubble(t, 1, false, func(f *fixture) { f.deletedTopic(protocol, again) })
+				inBubble(t, 1, func(f *fixture) { f.deletedTopic(protocol, again) })
 			})
 		}
 	}

@@ -48,15 +48,14 @@ const (
 // consumers on them.
 type fixture struct {
 	*testing.T
-	cluster     *kfake.Cluster // nil if it is a real one
-	network     *kfake.VirtualNetwork
-	brokers     []string
-	options     []kgo.Opt // of clients of the cluster
-	store       store.Store
-	handler     kafka.HandlerFunc // of the consumers; counts the call before
-	letters     *letters
-	byPartition bool                 // claims by partition
-	stops       []context.CancelFunc // of the consumers
+	cluster *kfake.Cluster // nil if it is a real one
+	network *kfake.VirtualNetwork
+	brokers []string
+	options []kgo.Opt // of clients of the cluster
+	store   store.Store
+	handler kafka.HandlerFunc // of the consumers; counts the call before
+	letters *letters
+	stops   []context.CancelFunc // of the consumers
 
 	mu    sync.Mutex
 	calls map[string]int // of the handler, by the record's source
@@ -64,20 +63,11 @@ type fixture struct {
 	lines []string // of the log, from WARN on
 }
 
-// inBubble runs a test with a fixture in a bubble of virtual time, with claims by key and with claims by
-// partition.
+// inBubble runs a test with a fixture in a bubble of virtual time.
 func inBubble(t *testing.T, partitions int32, test func(f *fixture), options ...kfake.Opt) {
 	t.Helper()
-	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
-		t.Run(name, func(t *testing.T) { inOneBubble(t, partitions, byPartition, test, options...) })
-	}
-}
-
-func inOneBubble(t *testing.T, partitions int32, byPartition bool, test func(f *fixture),
-	options ...kfake.Opt) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{T: t, byPartition: byPartition, network: new(kfake.VirtualNetwork),
+		f := &fixture{T: t, network: new(kfake.VirtualNetwork),
 			store: memstore.New(memstore.Config{BatchSize: 25}), calls: make(map[string]int),
 			letters: new(letters)}
 		var err error
@@ -172,8 +162,7 @@ func (r *running) report() kafka.Report {
 func (f *fixture) start(change ...func(*consumer.Config)) *running {
 	f.Helper()
 	r := &running{f: f, ended: make(chan error, 1)}
-	engine, err := idem.New(f.store, idem.Config{MaxAttempts: 3, Observer: r,
-		ClaimByPartition: f.byPartition})
+	engine, err := idem.New(f.store, idem.Config{MaxAttempts: 3, Observer: r})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // The records of a partition that the topic gains are handled from the first one, although the process
 // notices it later, and also if it ends before it has settled one.
 func TestNewPartitionIsReadFromItsStart(t *testing.T) {
-	inOneBubble(t, 1, false, func(f *fixture) {
+	inBubble(t, 1, func(f *fixture) {
 		slow := true
 		var done atomic.Int32
 		f.handler = func(ctx context.Context, _ kafka.Record) ([]byte, error) {

@@ -59,7 +59,7 @@ func (f *fixture) corrupt(partition int32) (repair func()) {
 func TestErrorOfAPartitionThatLasts(t *testing.T) {
 	for name, fail := range partitionFaults {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 2, false, func(f *fixture) {
+			inBubble(t, 2, func(f *fixture) {
 				c := f.start()
 				f.produce(0, 3, 0, 1)
 				f.until("both partitions are committed", func() bool { return f.offsets()[0] == 3 && f.offsets()[1] == 3 })
@@ -103,7 +103,7 @@ func TestErrorOfAPartitionThatLasts(t *testing.T) {
 func TestErrorOfAPartitionThatPasses(t *testing.T) {
 	for name, fail := range partitionFaults {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 2, false, func(f *fixture) {
+			inBubble(t, 2, func(f *fixture) {
 				c := f.start()
 				f.produce(0, 1, 0, 1)
 				f.until("both partitions are committed", func() bool { return f.offsets()[0] == 1 && f.offsets()[1] == 1 })

@@ -89,7 +89,7 @@ func TestTimestampsAreThoseOfKafka(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inOneBubble(t, 1, false, func(f *fixture) {
+			inBubble(t, 1, func(f *fixture) {
 				write(f)
 				got := make(map[int64]int64)
 				f.handler = func(_ context.Context, r kafka.Record) ([]byte, error) {
@@ -151,7 +151,7 @@ func (f *fixture) function(timestamps map[int64]int64) {
 // If the broker does not answer for the batches, the timestamps of usual units are guessed, and the log says
 // so.
 func TestTimestampsThatAreGuessed(t *testing.T) {
-	inOneBubble(t, 1, false, func(f *fixture) {
+	inBubble(t, 1, func(f *fixture) {
 		now := time.Now()
 		want := []int64{now.UnixMilli(), now.UnixMicro(), now.UnixNano()}
 		f.stamped(kgo.NoCompression(), want...)

@@ -12,7 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/internal/fake/dynamofake"
 	"github.com/idemsk/idemsk/internal/test/tally"
@@ -32,13 +31,6 @@ const (
 
 // The same on an in-process DynamoDB.
 func TestEachCreditIsCountedOnceOnDynamoDB(t *testing.T) {
-	for name, byPartition := range map[string]bool{"claims by key": false, "claims by partition": true} {
-		t.Run(name, func(t *testing.T) { creditOnDynamoDB(t, idem.Config{ClaimByPartition: byPartition}) })
-	}
-}
-
-func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
-	t.Helper()
 	n := testkit.Size(t, 500, 2000)
 	db := startDynamo(t)
 	box, err := dynamooutbox.New(dynamooutbox.Config{})
@@ -50,7 +42,7 @@ func creditOnDynamoDB(t *testing.T, cfg idem.Config) {
 	made := producePayments(t, seed, brokers, n)
 
 	faults := seed.Faults("first")
-	first := tally.NewSource(t, seed, brokers, payments, batchSize, enlister(t, db, box, cfg, faults))
+	first := tally.NewSource(t, seed, brokers, payments, batchSize, enlister(t, db, box, faults))
 	books := tally.NewBooks()
 	second := tally.NewSource(t, seed, brokers, credited, batchSize,
 		function(t, books.Handler(seed.Faults("second"))))
@@ -116,14 +108,13 @@ func startFakeKafka(t *testing.T) (brokers []string) {
 }
 
 // enlister returns the first consumer, which books as the example function does.
-func enlister(t *testing.T, db *dynamodb.Client, box *dynamooutbox.Outbox, cfg idem.Config,
-	faults *tally.Faults) *msk.Consumer {
+func enlister(t *testing.T, db *dynamodb.Client, box *dynamooutbox.Outbox, faults *tally.Faults) *msk.Consumer {
 	t.Helper()
 	store, err := dynamostore.New(db, dynamostore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tally.NewConsumer(t, store, cfg, paymentKey(t),
+	return tally.NewConsumer(t, store, paymentKey(t),
 		dynamooutbox.Handler(box, msk.JSON(
 			func(ctx context.Context, c tally.Credit, _ msk.Record) (struct{}, error) {
 				tx, err := dynamostore.TxFrom(ctx)

@@ -111,7 +111,7 @@ func bookkeeper(t *testing.T, pool *pgxpool.Pool, box *pgoutbox.Outbox, faults *
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tally.NewConsumer(t, store, idem.Config{}, paymentKey(t),
+	return tally.NewConsumer(t, store, paymentKey(t),
 		func(ctx context.Context, r msk.Record) ([]byte, error) {
 			var c tally.Credit
 			if err := json.Unmarshal(r.Value, &c); err != nil {

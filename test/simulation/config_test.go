@@ -136,11 +136,9 @@ const block = 500
 
 // excepted are values with which less is promised (exceptions).
 var excepted = needs{
-	"clocks": {"beyond the skew"}, "copies": {"other partitions"}, "add partitions": {"yes"},
-	"topic": {"recreated"}, "deployment": {"claim"},
-	"handler": {"layer"}, "delete entries": {"yes"}, "IDEMSK_RETENTION": {"20s"},
-	"IDEMSK_STORE_DOWN": {"open"}, "retries": {"8"}, "record age": {"1m"},
-	"offsets": {"forward", "deleted"},
+	"clocks": {"beyond the skew"}, "topic": {"recreated"}, "handler": {"layer"}, "delete entries": {"yes"},
+	"IDEMSK_RETENTION": {"20s"}, "IDEMSK_STORE_DOWN": {"open"}, "retries": {"8"}, "record age": {"1m"},
+	"offsets": {"forward"},
 }
 
 // candidates is how many configurations are compared for each seed.
@@ -221,8 +219,7 @@ func (c config) redrawn(d dice) config {
 		if strict {
 			values = withoutExcepted(values, dim.name)
 		}
-		if isVariable(dim.name) && !dim.shared && dim.name != claim &&
-			len(values) > 0 {
+		if isVariable(dim.name) && !dim.shared && len(values) > 0 {
 			next[dim.name] = pick(d, "redrawn "+dim.name, values...)
 		}
 	}

@@ -48,11 +48,9 @@ var (
 	inCalls     = needs{"handler": {"bulk", "bulk that throws", "bulk that stops", "layer"}}
 	fewAttempts = needs{"IDEMSK_MAX_ATTEMPTS": {"3"}}
 	isRedriven  = needs{"redrive": {"topic", "function"}}
-	// A redrive of an unknown outcome does nothing before an operator resolves it (lambda/msk tests that). The
-	// other deployment may not claim by partition.
-	canBeAtMostOnce = needs{"letters": {"queue", "slow queue"}, "redrive": {"none"},
-		"deployment": {"none", "same", "other"}}
-	mayRepeat = needs{effects: {"at-least-once"}}
+	// A redrive of an unknown outcome does nothing before an operator resolves it (lambda/msk tests that).
+	canBeAtMostOnce = needs{"letters": {"queue", "slow queue"}, "redrive": {"none"}}
+	mayRepeat       = needs{effects: {"at-least-once"}}
 )
 
 // dimensions are what a configuration is made of. A dimension stands behind those that it needs.
@@ -66,7 +64,7 @@ var dimensions = []dimension{
 	{name: "retries", values: of("unlimited", "8"), when: inFunction},
 	{name: "record age", values: of("unlimited", "1m"), when: inFunction},
 	{name: "member", values: of("dynamic", "static"), when: inProcess},
-	{name: "deployment", values: of("none", "same", "other", "claim")},
+	{name: "deployment", values: of("none", "same", "other")},
 	{name: "clocks", values: of("within the skew", "beyond the skew")},
 	{name: "effects", values: with(with(of("none", "fenced"), "enlisted", inStore), "outbox", inStore)},
 	{name: "letters", values: of("queue", "slow queue", "none")},
@@ -93,7 +91,6 @@ var dimensions = []dimension{
 	{name: "topic", values: of("kept", "recreated")},
 
 	{name: effects, values: with(of("at-least-once"), "at-most-once", canBeAtMostOnce), shared: true},
-	{name: "IDEMSK_CLAIM", values: with(of("key"), "partition", mayRepeat)},
 	{name: "IDEMSK_LEASE", values: of("2s", "1s", "5s"), shared: true},
 	{name: "IDEMSK_KEY", values: of("header:idempotency-key", "key", "json:$.id", "hash", "offset"),
 		shared: true},

@@ -48,12 +48,11 @@
 //     has failed has a call of its own;
 //   - no offset is committed beyond a record that is not settled; the answer to a redrive is true;
 //   - what promises_test.go lists, unless it excepts the configuration: two handlers of a key do not run at
-//     once, each attempt is counted, a handler runs with a claim, a key completes once, the records of a lane
-//     are handled in order. What fails open handles records while the store is down;
+//     once, a handler runs with a claim, a key completes once, the records of a lane are handled in order. What
+//     fails open handles records while the store is down;
 //   - with IDEMSK_EFFECTS=at-most-once no handler is called again after a call that may have had its effect;
 //     a key with such a call completes or has a dead letter that says so, and no other dead letter does;
-//   - a handler is told when the lease of its key is over by the clock of its process, and a record begins
-//     without a claim of its key only if no handler had begun it.
+//   - a handler is told when the lease of its key is over by the clock of its process.
 //
 // At the end, within half an hour after the last fault and without anything that an operator does, every
 // record is settled: its key is final, or it has a dead letter. Redriven records have run, no key is STARTED,

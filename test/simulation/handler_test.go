@@ -246,14 +246,10 @@ func (p *process) begin(ctx context.Context, r *record, a idem.Attempt) *executi
 	wrong := func(format string, args ...any) { p.violatedLockedf(r.key, format, args...) }
 	p.checkAlone(h, e, wrong)
 	p.checkUnrepeated(h, e, wrong)
-	if e.first && p.firsts(h) >= 2 && !p.promises(counted) && p.promises(alone) {
-		wrong("is handled by %s with token %d as attempt 1, which was begun twice before", p.name, a.Token)
-	}
 	if !p.is("letters", "none") && int64(a.Number) > p.maxAttempts {
 		wrong("is handled by %s as attempt %d of %d", p.name, a.Number, p.maxAttempts)
 	}
 	p.checkOrder(r, wrong)
-	p.checkRange(h, e, wrong)
 	p.checkTries(p.keys, wrong)
 	p.checkWindow(wrong)
 	h.calls = append(h.calls, e)
@@ -370,16 +366,6 @@ func (p *process) ends(e *execution, succeeded bool) {
 	e.cancelled, e.cause = e.ctx.Err() != nil, context.Cause(e.ctx)
 	e.died = p.ended()
 	p.note(e)
-}
-
-// firsts counts the calls with the number 1.
-func (w *world) firsts(h *history) (n int) {
-	for _, e := range h.calls {
-		if e.first {
-			n++
-		}
-	}
-	return n
 }
 
 // calls counts the calls of the handler for a key. The number of the attempt does not: see counted. It also

@@ -192,15 +192,13 @@ func (w *world) checkClaim(p *process, before, now *entry, wrong func(string, ..
 	w.owners[now.owner] = p
 	clock := time.Now().Add(p.offset).UnixMilli()
 	switch {
-	case before.status == "" || before.final() || before.expiry*1000+skew.Milliseconds() <= clock &&
-		now.attempts == 1:
-		// it was begun under the lease of its partition
-		inserted := w.byPartition() && now.retry != 0 && now.attempts <= 1
-		if !inserted && (now.attempts != 1 || now.retry != 0) {
-			wrong("is new, and not at its first attempt")
-		}
 	case now.status != started:
 		wrong("has a new owner without a claim")
+	case before.status == "" || before.final() || before.expiry*1000+skew.Milliseconds() <= clock &&
+		now.attempts == 1:
+		if now.attempts != 1 || now.retry != 0 {
+			wrong("is new, and not at its first attempt")
+		}
 	case now.token != before.token+1 || now.attempts != before.attempts+1 || now.retry != 0:
 		wrong("was taken over, and its token or attempts are not one more")
 	case before.retry != 0 && clock < before.retry:

@@ -55,8 +55,7 @@ type request struct {
 	name               string
 }
 
-// storedKey matches what may be the stored key of a record, or of its place. A lease of a partition does not
-// match.
+// storedKey matches what may be the stored key of a record, or of its place.
 var storedKey = regexp.MustCompile(`sha256:[0-9a-f]{64}|` + function + `[#@][0-9A-Za-z#@._:-]+`)
 
 func (l *link) read(r *http.Request) (*request, error) {

@@ -11,7 +11,6 @@ type promise string
 
 const (
 	alone      promise = "two handlers of a key do not run at once"
-	counted    promise = "each attempt is counted before its handler begins"
 	protected  promise = "a handler runs with a claim"
 	once       promise = "a key completes once"
 	settled    promise = "each record is settled"
@@ -30,22 +29,8 @@ type exception struct {
 var exceptions = []exception{
 	{alone, func(s *settings) bool { return s.is("clocks", "beyond the skew") },
 		"clocks differ by more than `IDEMSK_MAX_CLOCK_SKEW`", "one of them completes"},
-	{alone, func(s *settings) bool { return s.byPartition() && s.is("copies", "other partitions") },
-		"`IDEMSK_CLAIM=partition`, and a key arrives through two partitions", "one of them completes"},
-	{alone, func(s *settings) bool { return s.byPartition() && s.is("add partitions", "yes") },
-		"`IDEMSK_CLAIM=partition`, and partitions are added, so that keys arrive through others than before",
-		"one of them completes"},
-	{alone, func(s *settings) bool { return s.config[claim] != s.after[claim] },
-		"one deployment of a consumer claims by partition, and another by key", "one of them completes"},
-	{alone, func(s *settings) bool { return s.byPartition() && s.failsOpen() },
-		"`IDEMSK_CLAIM=partition` and `IDEMSK_STORE_DOWN=open`, while the store does not answer: a process that can't claim the lease claims the keys",
-		"one of them completes"},
-	{alone, func(s *settings) bool { return s.byPartition() && s.is("topic", "recreated") },
-		"`IDEMSK_CLAIM=partition`, and the topic is deleted and created again", "one of them completes"},
 	{alone, func(s *settings) bool { return s.is("handler", "layer") },
 		"the layer, if a lease is lost while the function runs: it can't be told", "one of them completes"},
-	{counted, func(s *settings) bool { return s.byPartition() },
-		"`IDEMSK_CLAIM=partition`", "an attempt that ends with its process is not counted the first time; all later ones are"},
 	{protected, func(s *settings) bool { return s.failsOpen() },
 		"`IDEMSK_STORE_DOWN=open`, while the store does not answer",
 		"with a claim as soon as the store answers"},

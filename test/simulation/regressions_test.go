@@ -9,8 +9,8 @@ var regressions = []struct {
 	seed   uint64
 	config string
 }{
-	{"a dead letter of a process had to be sent within a lease", 1,
-		"host=process,letters=slow queue,tombstones=yes,IDEMSK_CLAIM=partition,IDEMSK_LEASE=1s,IDEMSK_KEY=hash"},
+	{"a dead letter of a process had to be sent within a lease", 814,
+		"host=process,letters=slow queue,IDEMSK_LEASE=1s"},
 	{"a key that failed after its redrive was a sign of an outage twice", 797,
 		"host=process,pollers=3,partitions=3,member=static,copies=other partitions,failures=permanent,redrive=topic,redrive of=some,delete entries=yes,offsets=back," +
 			"IDEMSK_KEY=hash,IDEMSK_ORDER=key,IDEMSK_MAX_ATTEMPTS=3,IDEMSK_OUTAGE_FAILURES=2"},

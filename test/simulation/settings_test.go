@@ -1,14 +1,12 @@
 package simulation_test
 
 import (
-	"maps"
 	"strconv"
 	"time"
 )
 
-// Variables that the simulation compares: how keys are claimed, whether effects may repeat, and where a group
-// begins without offsets.
-const claim, effects = "IDEMSK_CLAIM", "IDEMSK_EFFECTS"
+// effects is the variable that says whether effects may repeat.
+const effects = "IDEMSK_EFFECTS"
 
 // settings are what a run has in all of its time: its configuration, and the values of it that the simulation
 // needs itself.
@@ -28,20 +26,10 @@ func settingsOf(d dice, c config) settings {
 	s.lease, s.retention = s.duration("IDEMSK_LEASE"), s.duration("IDEMSK_RETENTION")
 	s.maxAttempts = int64(s.number("IDEMSK_MAX_ATTEMPTS"))
 	s.pollers, s.partitions = s.number("pollers"), s.number("partitions")
-	switch c["deployment"] {
-	case "other":
+	if c.is("deployment", "other") {
 		s.after = c.redrawn(d)
-	case "claim":
-		s.after = c.with(claim, map[string]string{"key": "partition", "partition": "key"}[c[claim]])
 	}
 	return s
-}
-
-// with returns a copy with another value.
-func (c config) with(name, text string) config {
-	next := maps.Clone(c)
-	next[name] = text
-	return next
 }
 
 func (c config) is(name, text string) bool { return c[name] == text }
@@ -65,11 +53,6 @@ func (c config) duration(name string) time.Duration {
 // inGroup reports whether members of a consumer group handle the records, instead of functions behind an
 // event source.
 func (s *settings) inGroup() bool { return s.is("host", "process") }
-
-// byPartition reports whether some deployment claims partitions.
-func (s *settings) byPartition() bool {
-	return s.is(claim, "partition") || s.after.is(claim, "partition")
-}
 
 // failsOpen reports whether some deployment calls handlers without a claim while the store does not answer.
 func (s *settings) failsOpen() bool {

@@ -294,5 +294,4 @@ type decoded struct {
 type attributeValue struct {
 	S, N string
 	B    []byte
-	M    map[string]attributeValue
 }

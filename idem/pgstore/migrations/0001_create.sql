@@ -18,9 +18,7 @@ CREATE TABLE {{table}} (
     created_at          timestamptz NOT NULL,
     updated_at          timestamptz NOT NULL,
     expiry_timestamp    timestamptz NOT NULL,
-    prune_after         timestamptz NOT NULL,         -- not before expiry_timestamp. The claim sets it, and a completion leaves it
-    range_end           bigint,                       -- of the lease of a range: its owner may begin the messages before it
-    range_till          bigint                        -- of the lease of a range: messages before it may have begun
+    prune_after         timestamptz NOT NULL          -- not before expiry_timestamp. The claim sets it, and a completion leaves it
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 -- For pruning. No other column that a completion changes has an index, so that it needs no new index entries (a HOT update),

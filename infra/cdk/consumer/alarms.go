@@ -49,10 +49,8 @@ const (
 	AlarmCompletionFailed = "CompletionFailed" // the outcome of a record could not be stored
 	AlarmRecordAge        = "RecordAge"        // records are handled late
 	AlarmInProgress       = "InProgress"       // keys stay STARTED
-	// AlarmKeysInTwoPartitions is of keys that arrive through two partitions; with ClaimByPartition only.
-	AlarmKeysInTwoPartitions = "KeysInTwoPartitions"
-	AlarmOutboxAge           = "OutboxAge"    // events are published late; with Outbox only
-	AlarmOutboxParked        = "OutboxParked" // Kafka rejected events for good; with Outbox only
+	AlarmOutboxAge        = "OutboxAge"        // events are published late; with Outbox only
+	AlarmOutboxParked     = "OutboxParked"     // Kafka rejected events for good; with Outbox only
 
 	// With Maintenance only; AlarmExportDifferences with an export.
 	AlarmMaintenance = "Maintenance" // a run failed
@@ -140,11 +138,6 @@ func (c *Consumer) storeAlarms() []alarm {
 	if c.Table != nil {
 		alarms = append(alarms, alarm{AlarmStoreThrottles, "DynamoDB refuses writes to the table of keys.",
 			c.table("WriteThrottleEvents", sum), 1, 3, 5})
-	}
-	if p.Idempotency.Claim == ClaimByPartition {
-		alarms = append(alarms, c.event(AlarmKeysInTwoPartitions, "Keys arrive through two partitions, which "+
-			"claims by partition do not allow for: their handlers may run at the same time, and one of them "+
-			"completes."))
 	}
 	if p.Idempotency.StoreDown == "open" {
 		alarms = append(alarms, c.event(AlarmFailedOpen, "Handlers run without protection because the store of "+

@@ -30,7 +30,7 @@ func (c *Consumer) addDashboard() {
 				"FailedOpen", "Unprotected", "NotStarted")...),
 		graph("Faults: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed",
 			"Reported", "StoreDown", "Overruns",
-			"KeysInTwoPartitions", "HandlerDown")...),
+			"HandlerDown")...),
 		graph("Age of records and of keys in progress: ms", false, c.own("RecordAge", median),
 			c.own("RecordAge", maximum), c.own("InProgressAge", maximum)),
 	)

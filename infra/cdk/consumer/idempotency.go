@@ -30,7 +30,6 @@ type Idempotency struct {
 	CallRecords int `env:"IDEMSK_CALL_RECORDS"`
 
 	Effects      string        `env:"IDEMSK_EFFECTS"` // default: at-least-once; at-most-once: see docs/effects.md
-	Claim        Claim         `default:"key" env:"IDEMSK_CLAIM"`
 	Batching     string        `default:"on" env:"IDEMSK_BATCHING"`
 	CommitWindow int           `env:"IDEMSK_COMMIT_WINDOW"`  // default: 256, or twice Concurrency if that is more
 	Lease        time.Duration `env:"IDEMSK_LEASE"`          // default: 30 s
@@ -63,16 +62,6 @@ type KeyScope string
 const (
 	KeyScopeTopic     KeyScope = "topic"     // one topic of the consumer
 	KeyScopeNamespace KeyScope = "namespace" // all topics of the consumer
-)
-
-// Claim is how the function claims keys.
-type Claim string
-
-// The values of Claim.
-const (
-	ClaimByKey Claim = "key" // each key is claimed before its handler
-	// one lease claims a partition of a batch: see docs/operations.md. Not with StoreRedis.
-	ClaimByPartition Claim = "partition"
 )
 
 // Store has the settings of the store of keys: a table of the construct in DynamoDB, or an existing server of

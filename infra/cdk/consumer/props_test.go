@@ -156,7 +156,6 @@ func TestValidProps(t *testing.T) {
 		"the longest timeout":                   {"Function.Timeout": 14 * time.Minute},
 		"the namespace that is deployed":        {"Idempotency.DeployedNamespace": "ledger"},
 		"the scope of keys that is deployed":    {"Idempotency.DeployedKeyScope": "topic:payments"},
-		"claims by partition":                   {"Idempotency.Claim": consumer.ClaimByPartition},
 		"a hash of the value as the key":        {"Idempotency.Key": "hash:$.id"},
 		"an outbox":                             outbox,
 		"an outbox in a VPC":                    outbox.with(set{"Network.VPC": vpc{}, "Outbox.Brokers": []string{"b:9098"}}),

@@ -54,48 +54,46 @@ func completed(int) string { return complete }
 func TestWorkersRunEachKeyOnce(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{inThreads, inProcesses} {
-		for _, claim := range []string{"key", "partition"} {
-			t.Run(mode+", claims by "+claim, func(t *testing.T) {
-				t.Parallel()
-				f := workers(t, 4, mode, "IDEMSK_CLAIM="+claim)
-				var payloads [][]byte
-				const rounds, keys = 12, 8
-				for round := range rounds {
-					var records []string
-					for i := range keys {
-						records = append(records, fmt.Sprintf("k%d", round/3*4+i)) // half of them are those of the next batch
-					}
-					payloads = append(payloads, event(records...), fmt.Appendf(nil, `{"plain":%d}`, round))
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			f := workers(t, 4, mode)
+			var payloads [][]byte
+			const rounds, keys = 12, 8
+			for round := range rounds {
+				var records []string
+				for i := range keys {
+					records = append(records, fmt.Sprintf("k%d", round/3*4+i)) // half of them are those of the next batch
 				}
-				want := func(i int) string {
-					if i%2 == 1 {
-						return string(payloads[i])
-					}
-					return complete
+				payloads = append(payloads, event(records...), fmt.Appendf(nil, `{"plain":%d}`, round))
+			}
+			want := func(i int) string {
+				if i%2 == 1 {
+					return string(payloads[i])
 				}
-				for _, err := range f.together(want, payloads...) {
-					if err != nil {
-						t.Error(err)
-					}
+				return complete
+			}
+			for _, err := range f.together(want, payloads...) {
+				if err != nil {
+					t.Error(err)
 				}
-				ran := make(map[string]int)
-				for _, e := range f.received() {
-					for _, r := range e.records {
-						ran[r.key]++
-					}
+			}
+			ran := make(map[string]int)
+			for _, e := range f.received() {
+				for _, r := range e.records {
+					ran[r.key]++
 				}
-				for i := range (rounds/3-1)*4 + keys {
-					key := fmt.Sprintf("k%d", i)
-					f.wantStatus(store.StatusCompleted, key)
-					if ran[key] != 1 {
-						t.Errorf("%s ran %d times", key, ran[key])
-					}
+			}
+			for i := range (rounds/3-1)*4 + keys {
+				key := fmt.Sprintf("k%d", i)
+				f.wantStatus(store.StatusCompleted, key)
+				if ran[key] != 1 {
+					t.Errorf("%s ran %d times", key, ran[key])
 				}
-				if starts := f.function.Starts(); starts != 1 {
-					t.Errorf("%d starts", starts)
-				}
-			})
-		}
+			}
+			if starts := f.function.Starts(); starts != 1 {
+				t.Errorf("%d starts", starts)
+			}
+		})
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
@@ -95,7 +94,11 @@ func (c *client) request(k *key, n int) store.ClaimRequest {
 	if len(k.claims) > 0 && c.rand.IntN(12) == 0 {
 		return k.claims[c.rand.IntN(len(k.claims))] // sent again
 	}
-	r := c.newRequest(k.name, strconv.Itoa(n))
+	r := store.ClaimRequest{
+		Key: k.name, Owner: fmt.Sprintf("o%d-%d-%d", c.number, c.calls, n),
+		Source: fmt.Sprint("payments-3@", c.calls), Fingerprint: store.Fingerprint{1},
+		Lease: c.ms(1, 120), Retention: c.retention(), TakeOver: c.rand.IntN(3) > 0,
+	}
 	switch c.rand.IntN(12) {
 	case 0:
 		r.Fingerprint = store.Fingerprint{2}
@@ -113,15 +116,6 @@ func (c *client) request(k *key, n int) store.ClaimRequest {
 		}
 	}
 	return r
-}
-
-// newRequest returns a claim by a new owner.
-func (c *client) newRequest(key, n string) store.ClaimRequest {
-	return store.ClaimRequest{
-		Key: key, Owner: fmt.Sprintf("o%d-%d-%s", c.number, c.calls, n),
-		Source: fmt.Sprint("payments-3@", c.calls), Fingerprint: store.Fingerprint{1},
-		Lease: c.ms(1, 120), Retention: c.retention(), TakeOver: c.rand.IntN(3) > 0,
-	}
 }
 
 // ms returns a duration of whole milliseconds.
@@ -143,9 +137,6 @@ func (c *client) settle(ctx context.Context) {
 		ss[i] = c.settlement(k)
 		ops[i].settle = &ss[i]
 	}
-	if _, ok := c.Store.(store.Ranger); ok {
-		c.insert(keys[0], &ss[0])
-	}
 	if c.Effects != nil {
 		c.enlist(ctx, &ss[0])
 	}
@@ -156,11 +147,7 @@ func (c *client) settle(ctx context.Context) {
 			if errs != nil {
 				err = errs[i]
 			}
-			none := gotDone
-			if ss[i].Claim != nil {
-				none = gotInserted
-			}
-			ops[i].errorAnswer(err, none)
+			ops[i].errorAnswer(err, gotDone)
 		}
 	})
 }
@@ -172,19 +159,6 @@ func (c *client) count(ctx context.Context) {
 		*ops[0].count = n
 		ops[0].errorAnswer(err, gotCount)
 	})
-}
-
-// insert makes a settlement a completion that claims its key, or leaves it as it is.
-func (c *client) insert(k *key, s *store.Settlement) {
-	if c.rand.IntN(16) > 0 && (c.rand.IntN(4) > 0 || c.held(k) != nil) { // often for a key that may be absent
-		return
-	}
-	r := c.newRequest(s.Key, "insert")
-	*s = store.Settlement{
-		Op: store.OpComplete, Key: s.Key, Owner: r.Owner, Token: store.FreshToken(c.Now()),
-		Retention: c.retention(), Claim: &r,
-		Result: fmt.Append(nil, "result ", c.number, "-", c.calls),
-	}
 }
 
 // enlist gives a completion an effect, or none.

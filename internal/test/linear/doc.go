@@ -58,7 +58,7 @@
 //
 // # What it finds
 //
-// Of the 114 broken stores of idem/storetest it finds the 104 whose fault is in something that clients ask
+// Of the 109 broken stores of idem/storetest it finds the 98 whose fault is in something that clients ask
 // for, each within 3,000 operations (TestHistoriesOfBrokenStoresAreNotLinearizable). Among them:
 //
 //	broken store                                    rule

@@ -20,8 +20,7 @@ type Store interface {
 	store.Admin
 }
 
-// Client is a store as one of several processes uses it: over its own connections. A store.Ranger also gets
-// completions that claim their keys.
+// Client is a store as one of several processes uses it: over its own connections.
 type Client struct {
 	Store Store
 	// Effects are the effects of the client's completions, nil for none. The store is then a

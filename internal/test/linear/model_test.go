@@ -102,14 +102,6 @@ func get(shown store.Entry) *operation {
 	return o
 }
 
-// commit is a completion with an effect that claims its key at a time in ms.
-func insert(ms int64, owner string, answer kind) *operation {
-	return &operation{answer: answer, settle: &store.Settlement{
-		Op: store.OpComplete, Owner: owner, Token: t0 + ms, Retention: time.Second, Effect: effect{},
-		Claim: &store.ClaimRequest{Owner: owner, Lease: 100 * time.Millisecond, Retention: time.Second},
-	}}
-}
-
 type effect struct{}
 
 func (effect) Seal() (bool, error) { return true, nil }
@@ -142,7 +134,6 @@ func TestHistories(t *testing.T) {
 	reclaimed.RetryAt = time.Time{}
 	redriven := stolenAt(60, "b", failed)
 	redriven.Status, redriven.Attempts, redriven.CreatedAt = store.StatusStarted, 1, at(60)
-	inserted := settledAt(50, startedAt(0, "a"), store.StatusCompleted)
 	late := stolenAt(70, "a", reclaimed)
 	tests := map[string]struct {
 		want porcupine.CheckResult
@@ -234,19 +225,7 @@ func TestHistories(t *testing.T) {
 			[]*operation{claimed, remove(t0+1, gotDone).from(10, 11)}},
 		"an entry that expires":       {porcupine.Ok, []*operation{claimed, get(none).from(2000, 2001)}},
 		"an entry that expires early": {porcupine.Illegal, []*operation{claimed, get(none).from(1998, 1999)}},
-		"a completion that claims its key": {porcupine.Ok,
-			[]*operation{insert(0, "a", gotInserted).from(0, 50), count(1).from(60, 61),
-				get(inserted).from(70, 71)}},
-		"one that claims a key that is held": {porcupine.Illegal,
-			[]*operation{claimed, insert(10, "b", gotInserted).from(10, 11)}},
-		"one that is refused": {porcupine.Ok,
-			[]*operation{claimed, insert(10, "b", gotRefused).from(10, 11), count(0).from(20, 21)}},
-		"one that is refused though the key is absent": {porcupine.Illegal,
-			[]*operation{insert(0, "a", gotRefused).from(0, 1)}},
-		"one that is sent twice": {porcupine.Ok,
-			[]*operation{insert(0, "a", gotInserted).from(0, 1), insert(0, "a", gotInserted).from(10, 11),
-				count(1).from(20, 21)}},
-		"an effect": {porcupine.Ok, []*operation{claimed, withEffect(complete), count(1).from(60, 61)}},
+		"an effect":                   {porcupine.Ok, []*operation{claimed, withEffect(complete), count(1).from(60, 61)}},
 		"an effect that is lost": {porcupine.Illegal,
 			[]*operation{claimed, withEffect(complete), count(0).from(60, 61)}},
 		"an effect that takes place twice": {porcupine.Illegal,

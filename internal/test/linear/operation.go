@@ -26,8 +26,6 @@ const (
 	gotFenced    kind = "fenced"
 	gotFound     kind = "found"
 	gotNotFound  kind = "not found"
-	gotInserted  kind = "inserted" // completed without a claim before
-	gotRefused   kind = "refused"  // because the key was not absent
 	gotRejected  kind = "rejected" // the effect, which no client makes impossible
 	gotCount     kind = "count"
 )
@@ -62,8 +60,8 @@ func (o *operation) String() string {
 			r.Owner, r.Fingerprint, r.Lease, r.Retention, r.RedriveToken, r.TakeOver)
 	case o.settle != nil:
 		s := o.settle
-		what = fmt.Sprintf("%s(%d %s lease %v delay %v refund %t retention %v claim %t effect %t)",
-			s.Op, s.Token, s.Owner, s.Lease, s.Delay, s.Refund, s.Retention, s.Claim != nil, s.Effect != nil)
+		what = fmt.Sprintf("%s(%d %s lease %v delay %v refund %t retention %v effect %t)",
+			s.Op, s.Token, s.Owner, s.Lease, s.Delay, s.Refund, s.Retention, s.Effect != nil)
 	case o.count != nil:
 		what = fmt.Sprintf("count is %d", *o.count)
 	case o.remove != nil:
@@ -107,16 +105,11 @@ func (o *operation) claimAnswer(r *store.ClaimResult) {
 // none.
 func (o *operation) errorAnswer(err error, none kind) {
 	var fenced *store.FencedError
-	var refused *store.ClaimRefusedError
 	switch {
 	case err == nil:
 		o.answer = none
 	case errors.As(err, &fenced):
 		o.answer, o.entry = gotFenced, &fenced.Current
-	case errors.As(err, &refused):
-		if o.answer = gotRefused; refused.Result.Entry.Status != "" {
-			o.entry = &refused.Result.Entry
-		}
 	case errors.Is(err, store.ErrRejected):
 		o.answer = gotRejected
 	case errors.Is(err, store.ErrContended):

@@ -4,9 +4,6 @@ import "github.com/idemsk/idemsk/idem/store"
 
 // settled returns all outcomes of a settlement at a time in now.
 func settled(e entry, s *store.Settlement, now span) (all []outcome) {
-	if s.Claim != nil {
-		return inserted(e, s, now)
-	}
 	if e.absent() || e.owner != s.Owner {
 		return []outcome{{gotFenced, e}}
 	}
@@ -29,21 +26,6 @@ func settled(e entry, s *store.Settlement, now span) (all []outcome) {
 		all = append(all, outcome{gotFenced, e})
 	}
 	return all
-}
-
-// inserted returns all outcomes of a completion that also claims its key.
-func inserted(e entry, s *store.Settlement, now span) (all []outcome) {
-	if e.absent() {
-		for _, next := range written(fresh(e, s.Claim, exactly(s.Token)), s, now) {
-			all = append(all, outcome{gotInserted, next})
-		}
-		return all
-	}
-	if same, _ := e.byToken(s.Token); e.owner == s.Owner && e.status == store.StatusCompleted &&
-		len(same) > 0 {
-		return []outcome{{gotInserted, same[0]}} // its reply was lost
-	}
-	return []outcome{{gotRefused, e}}
 }
 
 // written returns the entries that the owner's settlement may write.

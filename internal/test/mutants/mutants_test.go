@@ -33,7 +33,6 @@ type target struct {
 
 var targets = []target{
 	{file: "idem/store/rules.go", pkgs: []string{"idem/store", "idem/memstore"}},
-	{file: "idem/store/range.go", pkgs: []string{"idem/store", "idem/memstore"}},
 	{file: "idem/store/entry.go", pkgs: []string{"idem/store"}},
 	{file: "idem/store/key.go", pkgs: []string{"idem/store"}},
 	{file: "idem/dynamostore/expression.go", pkgs: dynamo, run: conditions},
@@ -45,7 +44,6 @@ var targets = []target{
 	{file: "idem/redisstore/lua/delete.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/redisstore/lua/each.lua", pkgs: redis, run: conditions, changes: luaChanges},
 	{file: "idem/pgstore/statements.go", pkgs: postgres, run: rows, changes: sqlChanges, sql: true},
-	{file: "idem/pgstore/range.go", pkgs: postgres, run: rows, changes: sqlChanges, sql: true},
 	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests,
 		changes: sqlChanges, sql: true, plain: true},
 	{file: "idem/schedule/lane.go", pkgs: scheduler, changes: holdAndWait, plain: true},

@@ -12,11 +12,10 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Polled is how many records a poll has, Lanes how many lanes they are in, and partitions how many partitions.
+// Polled is how many records a poll has, and Lanes how many lanes they are in.
 const (
-	Polled     = 500
-	Lanes      = 1000
-	partitions = 6
+	Polled = 500
+	Lanes  = 1000
 )
 
 // inProgress is how many records of a stream are in progress at most.
@@ -49,12 +48,8 @@ func Stream(b *testing.B, st store.Store, engine idem.Config, cfg schedule.Confi
 		var items []*schedule.Item
 		for i := n; i < min(n+Polled, b.N); i++ {
 			lane := strconv.Itoa(i % Lanes)
-			it := &schedule.Item{Lane: lane, Task: idem.Task{Key: fmt.Sprint("key ", i),
-				Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return nil, handle(ctx, lane) })}}
-			if engine.ClaimByPartition {
-				it.Range, it.Position = fmt.Sprint("partition ", i%Lanes%partitions), int64(i)
-			}
-			items = append(items, it)
+			items = append(items, &schedule.Item{Lane: lane, Task: idem.Task{Key: fmt.Sprint("key ", i),
+				Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return nil, handle(ctx, lane) })}})
 			room <- struct{}{}
 		}
 		left.Add(len(items))

@@ -40,11 +40,9 @@ func NewBooks() *Books { return &Books{entries: make(map[string][]Credit)} }
 const manyAttempts = 1000
 
 // NewConsumer returns a consumer whose handler may fail often.
-func NewConsumer(t testing.TB, st store.Store, cfg idem.Config, key kafka.KeyFunc,
-	handler msk.HandlerFunc) *msk.Consumer {
+func NewConsumer(t testing.TB, st store.Store, key kafka.KeyFunc, handler msk.HandlerFunc) *msk.Consumer {
 	t.Helper()
-	cfg.MaxAttempts = manyAttempts
-	engine, err := idem.New(st, cfg)
+	engine, err := idem.New(st, idem.Config{MaxAttempts: manyAttempts})
 	if err != nil {
 		t.Fatal(err)
 	}

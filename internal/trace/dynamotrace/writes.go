@@ -4,7 +4,6 @@ package dynamotrace
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,7 +20,7 @@ import (
 const (
 	attrStatus, attrToken, attrOwner, attrAttempts = "status", "version", "owner", "attempts"
 	attrLease, attrRetry, attrExpiry               = "leaseUntil", "retryAt", "expiryTimestamp"
-	attrFingerprint, attrRange                     = "requestFingerprint", "range"
+	attrFingerprint                                = "requestFingerprint"
 )
 
 // OneMachine is the maximum difference between the clocks of processes and of a table on the same machine.
@@ -40,22 +39,15 @@ type Writes struct {
 	began time.Time
 	clock keytrace.Clock
 
-	mu     sync.Mutex
-	keys   map[string]*written
-	ranges bool // a lease of a range was written
-}
-
-// written is a key and its trace.
-type written struct {
-	events  []*keytrace.Event
-	unknown bool // the model does not have a write
+	mu   sync.Mutex
+	keys map[string][]*keytrace.Event
 }
 
 // NewWrites returns a Writes without traces, for a table and its clock.
 func NewWrites(table string, now func() time.Time) *Writes {
 	began := now()
 	return &Writes{table: table, now: now, began: began, clock: keytrace.Clock(began),
-		keys: make(map[string]*written)}
+		keys: make(map[string][]*keytrace.Event)}
 }
 
 // Observe adds a write. It is a dynamofake.Config.Observe.
@@ -65,23 +57,15 @@ func (s *Writes) Observe(w *dynamofake.Write) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.keys[w.Key]
-	if k == nil {
-		if len(s.keys) == maxWritten {
-			return
-		}
-		k = &written{}
-		s.keys[strings.Clone(w.Key)] = k // which is a part of a request's whole body
-	}
-	s.ranges = s.ranges || w.After(attrRange, "end") != ""
-	now := s.clock.At(s.now())
-	e := s.event(w, now)
-	if e.Op == "" {
-		k.unknown = true
+	events := s.keys[w.Key]
+	if events == nil && len(s.keys) == maxWritten {
 		return
 	}
-	e.ID = len(k.events)/2 + 1
-	k.events = append(k.events, e, &keytrace.Event{ID: e.ID, At: now})
+	now := s.clock.At(s.now())
+	e := s.event(w, now)
+	e.ID = len(events)/2 + 1
+	// w.Key is a part of a request's whole body
+	s.keys[strings.Clone(w.Key)] = append(events, e, &keytrace.Event{ID: e.ID, At: now})
 }
 
 // event returns the call of a write. What its caller asked for follows from the item that it left.
@@ -112,20 +96,14 @@ func (s *Writes) event(w *dynamofake.Write, now int64) *keytrace.Event {
 	return e
 }
 
-// operation returns the call that made an entry from another, and its answer; "" if the model does not have
-// it.
+// operation returns the call that made an entry from another, and its answer.
 func operation(before, after *store.Entry) (op, answer string) {
 	same := before.Status == store.StatusStarted && before.Owner == after.Owner && before.Token == after.Token
 	switch {
 	case after.Status == "":
 		return "delete", "ok"
-	case after.Status == store.StatusCompleted && same:
-		return "complete", "ok"
 	case after.Status == store.StatusCompleted:
-		return "insert", "ok"
-	case before.Status == "" && (after.Status == store.StatusFailed || after.Released()):
-		// a settlement that also claims its key
-		return "", ""
+		return "complete", "ok"
 	case after.Status == store.StatusFailed:
 		return "fail", "ok"
 	case after.Released() && same && after.Attempts < before.Attempts:
@@ -156,28 +134,22 @@ func entry(attribute func(path ...string) string) (e store.Entry) {
 	return e
 }
 
-// ErrRanges means that keys were claimed by partition: the trace of a key does not have what the lease of its
-// range says of it.
-var ErrRanges = errors.New("there are claims by partition, of which there are no traces of writes")
-
 // Save writes the traces of the keys with the most writes, up to keytrace.MaxOfProcesses, and returns their
 // number.
 func (s *Writes) Save(to keytrace.Config) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ranges {
-		return 0, ErrRanges
-	}
 	to.Began = s.began
 	for _, key := range slices.SortedFunc(maps.Keys(s.keys), func(a, b string) int {
-		return cmp.Or(len(s.keys[b].events)-len(s.keys[a].events), cmp.Compare(a, b))
+		return cmp.Or(len(s.keys[b])-len(s.keys[a]), cmp.Compare(a, b))
 	}) {
-		if k := s.keys[key]; n < keytrace.MaxOfProcesses && !k.unknown && len(k.events) > 0 {
-			if err := to.Write(k.events); err != nil {
-				return n, err
-			}
-			n++
+		if n == keytrace.MaxOfProcesses {
+			break
 		}
+		if err := to.Write(s.keys[key]); err != nil {
+			return n, err
+		}
+		n++
 	}
 	return n, nil
 }

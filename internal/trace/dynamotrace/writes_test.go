@@ -38,7 +38,6 @@ type item struct {
 	attempts      int
 	lease, retry  int64
 	print         string // the fingerprint
-	ranged        bool   // it is a lease of a range
 	deleted       bool
 }
 
@@ -81,7 +80,8 @@ func TestTracesOfWrites(t *testing.T) {
 		{"release and claim", false, []item{first, released, again}},
 		{"an attempt is given back", false,
 			[]item{first, then(released, func(it *item) { it.attempts = 0 })}},
-		{"completion without a claim", false, []item{completed}},
+		{"completion without a claim", true, []item{completed}},
+		{"failure without a claim", true, []item{failed}},
 		{"redrive", false, []item{first, failed,
 			then(first, func(it *item) {
 				it.at, it.owner, it.token, it.lease = 5000, "b", 1001,
@@ -90,7 +90,7 @@ func TestTracesOfWrites(t *testing.T) {
 		{"delete and claim", false, []item{first, completed, {at: 3000, deleted: true},
 			then(first, func(it *item) { it.at, it.token, it.lease = 4000, 4000, 4000+lease })}},
 		{"a live lease is taken", true, []item{first, then(stolen, func(it *item) { it.at = over - 100 })}},
-		{"a live lease is taken by a completion without a claim", true,
+		{"a live lease is completed by another owner", true,
 			[]item{first, then(completed, func(it *item) { it.owner, it.token = "b", 2000 })}},
 		{"a delay is not waited for", true,
 			[]item{first, released, then(again, func(it *item) { it.at = 2900 })}},
@@ -142,33 +142,12 @@ func TestTracesOfWrites(t *testing.T) {
 	}
 }
 
-// A key that is claimed and settled in one write has no trace, unless it was completed, nor have the keys of
-// a table with leases of ranges.
-func TestWritesWithoutTraces(t *testing.T) {
-	failed := then(claimed(), func(it *item) { it.status = "FAILED" })
-	if n, err := save(t, t.TempDir(), []item{failed}); n != 0 || err != nil {
-		t.Errorf("%d traces: %v; want 0", n, err)
-	}
-	if n, err := save(t, t.TempDir(), []item{then(claimed(), func(it *item) { it.ranged = true })}); n != 0 ||
-		!errors.Is(err, dynamotrace.ErrRanges) {
-		t.Errorf("%d traces: %v; want ErrRanges", n, err)
-	}
-}
-
 // write makes the writes in a table, and a trace of them in a new folder.
 func write(t *testing.T, dir string, writes []item) {
 	t.Helper()
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := save(t, dir, writes); n != 1 || err != nil {
-		t.Fatalf("%s: %d traces: %v", filepath.Base(dir), n, err)
-	}
-}
-
-// save makes the writes in a table, and saves the traces of its keys.
-func save(t *testing.T, dir string, writes []item) (n int, err error) {
-	t.Helper()
 	began := time.UnixMilli(1_700_000_000_000)
 	now := began
 	traced := dynamotrace.NewWrites(table, func() time.Time { return now })
@@ -190,8 +169,10 @@ func save(t *testing.T, dir string, writes []item) (n int, err error) {
 			t.Fatal(err)
 		}
 	}
-	return traced.Save(keytrace.Config{Dir: dir, Name: t.Name(), Skew: skew,
-		Tolerance: dynamotrace.OneMachine})
+	n, err := traced.Save(keytrace.Config{Dir: dir, Name: t.Name(), Skew: skew, Tolerance: dynamotrace.OneMachine})
+	if n != 1 || err != nil {
+		t.Fatalf("%s: %d traces: %v", filepath.Base(dir), n, err)
+	}
 }
 
 func (it *item) attributes(began int64) map[string]types.AttributeValue {
@@ -207,9 +188,6 @@ func (it *item) attributes(began int64) map[string]types.AttributeValue {
 	}
 	if it.retry != 0 {
 		all["retryAt"] = number(began + it.retry)
-	}
-	if it.ranged {
-		all["range"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"end": number(7)}}
 	}
 	return all
 }

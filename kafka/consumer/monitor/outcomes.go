@@ -78,8 +78,6 @@ func counts() []count {
 			func(r *kafka.Report) int { return r.Overruns }},
 		{"Blocked", "Tries that ended in an outcome that an operator must resolve.",
 			func(r *kafka.Report) int { return r.Blocked }},
-		{"KeysInTwoPartitions", "Tries whose key a record of another partition had claimed last.",
-			func(r *kafka.Report) int { return r.KeysInTwoPartitions }},
 		{"HandlerDown", "Tries that failed or were not started during an outage of what the handler needs.",
 			func(r *kafka.Report) int { return r.HandlerDown }},
 		{"FailedCalls", "Calls of several records that failed as a whole.",

@@ -53,7 +53,7 @@ func (rep *report) bars() []bar {
 		return bar{what: what, figure: ours.Fresh.PerSecond / at(theirs).Fresh.PerSecond, limit: limit,
 			unit: " times"}
 	}
-	byPartition, inPython, inTypeScript := at(claimedByPartition), at(of100(layeredPython)), at(of100(layeredTypeScript))
+	inPython, inTypeScript := at(of100(layeredPython)), at(of100(layeredTypeScript))
 	batched, fewKeys, plainPath, loop, floor := at(batchedByKey), at(batchedFewKeys), at(plain), at(goAtOnce),
 		at(theFloor)
 	return []bar{
@@ -72,14 +72,6 @@ func (rep *report) bars() []bar {
 		times("records/s, 1,000 Kafka keys, 32 at once, over "+typeScript, batched, typeScript, 20),
 		times("records/s, 1,000 Kafka keys, 32 at once, over "+goAtOnce, batched, goAtOnce, 7),
 		times("records/s, partition order, over "+goByPartition, at(batchedByPartition), goByPartition, 20),
-		times("records/s, claims by partition, commit window of 512, over claims by key in partition order",
-			at(claimedAtOnce), batchedByPartition, 1.3),
-		{what: "write units per fresh record, claims by partition", figure: byPartition.Fresh.WriteUnits,
-			limit: 1.02, atMost: true},
-		{what: "read units per fresh record, claims by partition", figure: byPartition.Fresh.ReadUnits,
-			limit: 1, atMost: true},
-		{what: "requests per fresh record, claims by partition", figure: byPartition.Fresh.Requests,
-			limit: 0.06, atMost: true},
 		{what: "requests per fresh record, consumer process", figure: at(consumerProcess).Fresh.Requests,
 			limit: 0.09, atMost: true},
 		times("records/s, consumer process, over "+pollLoop, at(consumerProcess), pollLoop, 7),

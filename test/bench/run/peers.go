@@ -27,8 +27,6 @@ const (
 	batchedByKey       = "idemsk, key order, 32 at once"
 	batchedFewKeys     = "idemsk, key order, 32 Kafka keys"
 	batchedByPartition = "idemsk, partition order, 3 partitions"
-	claimedByPartition = "idemsk, claims by partition, 3 partitions"
-	claimedAtOnce      = "idemsk, claims by partition, window of 512, 3 partitions"
 	plain              = "idemsk, batching off, key order, 32 at once"
 	theFloor           = "floor: the same requests, nothing else"
 	goAtOnce           = "Go loop, 32 goroutines"
@@ -93,8 +91,6 @@ func (r *runner) peers() []peer {
 	partitions.slow = true
 	all := []peer{
 		ours(batchedByKey, byKey), fewKeys, ours(batchedByPartition, byPartition),
-		ours(claimedByPartition, byPartition, "IDEMSK_CLAIM=partition"),
-		ours(claimedAtOnce, byPartition, "IDEMSK_CLAIM=partition", "IDEMSK_COMMIT_WINDOW=512"),
 		withoutBatches,
 		{name: theFloor, command: []string{r.program("floor")}, env: tuned, key: ourKey, batched: true,
 			noRepeat: true},

@@ -19,7 +19,7 @@ func TestCompletion(t *testing.T) {
 		"re":                  "resolve reconcile redrive relay",
 		"redrive --queue":     "--queue-url",
 		"help mig":            "migrate",
-		"list --status x --l": "--leases --limit",
+		"list --status x --l": "--limit",
 		"nothing --l":         "",
 	} {
 		words := strings.Fields(line)

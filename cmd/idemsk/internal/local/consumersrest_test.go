@@ -11,35 +11,14 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit"
 )
 
-// TestConsumerProcessesBookOnce with the leases of partitions in the place of claims.
-func TestConsumerProcessesBookOnceByPartition(t *testing.T) {
-	t.Parallel()
-	o, s := processes(t, 3)
-	o.Produce, o.Copies, o.Prove = 3000, 0.3, true
-	o.Faults = local.Faults{Kill: 0.3, Concurrent: 0.3}
-	o.Env = append(o.Env, "IDEMSK_CLAIM=partition")
-	report, err := run(t, o)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, s)
-	}
-	if !report.Verified.OK() || report.Done != 3000 || report.Lag() != 0 || len(report.Kills) == 0 ||
-		report.Concurrent == 0 || report.Failed != 0 {
-		t.Errorf("%+v\n%s", report, report.Text())
-	}
-}
-
 // On PostgreSQL bookings commit with their completions: the ledger is exact although processes are killed,
 // and paused until others have their partitions.
 func TestConsumerProcessesBookOnceOnPostgreSQL(t *testing.T) {
-	for _, claim := range []string{"key", "partition"} {
-		t.Run("claims by "+claim, func(t *testing.T) {
-			t.Parallel()
-			o := onServer(t, testkit.Run(t, pgserver.Start, pgserver.Config{}).URL())
-			o.Faults, o.Env = local.Faults{Kill: 0.2, Concurrent: 0.2}, append(o.Env, "IDEMSK_CLAIM="+claim)
-			if report := proven(t, o); len(report.Kills) == 0 || report.Concurrent == 0 {
-				t.Errorf("%d kills and %d pauses; want some", len(report.Kills), report.Concurrent)
-			}
-		})
+	t.Parallel()
+	o := onServer(t, testkit.Run(t, pgserver.Start, pgserver.Config{}).URL())
+	o.Faults = local.Faults{Kill: 0.2, Concurrent: 0.2}
+	if report := proven(t, o); len(report.Kills) == 0 || report.Concurrent == 0 {
+		t.Errorf("%d kills and %d pauses; want some", len(report.Kills), report.Concurrent)
 	}
 }
 

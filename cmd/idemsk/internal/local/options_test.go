@@ -52,9 +52,6 @@ func TestInvalidOptions(t *testing.T) {
 		"--traces needs --store fake": func(o *local.Options) {
 			o.Traces, o.Store = ".", "http://127.0.0.1:1"
 		},
-		"--traces needs claims by key": func(o *local.Options) {
-			o.Traces, o.Env = ".", append(o.Env, "IDEMSK_CLAIM=partition")
-		},
 		"--traces: nowhere is not a": func(o *local.Options) { o.Traces = "nowhere" },
 		"IDEMSK_OUTBOX=on needs": func(
 			o *local.Options) {

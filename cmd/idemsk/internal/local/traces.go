@@ -20,8 +20,6 @@ func (o *Options) checkTraces(check checkFunc) {
 		return
 	}
 	check(o.storeKind() == StoreFake, "--traces needs --store fake: they are of the DynamoDB in this process")
-	check(o.variable("IDEMSK_CLAIM") != "partition",
-		"--traces needs claims by key: IDEMSK_CLAIM is partition")
 	info, err := os.Stat(o.Traces)
 	check(err == nil && info.IsDir(), "--traces: %s is not a folder", o.Traces)
 }

@@ -275,9 +275,6 @@ func countsTable(c *Counts, rate int) *term.Table {
 	for line := range slices.Chunk(outcomes(c), outcomesInLine) {
 		row(c.Reports > 0, "outcomes", "%s", strings.Join(line, ", "))
 	}
-	row(c.Outcomes.KeysInTwoPartitions > 0, "keys",
-		"%s had a key that a record of another partition had claimed",
-		term.Plural(c.Outcomes.KeysInTwoPartitions, "record", "records"))
 	return t
 }
 

@@ -74,18 +74,6 @@ func TestWaitingForALease(t *testing.T) {
 	}
 }
 
-// The report names keys that arrive through two partitions only if there are any.
-func TestReportOfKeysInTwoPartitions(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]string{0: "", 1: "1 record had a key", 2000: "2,000 records had a key"} {
-		text := countsTable(&Counts{Outcomes: metrics.Outcomes{KeysInTwoPartitions: n}}, 0).String()
-		const of = " that a record of another partition had claimed"
-		if got := strings.Contains(text, of); got != (n > 0) || n > 0 && !strings.Contains(text, want+of) {
-			t.Errorf("%d records: %q", n, text)
-		}
-	}
-}
-
 // An outage of what the handler needs is told from the first metrics that have it until a handler has
 // succeeded.
 func TestViewOfAnOutage(t *testing.T) {

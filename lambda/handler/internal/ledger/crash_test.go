@@ -29,8 +29,7 @@ const (
 // In atomic mode balances are exact, whenever the process is killed.
 func TestBookingsAreExactWhenProcessesAreKilled(t *testing.T) {
 	for name, env := range map[string]map[string]string{
-		"claims by key":                        {"IDEMSK_CLAIM": "key"},
-		"claims by partition, with the outbox": {"IDEMSK_CLAIM": "partition", "IDEMSK_OUTBOX": "on"},
+		"without the outbox": {}, "with the outbox": {"IDEMSK_OUTBOX": "on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait for leases most of the time

@@ -85,31 +85,27 @@ func (p *process) deliverAll(events [][]byte) (answered, crashed int) {
 // A process that handles several invocations at once books each payment once. Each invocation has one whole
 // line of metrics, and each payment is counted once.
 func TestSeveralInvocationsAtOnce(t *testing.T) {
-	for _, claim := range []string{"key", "partition"} {
-		t.Run("claims by "+claim, func(t *testing.T) {
-			t.Parallel()
-			seed := tally.NewSeed(t)
-			db, cfg := startDynamo(t, dynamofake.Config{})
-			p := startManaged(t, db, map[string]string{"IDEMSK_CLAIM": claim, "IDEMSK_LEASE": "30s"})
-			events, made := deliveries(t, seed.Rand("payments"))
-			answered, crashed := p.deliverAll(events)
-			equal(t, "crashes", crashed, 0)
-			equal(t, "processes", p.Starts(), 1)
-			payments := managedBatches * crashBatch
-			equal(t, "lines of metrics", len(p.metrics), answered)
-			equal(t, "executed", int(p.sum("Executed")), payments)
-			equal(t, "records of the lines", int(p.sum("BatchSize")), answered*crashBatch)
-			bookings := 0
-			for account, amount := range tally.Sums(made) {
-				balance, booked := booked(t, cfg, account)
-				equal(t, "balance of "+account, balance, fmt.Sprint(amount))
-				var n int
-				_, _ = fmt.Sscan(booked, &n) // else it stays 0
-				bookings += n
-			}
-			equal(t, "bookings", bookings, payments)
-		})
+	t.Parallel()
+	seed := tally.NewSeed(t)
+	db, cfg := startDynamo(t, dynamofake.Config{})
+	p := startManaged(t, db, map[string]string{"IDEMSK_LEASE": "30s"})
+	events, made := deliveries(t, seed.Rand("payments"))
+	answered, crashed := p.deliverAll(events)
+	equal(t, "crashes", crashed, 0)
+	equal(t, "processes", p.Starts(), 1)
+	payments := managedBatches * crashBatch
+	equal(t, "lines of metrics", len(p.metrics), answered)
+	equal(t, "executed", int(p.sum("Executed")), payments)
+	equal(t, "records of the lines", int(p.sum("BatchSize")), answered*crashBatch)
+	bookings := 0
+	for account, amount := range tally.Sums(made) {
+		balance, booked := booked(t, cfg, account)
+		equal(t, "balance of "+account, balance, fmt.Sprint(amount))
+		var n int
+		_, _ = fmt.Sscan(booked, &n) // else it stays 0
+		bookings += n
 	}
+	equal(t, "bookings", bookings, payments)
 }
 
 // Balances are exact when processes die with all of their invocations.

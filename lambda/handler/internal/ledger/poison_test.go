@@ -77,10 +77,9 @@ func poisonOnePartition(t *testing.T, program string, env map[string]string) {
 // On DynamoDB, whose ledger has bounds of its own.
 func TestPoisonRecordsDoNotBlockOthersOnDynamoDB(t *testing.T) {
 	for name, env := range map[string]map[string]string{
-		"atomic, claims by key":       {"IDEMSK_LEDGER": "atomic", "IDEMSK_CLAIM": "key"},
-		"atomic, claims by partition": {"IDEMSK_LEDGER": "atomic", "IDEMSK_CLAIM": "partition"},
-		"plain":                       {"IDEMSK_LEDGER": "plain"},
-		"plain, with the audit":       {"IDEMSK_LEDGER": "plain", "IDEMSK_AUDIT": "on"},
+		"atomic":                {"IDEMSK_LEDGER": "atomic"},
+		"plain":                 {"IDEMSK_LEDGER": "plain"},
+		"plain, with the audit": {"IDEMSK_LEDGER": "plain", "IDEMSK_AUDIT": "on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, cfg := startDynamo(t, dynamofake.Config{})

@@ -36,10 +36,9 @@ type Outcomes struct {
 	Reported  int `json:"reported"`
 	BatchSize int `json:"batchSize"`
 
-	KeysInTwoPartitions int `json:"keysInTwoPartitions"`
-	HandlerDown         int `json:"handlerDown"`
-	FailedCalls         int `json:"failedCalls"`
-	FailedCallRecords   int `json:"failedCallRecords"`
+	HandlerDown       int `json:"handlerDown"`
+	FailedCalls       int `json:"failedCalls"`
+	FailedCallRecords int `json:"failedCallRecords"`
 }
 
 // Add adds other to o.

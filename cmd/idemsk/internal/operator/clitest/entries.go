@@ -1,7 +1,6 @@
 package clitest
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -80,37 +79,10 @@ func Fill(t *testing.T, client *dynamodb.Client) {
 		10*time.Minute+30*time.Second)
 	claim("ledger#payments#flying", 10*time.Minute+30*time.Second, 41*time.Minute)
 	claim("ledger#payments#dead", 90*time.Minute, time.Minute)
-	fillLeases(t, client, now)
 	hashed, err := store.Key("ledger#payments#secret", true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	settle(claim(hashed, time.Hour+time.Minute, time.Minute), store.Settlement{Op: store.OpComplete},
 		time.Hour+time.Minute)
-}
-
-// fillLeases adds the leases of three partitions: one that was released, one of a live owner, and one of a
-// dead owner.
-func fillLeases(t *testing.T, client *dynamodb.Client, now time.Time) {
-	t.Helper()
-	st := storeAt(t, client, now.Add(-10*time.Minute-30*time.Second))
-	var reqs []store.ClaimRequest
-	for partition, lease := range []time.Duration{time.Minute, 41 * time.Minute, time.Minute} {
-		reqs = append(reqs, store.ClaimRequest{
-			Key: fmt.Sprintf("ledger%%payments-%d", partition), Owner: fmt.Sprint("owner-", partition),
-			Source: fmt.Sprintf("payments-%d@6100", partition),
-			Lease:  lease, Retention: 168 * time.Hour, Range: &store.Range{End: 6200},
-		})
-	}
-	released := st.Claim(t.Context(), reqs)[0]
-	if released.Err != nil {
-		t.Fatal(released.Err)
-	}
-	if errs := st.Settle(t.Context(), []store.Settlement{{
-		Op: store.OpRelease, Key: released.Entry.Key, Token: released.Entry.Token,
-		Owner: released.Entry.Owner, Retention: 168 * time.Hour,
-		Range: &store.Range{Till: 6300},
-	}}); errs != nil {
-		t.Fatal(errs)
-	}
 }

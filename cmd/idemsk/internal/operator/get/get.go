@@ -108,9 +108,6 @@ func recordTable(entry *store.Entry, now time.Time) string {
 	when("created", entry.CreatedAt)
 	when("updated", entry.UpdatedAt)
 	when("expires", entry.Expiry)
-	if r := entry.Range; r != nil {
-		rangeRows(r, row)
-	}
 	row("fingerprint", entry.Fingerprint.String())
 	row("result", resultText(entry))
 	if f := entry.Failure; f != nil {
@@ -121,16 +118,6 @@ func recordTable(entry *store.Entry, now time.Time) string {
 	return t.String()
 }
 
-// rangeRows shows what the lease of a partition keeps of its offsets.
-func rangeRows(r *store.Range, row func(name, value string)) {
-	if r.End > 0 {
-		row("batch", fmt.Sprintf("offsets before %d", r.End))
-	}
-	if r.Till > 0 {
-		row("unsettled", fmt.Sprintf("offsets before %d may have begun: their keys are claimed", r.Till))
-	}
-}
-
 // statusText returns the status and what it means at the time now.
 func statusText(entry *store.Entry, now time.Time) string {
 	text := string(entry.Status)
@@ -139,8 +126,6 @@ func statusText(entry *store.Entry, now time.Time) string {
 		return text + ", expired: counts as absent"
 	case entry.Status != store.StatusStarted:
 		return text
-	case entry.Released() && entry.Range != nil:
-		return text + ", released"
 	case entry.Released():
 		return text + ", released for another attempt"
 	case now.Before(entry.LeaseUntil):

@@ -38,8 +38,6 @@ func Verb() command.Verb {
 					l.query.Before, err = flags.ParseTime(text, time.Now())
 					return err
 				})
-			fs.BoolVar(&l.query.Leases, "leases", false,
-				"also the leases of partitions, which are left out otherwise")
 			fs.StringVar(&l.query.KeyHas, "key-has", "", "only keys that contain `TEXT`")
 			fs.IntVar(&l.limit, "limit", flags.DefaultLimit, "at most `N` entries; 0 for all")
 			fs.BoolVar(&l.json, "json", false, "print each entry as a line of JSON")

@@ -19,18 +19,12 @@ func TestList(t *testing.T) {
 		}
 	}
 	clitest.Golden(t, "list", sortedBody(r.Out))
-	r = clitest.Run(t, "list", "--leases", "--endpoint-url", endpoint)
-	if r.Code != 0 || !strings.Contains(r.Err, "11 entries\n") {
-		t.Errorf("list --leases: %+v", r)
-	}
-	clitest.Golden(t, "list-leases", sortedBody(r.Out))
 	for args, want := range map[string]string{
 		"--status FAILED": "ledger@payments-0@6200@1767231800000",
 		"--overdue":       "ledger#payments#dead",
 		"--status STARTED --before 30s --overdue": "ledger#payments#dead",
 		"--before 49h":  "ledger@payments-0@6200@1767231800000",
 		"--key-has fly": "ledger#payments#flying",
-		"--leases --overdue --key-has %payments-2": "ledger%payments-2",
 	} {
 		r := clitest.Run(t, append([]string{"list", "--json", "--endpoint-url", endpoint},
 			strings.Fields(args)...)...)

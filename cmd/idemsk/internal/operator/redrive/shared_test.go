@@ -37,7 +37,6 @@ type mode string
 
 const (
 	byKey       mode = "claims by key"
-	byPartition mode = "claims by partition"
 	unprotected mode = "no protection" // its letters have no token, and its records no key
 )
 
@@ -56,7 +55,7 @@ func newConsumer(t *testing.T, name string, m mode, client *awssqs.Client, queue
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{ClaimByPartition: m == byPartition})
+	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +114,7 @@ func lettersIn(t *testing.T, client *awssqs.Client, url string) (letters []kafka
 // its cause is fixed.
 func TestALetterInAFIFOQueueIsFollowedByTheNext(t *testing.T) {
 	t.Parallel()
-	for _, m := range []mode{byKey, byPartition, unprotected} {
+	for _, m := range []mode{byKey, unprotected} {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
 			client, url := awstest.NewQueue(t, "letters.fifo")
@@ -146,7 +145,7 @@ func TestALetterInAFIFOQueueIsFollowedByTheNext(t *testing.T) {
 // away.
 func TestFunctionsThatShareAQueue(t *testing.T) {
 	t.Parallel()
-	for _, m := range []mode{byKey, byPartition, unprotected} {
+	for _, m := range []mode{byKey, unprotected} {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
 			client, url := awstest.NewQueue(t, "letters.fifo")
