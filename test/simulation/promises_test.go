@@ -34,18 +34,10 @@ var exceptions = []exception{
 	{protected, func(s *settings) bool { return s.failsOpen() },
 		"`IDEMSK_STORE_DOWN=open`, while the store does not answer",
 		"with a claim as soon as the store answers"},
-	{once, func(s *settings) bool { return s.retention < faulty },
-		"`IDEMSK_RETENTION` is shorter than the time in which a record is delivered again",
-		"effects take place as often as the key completes"},
-	{once, func(s *settings) bool { return s.is("delete entries", "yes") },
-		"an operator deletes the entry of a key", "effects take place as often as the key completes"},
+	{once, (*settings).losesEntries, losesEntries, "as often as it has a new entry, and so do its effects"},
 	{unrepeated, func(s *settings) bool { return s.is(effects, "at-least-once") },
 		"`IDEMSK_EFFECTS=at-least-once`, the default", "a key completes once"},
-	{unrepeated, func(s *settings) bool { return s.retention < faulty },
-		"`IDEMSK_RETENTION` is shorter than the time in which a record is delivered again",
-		"once within the retention"},
-	{unrepeated, func(s *settings) bool { return s.is("delete entries", "yes") },
-		"an operator deletes the entry of a key", "once as long as the key has an entry"},
+	{unrepeated, (*settings).losesEntries, losesEntries, "not as long as the key has an entry"},
 	{settled, func(s *settings) bool { return s.is("retries", "8") || s.is("record age", "1m") },
 		"the event source has a maximum of retries or of the records' age",
 		"what it gives up is in its own destination"},
@@ -55,6 +47,12 @@ var exceptions = []exception{
 	{ordered, func(s *settings) bool { return s.is("IDEMSK_ORDER", "none") },
 		"`IDEMSK_ORDER=none`", "–"},
 }
+
+// losesEntries reports whether keys lose their entries.
+func (s *settings) losesEntries() bool { return s.retention < faulty || s.is("delete entries", "yes") }
+
+const losesEntries = "the entry of the key is gone: `IDEMSK_RETENTION` is shorter than the time in which a record is delivered again, " +
+	"or an operator has deleted it"
 
 // promises reports whether something is promised in the configuration of a run.
 func (s *settings) promises(p promise) bool {
