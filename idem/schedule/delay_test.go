@@ -40,7 +40,7 @@ func TestDeliveryBeforeTheDelayHasPassed(t *testing.T) {
 					t.Fatal(err)
 				}
 				failed := false
-				deliver := func() (ended []idem.Kind) {
+				deliver := func() (ended []string) {
 					items := (&fixture{}).items(tc.keys...)
 					last := items[len(items)-1]
 					last.Task.Handler = idem.HandlerFunc(func(context.Context) ([]byte, error) {
@@ -54,11 +54,11 @@ func TestDeliveryBeforeTheDelayHasPassed(t *testing.T) {
 					defer cancel()
 					scheduler.Run(ctx, [][]*schedule.Item{items})
 					for _, it := range items {
-						ended = append(ended, it.Outcome.Kind)
+						ended = append(ended, it.Outcome.Kind.String())
 					}
 					return ended
 				}
-				if ended := deliver(); ended[len(ended)-1] != idem.Retry {
+				if ended := deliver(); ended[len(ended)-1] != idem.Retry.String() {
 					t.Errorf("the first delivery: %v", ended)
 				}
 				st.claims = nil

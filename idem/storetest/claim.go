@@ -38,11 +38,11 @@ func oneWinner() []test {
 }
 
 // race sends concurrent claims on one key: one wins, and all others see the winner.
-func (s *suite) race(options ...func(*store.ClaimRequest)) {
+func (s *suite) race() {
 	s.Helper()
 	reqs := make([]store.ClaimRequest, contenders)
 	for i := range reqs {
-		reqs[i] = s.request(options...)
+		reqs[i] = s.request()
 	}
 	results := make([]store.ClaimResult, contenders)
 	atOnce(contenders, func(i int) { results[i] = s.Store.Claim(s.ctx(), reqs[i:i+1])[0] })
