@@ -287,8 +287,10 @@ func (p *process) checkRelease(key string, before, now *entry, wrong func(string
 		wrong("has counted an attempt at which what the handler needs was unavailable")
 	}
 	delay := e.delay
-	if counted && delay == 0 && now.attempts < p.maxAttempts {
-		// otherwise its dead letter was not sent, which is tried again soon
+	switch {
+	case counted && now.attempts >= p.maxAttempts:
+		delay = 0 // its dead letter was not sent, which is tried again soon
+	case counted && delay == 0:
 		delay = p.delayAfter(now.attempts)
 	}
 	if end := e.at.Add(p.offset + delay).UnixMilli(); now.retry < end-1 && (!counted || !mayBeLost) {
