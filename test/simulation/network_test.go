@@ -158,6 +158,7 @@ func (l *link) latencyOf(rq *request) time.Duration {
 // hold holds all requests and replies for d.
 func (l *link) hold(d time.Duration) {
 	l.log(l.process.name, "pauses for "+d.String())
+	l.process.notePause(d)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heldTo = time.Now().Add(d)

@@ -37,6 +37,9 @@ func (w *world) watchStoreDown() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.pausedTo > from {
+		return
+	}
 	for _, r := range w.topic.all {
 		if r.at < from && r.key != "" && r.redrive == 0 && len(w.of(r.key).calls) == 0 &&
 			w.of(r.key).entry.status == "" && r.lost == "" {
@@ -44,6 +47,13 @@ func (w *world) watchStoreDown() {
 				"waits while the store does not answer, and no handler was called without a claim from %v to %v", from, to)
 		}
 	}
+}
+
+// notePause notes that a process pauses.
+func (w *world) notePause(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pausedTo = max(w.pausedTo, time.Since(w.begun)+d)
 }
 
 // activity returns how often handlers were called without a claim, and how many processes have started.

@@ -68,10 +68,11 @@ type world struct {
 	operating  int           // operators that have not ended
 	describe   func() string // what the host waits for
 	trace      []event
-	opened     int   // calls of handlers without a claim
-	lastCallOf int   // the number of the last call of a bulk handler
-	processes  int   // that have started
-	err        error // the first violation
+	opened     int           // calls of handlers without a claim
+	lastCallOf int           // the number of the last call of a bulk handler
+	processes  int           // that have started
+	pausedTo   time.Duration // until when a process pauses, at most
+	err        error         // the first violation
 }
 
 // gate is a mutex behind which virtual time passes.
