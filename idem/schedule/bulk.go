@@ -43,8 +43,9 @@ type Result struct {
 	Err   error
 }
 
-// callBulk calls the handler for claimed items, and returns when their completions are answered.
-func (d *driver) callBulk(items []*Item) {
+// callBulk calls the handler for claimed items, and returns when their completions are answered. It calls next when
+// the next call may begin: when nothing is left but completions, otherwise before it returns.
+func (d *driver) callBulk(items []*Item, next func()) {
 	c := &bulkCall{driver: d, parts: make([]bulkPart, len(items))}
 	claims := make([]*idem.Claim, len(items))
 	for i, it := range items {
@@ -65,6 +66,7 @@ func (d *driver) callBulk(items []*Item) {
 		case stopped[it.lane], b.Context().Err() != nil: // its claim was lost while others waited for answers
 			behind := stopped[it.lane]
 			stopped[it.lane] = true
+			c.waits = true
 			c.rest.Go(func() {
 				b.Withdraw(behind)
 				d.pass(returned{it})
@@ -74,11 +76,15 @@ func (d *driver) callBulk(items []*Item) {
 		}
 	}
 	c.tell(ends)
-	c.invoke(begun)
+	if c.invoke(begun); !c.waits {
+		next()
+	}
 	for i := range c.parts {
 		c.parts[i].ended.Wait()
 	}
-	c.rest.Wait()
+	if c.rest.Wait(); c.waits {
+		next()
+	}
 }
 
 // bulkCall is one call of the handler. Each item is a task of its own, with its heartbeat and its settlement.
@@ -87,6 +93,7 @@ type bulkCall struct {
 	parts  []bulkPart
 	busy   atomic.Bool    // the goroutine of the call tells the machine soon
 	rest   sync.WaitGroup // the goroutines of items that end alone
+	waits  bool           // there are some: what an item fails with can stop the next call
 }
 
 // bulkPart is one item of a call.
@@ -132,6 +139,7 @@ func (c *bulkCall) end(parts []*bulkPart) {
 			ends = append(ends, returned{p.item})
 			continue
 		}
+		c.waits = true
 		c.rest.Go(func() {
 			rest()
 			c.driver.pass(returned{p.item})

@@ -122,6 +122,49 @@ func TestCompletionsOfACallAreSentTogether(t *testing.T) {
 	}
 }
 
+// The next call begins when the handler has returned, before the completions are answered, if both calls fit in the
+// commit window. A call of which an item failed is settled first.
+func TestNextCallDoesNotWaitForCompletions(t *testing.T) {
+	const handler, request = time.Millisecond, 5 * time.Millisecond
+	for _, tc := range []struct {
+		name   string
+		window int
+		fails  bool
+		want   time.Duration // between the last two calls
+	}{
+		{"window of two calls", 200, false, handler},
+		{"window of one call", 199, false, handler + request},
+		{"an item failed", 200, true, handler + request},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &spyStore{Store: memstore.New(memstore.Config{BatchSize: 25}), latency: request}
+				engine, err := idem.New(s, idem.Config{CommitWindow: tc.window})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var began []time.Time
+				scheduler, err := schedule.New(engine, schedule.Config{CallItems: 100,
+					Bulk: func(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+						began = append(began, time.Now())
+						<-time.After(handler)
+						results := make([]schedule.Result, len(items))
+						if tc.fails && len(began) == 2 {
+							results[0].Err = errNetwork
+						}
+						return results, nil
+					}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				scheduler.Run(t.Context(), unordered(newFixture(t, idem.Config{}).items(numbered(300)...)))
+				equal(t, "calls", len(began), 3)
+				equal(t, "the last call began after", began[2].Sub(began[1]), tc.want)
+			})
+		})
+	}
+}
+
 // An item whose release is not answered does not delay the completions of its call.
 func TestReleaseDoesNotDelayTheOtherItemsOfACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

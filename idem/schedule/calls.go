@@ -24,7 +24,8 @@ type calls struct {
 	alone    bool    // one of them is being handled
 	running  int     // items that are being handled, or wait for a goroutine
 	gathered []*lane // whose next item waits for a call of a bulk handler
-	bulk     int     // such calls that are in progress
+	bulk     int     // such calls whose handler has not returned
+	open     int     // items of such calls, until the completions of all items of their call are answered
 }
 
 // isolate lets a lane's next item be handled alone.
@@ -81,7 +82,7 @@ func (m *machine) beginCalls() {
 			}
 			if l := m.calls.nextSuspect(); l != nil {
 				if m.calls.alone = true; m.bulk() {
-					m.calls.bulk++
+					m.calls.open++
 				}
 				l.begin(doAlone)
 			}
@@ -104,7 +105,7 @@ func (m *machine) beginCalls() {
 // mayBeginAlone reports whether a suspect may begin: nothing else is in progress or claimed.
 func (m *machine) mayBeginAlone() bool {
 	calls, claims := &m.calls, &m.claims
-	return len(calls.suspects) > 0 && !m.ended() && !calls.alone && calls.bulk == 0 && calls.running == 0 &&
+	return len(calls.suspects) > 0 && !m.ended() && !calls.alone && calls.open == 0 && calls.running == 0 &&
 		claims.requests == 0 && claims.releasing == 0 && len(claims.releases) == 0
 }
 
@@ -121,8 +122,9 @@ func (m *machine) mayBegin() bool {
 }
 
 // beginBulk begins calls of a bulk handler for the items that are ready: when they fill a call, or no claims
-// follow. A call is in progress until its completions are answered: if the handler ends the process, only the
-// items of the calls in progress are handled again.
+// follow. The next call begins when a handler has returned, before its completions are answered, unless these
+// and those of the next call would exceed the commit window: if the handler ends the process, so many items at
+// most are handled again.
 func (m *machine) beginBulk() {
 	calls := &m.calls
 	if len(calls.gathered) == 0 {
@@ -149,7 +151,11 @@ func (m *machine) beginOneBulk() bool {
 	if len(items) < size && m.claims.requests > 0 && !items[0].answer.failed {
 		return false
 	}
+	if calls.open > 0 && calls.open+len(items) > m.window {
+		return false
+	}
 	calls.bulk++
+	calls.open += len(items)
 	for _, it := range items {
 		it.lane.beginUpTo(it)
 	}
@@ -214,11 +220,16 @@ func (it *Item) endsWithoutCall() bool {
 	return it.phase == sharing || it.phase == claimed && it.answer.state == store.ClaimCompleted
 }
 
+// callReturned is that a bulk handler has returned.
+type callReturned struct{}
+
+func (callReturned) apply(m *machine) { m.calls.bulk-- }
+
 // callEnded is that the completions of a call of a bulk handler are answered, or that no call was needed for
 // an item that was to be handled alone.
-type callEnded struct{}
+type callEnded struct{ items int }
 
-func (callEnded) apply(m *machine) { m.calls.bulk-- }
+func (e callEnded) apply(m *machine) { m.calls.open -= e.items }
 
 func (l *lane) headIsSuspect() bool {
 	return l.state == laneSuspect && len(l.queue) > 0 && l.queue[0].phase == claimed &&

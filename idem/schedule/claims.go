@@ -9,7 +9,8 @@ import (
 // Claims are sent for the next items of the lanes, one of each lane in turn, before their turn. A request is
 // sent when it is full, or when a lane can do nothing without it, no lane is ready, and no other request is in
 // progress. In a stream, n others may be in progress if it has n eighths of a full one's claims, and all that
-// are wanted (idem.Engine.PartialRequests). A full request has as many claims as the store takes, but no more
+// are wanted (idem.Engine.PartialRequests). For an idle handler that takes many items, all that it takes are sent
+// together. A full request has as many claims as the store takes, but, unless a handler takes many items, no more
 // than the handlers begin soon. So many are claimed ahead of them, or two full requests. More would not make
 // the handlers begin earlier, and other processes take over the claims of one that dies one at a time.
 //
@@ -79,7 +80,7 @@ func (l *lane) claimable() int {
 func (l *lane) fit() int {
 	switch {
 	case l.machine.bulk():
-		return maxFit // see claimsForCall
+		return maxFit // a call takes all of them
 	case l.machine.request == 1:
 		return 1
 	}
@@ -101,9 +102,20 @@ const (
 // maxFit bounds the estimates of how many items fit in a time.
 const maxFit = 1 << 20
 
+// slots returns how many items the handlers take at once.
+func (m *machine) slots() int {
+	if m.bulk() {
+		return m.cfg.Concurrency * m.engine.CallSize()
+	}
+	return m.cfg.Concurrency
+}
+
+// idle returns how many items the handlers of a bulk handler that are idle take.
+func (m *machine) idle() int { return (m.cfg.Concurrency - m.calls.bulk) * m.engine.CallSize() }
+
 // room returns how many more claims may be sent, so that none waits too long.
 func (m *machine) room() int {
-	slots, claims := m.cfg.Concurrency, &m.claims
+	slots, claims := m.slots(), &m.claims
 	limit := slots - m.calls.running
 	if m.request > 1 {
 		rounds := m.latency.fit(maxFit, m.mayWait)
@@ -123,12 +135,12 @@ func (m *machine) answerTime() time.Duration {
 // beginSoon returns how many items the handlers are estimated to begin while claims are answered, at least one
 // each.
 func (m *machine) beginSoon() int {
-	return m.cfg.Concurrency * m.latency.fit(maxFit, m.answerTime())
+	return m.slots() * m.latency.fit(maxFit, m.answerTime())
 }
 
 // beginMeanwhile returns how many of the handlers are estimated to begin an item while claims are answered.
 func (m *machine) beginMeanwhile() int {
-	slots, latency := m.cfg.Concurrency, time.Duration(m.latency.ns.Load())
+	slots, latency := m.slots(), time.Duration(m.latency.ns.Load())
 	if answer := m.answerTime(); answer < latency {
 		return int(time.Duration(slots) * answer / latency)
 	}
@@ -158,16 +170,19 @@ func (m *machine) claimsToSend() int {
 	if claims.failures > 0 && claims.requests > 0 {
 		return 0 // one request tries the store
 	}
-	if m.bulk() {
-		return m.claimsForCall()
-	}
 	soon, most := m.beginSoon(), min(claims.wanted, m.room())
-	full := min(m.request, soon)
+	if idle := m.idle() - claims.ahead; m.bulk() && idle > 0 && claims.requests == 0 {
+		return max(0, min(most, idle)) // all of a call together
+	}
+	full := m.request
+	if !m.bulk() {
+		full = min(full, soon)
+	}
 	n := min(most, max(soon, requestsAhead*full)-claims.ahead)
 	switch {
 	case n >= full:
 		return min(n-n%full, requestsTogether*m.request)
-	case claims.needed == 0 || m.calls.ready.len() > 0:
+	case claims.needed == 0 || m.calls.ready.len() > 0 || m.bulk():
 		return 0
 	case claims.requests == 0:
 		return max(0, min(most, full))
@@ -175,27 +190,6 @@ func (m *machine) claimsToSend() int {
 		return n // if more were wanted, there would be a backlog, in which few large requests are better
 	}
 	return 0
-}
-
-// claimsForCall returns how many claims are to be sent now for the next calls of a bulk handler, which are
-// sent together. While calls are in progress, whole requests are, for as many calls as are estimated to begin in
-// time after these.
-func (m *machine) claimsForCall() int {
-	claims, size := &m.claims, m.engine.CallSize()
-	if claims.requests > 0 {
-		return 0
-	}
-	idle := m.cfg.Concurrency - m.calls.bulk
-	if n := min(claims.wanted, max(1, idle)*size-claims.ahead); idle > 0 {
-		return max(0, n)
-	}
-	if m.request == 1 {
-		return 0
-	}
-	ahead := max(1, requestsAhead*m.request/size) // calls
-	rounds := m.latency.fit(1+ahead, m.mayWait)   // with those in progress
-	n := max(0, min(claims.wanted, m.cfg.Concurrency*(rounds-1)*size-claims.ahead))
-	return n - n%m.request
 }
 
 // collect returns up to n items to claim, of each lane in turn.

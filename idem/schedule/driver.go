@@ -51,7 +51,8 @@ func newDriver(s *Scheduler, session *idem.Session, once bool, report func(*Item
 		partial = 0
 	}
 	d.machine = newMachine(rules{cfg: s.cfg, once: once, request: s.engine.BatchSize(), partial: partial,
-		mayWait: s.engine.MaxPrefetchAge(), cooldown: s.engine.Config().BreakerCooldown, latency: &s.latency, jitter: jitter, engine: driverEngine{d}})
+		mayWait: s.engine.MaxPrefetchAge(), window: s.engine.Config().CommitWindow, cooldown: s.engine.Config().BreakerCooldown,
+		latency: &s.latency, jitter: jitter, engine: driverEngine{d}})
 	d.workers = newWorkers(d.do)
 	d.timer = time.AfterFunc(time.Hour, d.tick)
 	d.timer.Stop()
@@ -202,9 +203,11 @@ func (d *driver) do(job action) {
 		d.call(job.item)
 	case doBulk:
 		began := time.Now()
-		d.callBulk(job.items)
-		d.scheduler.latency.note(time.Since(began))
-		d.pass(callEnded{})
+		d.callBulk(job.items, func() {
+			d.scheduler.latency.note(time.Since(began))
+			d.pass(callReturned{})
+		})
+		d.pass(callEnded{len(job.items)})
 	case doAlone:
 		d.callAlone(job.item)
 	case doTell:
@@ -294,7 +297,7 @@ func (d *driver) callAlone(it *Item) {
 	d.mu.Lock()
 	defer d.unlock()
 	if d.scheduler.cfg.Bulk != nil {
-		defer d.step(callEnded{}) // deferred, because a handler may end its goroutine
+		defer d.step(callEnded{1}) // deferred, because a handler may end its goroutine
 	}
 	d.unlock()
 	d.session.WaitForCommits()
@@ -310,7 +313,7 @@ func (d *driver) callAlone(it *Item) {
 		d.step(returned{it})
 	case d.scheduler.cfg.Bulk != nil && it.callable():
 		d.unlock()
-		d.callBulk([]*Item{it})
+		d.callBulk([]*Item{it}, func() {})
 		d.mu.Lock()
 	default:
 		d.unlock()

@@ -42,6 +42,7 @@ type rules struct {
 	request  int           // how many claims a request of the store takes
 	partial  int           // see idem.Engine.PartialRequests; 0 for a batch
 	mayWait  time.Duration // how long a claim may wait for its handler to begin
+	window   int           // see idem.Config.CommitWindow
 	cooldown time.Duration // of the circuit breaker
 	latency  *estimate     // of handlers
 	engine   engine
@@ -98,7 +99,7 @@ const (
 	doClaim   actionKind = iota // claim the keys of items; the answer is claimsAnswered
 	doRelease                   // release the claims of items; the answer is released
 	doCall                      // run item; the answers are returned and settled
-	doBulk                      // call a bulk handler for items; the answers are those of doCall, and callEnded
+	doBulk                      // call a bulk handler for items; the answers are those of doCall, callReturned and callEnded
 	doAlone                     // take the key of item over and run it; the answers are returned and settled
 	doReport                    // tell the caller item's outcome; the answer is reported
 	doExplain                   // doReport of an item that can't be claimed

@@ -50,7 +50,7 @@ func (d *description) put(values ...any) {
 
 func (p *proc) describe(d *description) {
 	m := p.m
-	d.put("ended", p.ended, p.gone, "calls", m.calls.running, m.calls.alone, m.calls.bulk,
+	d.put("ended", p.ended, p.gone, "calls", m.calls.running, m.calls.alone, m.calls.bulk, m.calls.open,
 		"claims", m.claims.requests, m.claims.releasing, m.claims.failures, m.claims.suspects,
 		m.claims.latency.ns.Load() > 0, m.latency.ns.Load() > 0, "told", len(p.wanted))
 	for _, a := range m.alarms {

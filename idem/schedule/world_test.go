@@ -68,6 +68,7 @@ type proc struct {
 // job is an action that is not answered.
 type job struct {
 	action
+	begun    int     // items of a call
 	running  bool    // the handler was called
 	returned bool    // and has returned; its completions are not answered
 	failed   []*Item // whose failure is known; the handler has not returned
@@ -98,7 +99,7 @@ func (w *world) start() {
 		partial = 0
 	}
 	p.m = newMachine(rules{cfg: cfg, once: w.once, request: w.request, partial: partial, mayWait: 1000 * time.Hour,
-		cooldown: time.Second, latency: latency, jitter: func(time.Duration) time.Duration { return 0 }, engine: p})
+		window: window, cooldown: time.Second, latency: latency, jitter: func(time.Duration) time.Duration { return 0 }, engine: p})
 	w.procs = append(w.procs, p)
 	lanes := map[string][]*Item{}
 	for _, msg := range w.messages {
@@ -125,6 +126,9 @@ func (p *proc) HandlerDown() (time.Duration, bool) { return 0, false }
 // CallSize implements engine.
 func (p *proc) CallSize() int { return 3 }
 
+// window has room for a full call beside one item.
+const window = 4
+
 func (p *proc) step(events ...event) {
 	for _, a := range p.m.step(p.world.now, events...) {
 		switch a.kind {
@@ -132,7 +136,7 @@ func (p *proc) step(events ...event) {
 			p.ended = true
 		case doFlush, doEnd, doTell:
 		case doClaim, doRelease, doCall, doBulk, doAlone, doReport, doExplain:
-			p.jobs = append(p.jobs, &job{action: a})
+			p.jobs = append(p.jobs, &job{action: a, begun: len(a.items)})
 		}
 	}
 }
@@ -297,6 +301,9 @@ func (p *proc) returnAll(j *job) {
 	for _, it := range j.called() {
 		p.step(returned{it})
 	}
+	if j.kind == doBulk {
+		p.step(callReturned{})
+	}
 }
 
 // fail lets one item of a call fail, and those behind it in its lane with it.
@@ -323,6 +330,9 @@ func (p *proc) returnFailed(j *job) {
 		events = append(events, returned{it})
 	}
 	if len(left) == 0 {
+		if j.kind == doBulk {
+			events = append(events, callReturned{})
+		}
 		p.finish(j, events...)
 		return
 	}
@@ -413,8 +423,11 @@ func (p *proc) settle(items []*Item, kind idem.Kind) (events []event) {
 // finish answers a job.
 func (p *proc) finish(j *job, events ...event) {
 	p.jobs = slices.DeleteFunc(p.jobs, func(other *job) bool { return other == j })
-	if j.kind == doBulk || j.kind == doAlone && p.world.bulk > 0 {
-		events = append(events, callEnded{})
+	switch {
+	case j.kind == doBulk:
+		events = append(events, callEnded{j.begun})
+	case j.kind == doAlone && p.world.bulk > 0:
+		events = append(events, callEnded{1})
 	}
 	p.step(events...)
 }
@@ -454,7 +467,7 @@ func (p *proc) checkOrder(it *Item, call []*Item) {
 func (p *proc) checkRuns(j *job) {
 	calls := 0
 	for _, other := range p.jobs {
-		if !other.running || other.returned && p.world.bulk == 0 {
+		if !other.running || other.returned {
 			continue
 		}
 		calls++
@@ -467,6 +480,19 @@ func (p *proc) checkRuns(j *job) {
 	if calls > p.m.cfg.Concurrency {
 		panic(fmt.Sprintf("%d calls at once", calls))
 	}
+	if open := p.openItems(); j.kind == doBulk && open > max(window, j.begun) {
+		panic(fmt.Sprintf("a call beside others: %d items", open))
+	}
+}
+
+// openItems returns how many items calls of a bulk handler have whose completions are not all answered.
+func (p *proc) openItems() (n int) {
+	for _, j := range p.jobs {
+		if j.kind == doBulk {
+			n += j.begun
+		}
+	}
+	return n
 }
 
 // check checks what must hold when nothing is left to happen.

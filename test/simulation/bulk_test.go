@@ -53,24 +53,14 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 
 var errNotTried = errors.New("was not tried, because one before it in its lane failed")
 
-// checkCall checks that the completions of the call before are answered, and that records that have failed
-// are handled alone.
+// checkCall checks that records that have failed are handled alone.
 func (p *process) checkCall(records []*record, attempts []idem.Attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lastCallOf++
 	for _, r := range records {
 		if r != nil {
-			r.call = p.lastCallOf
-		}
-	}
-	// the layer handles a record in a call as a handler of records does
-	one := p.is("handler", "layer") && p.variables().is("IDEMSK_CALL_RECORDS", "1")
-	for key, h := range p.keys {
-		for _, e := range h.calls {
-			if e.process == p && !one && e.unconfirmed(&h.entry) {
-				p.violatedLockedf(key, "has no answer to its completion with token %d yet, and the next call of %s begins", e.token, p.name)
-			}
+			r.calls = append(r.calls, p.lastCallOf)
 		}
 	}
 	if len(records) == 1 || !p.promises(once) {
@@ -135,6 +125,8 @@ func (p *process) called(contexts []context.Context, records []*record, attempts
 				e.outOfTurn = failed[lane]
 				failed[lane] = true
 			}
+		} else if contexts != nil && contexts[i].Err() != nil { // its error may be the result of that, although it was not tried
+			h.threw = true
 		}
 	}
 	good := !thrown && slices.ContainsFunc(calls, func(e *execution) bool { return e.succeeded })

@@ -304,7 +304,7 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 		if earlier == r {
 			return
 		}
-		together := p.inCall(earlier, r.call)
+		together := p.inCall(earlier, r)
 		if earlier.lost != "" || p.lane(earlier) != lane || earlier.Timestamp > r.Timestamp || together ||
 			p.settledRecord(earlier) {
 			continue
@@ -317,11 +317,12 @@ func (p *process) checkOrder(r *record, wrong func(string, ...any)) {
 	}
 }
 
-// inCall reports whether a record is in a call of a bulk handler, or waits for the outcome of one with its key that
-// is.
-func (w *world) inCall(r *record, call int) bool {
-	return call != 0 && slices.ContainsFunc(w.topic.all, func(other *record) bool {
-		return other.call == call && (other == r || other.key == r.key && r.key != "")
+// inCall reports whether a record is in a call of a bulk handler with another, or waits for the outcome of one with its
+// key that is.
+func (w *world) inCall(r, with *record) bool {
+	return slices.ContainsFunc(w.topic.all, func(other *record) bool {
+		return (other == r || other.key == r.key && r.key != "") &&
+			slices.ContainsFunc(with.calls, func(call int) bool { return slices.Contains(other.calls, call) })
 	})
 }
 

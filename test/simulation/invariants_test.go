@@ -54,7 +54,7 @@ type history struct {
 	completions map[int64]bool // the tokens with which it became COMPLETED
 	failures    map[int64]bool // the tokens with which it became FAILED
 	unanswered  bool           // the last request with it had an effect, and its reply was lost
-	threw       bool           // a call of several records that had it failed as a whole
+	threw       bool           // a call of several records that had it failed as a whole, or was cancelled before it
 	takenOver   bool           // it was claimed after an attempt that did not complete
 	redriven    map[int64]bool // those that a redriven record has carried
 	// those of which such a record was written to the topic, or settled by the function

@@ -52,8 +52,8 @@ type record struct {
 	redrive int64         // the token of the dead letter that it was
 	unknown bool          // its key never had that token
 	// why nothing needs to become of it: what an operator did, or the limits of the event source
-	lost string
-	call int // the last call of a bulk handler that it was in; 0 if there was none
+	lost  string
+	calls []int // the calls of bulk handlers that it was in
 }
 
 func (r *record) source() string { return r.PartitionID() + "@" + strconv.FormatInt(r.Offset, 10) }
