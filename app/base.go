@@ -173,7 +173,7 @@ func (b *Base) OpenStore(ctx context.Context) (store.Store, error) {
 	case StoreNone:
 		b.Logger.LogAttrs(ctx, slog.LevelWarn,
 			"IDEMSK_STORE=none protects nothing: every delivery runs the handler, for comparison only")
-		return memstore.New(memstore.Config{}), nil
+		return noStore{}, nil
 	}
 	awsCfg, err := b.AWS(ctx)
 	if err != nil {

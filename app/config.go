@@ -22,7 +22,7 @@ const (
 	StorePostgres = "postgres" // of package app/postgres
 	StoreRedis    = "redis"    // of package app/redis
 	StoreMemory   = "memory"
-	StoreNone     = "none" // unprotected, for comparison
+	StoreNone     = "none" // protects nothing, for comparison
 )
 
 // Config is the configuration that all hosts have in common. docs/configuration.md explains each variable.
@@ -106,8 +106,10 @@ func ReadConfig(v *Vars, d Defaults, options ...Option) Config {
 	cfg.Schemas = readSchemas(v, added.schema)
 	cfg.Records = readRecords(v, d)
 	cfg.Engine = readEngine(v, cfg.Records.Concurrency)
-	if cfg.Records.Unprotected = cfg.Store == StoreNone; !cfg.Records.Unprotected &&
-		cfg.Records.Namespace == "" {
+	switch {
+	case cfg.Store == StoreNone: // each record has its own key
+		cfg.Records.Key, cfg.Records.Namespace = kafka.OffsetKey, cmp.Or(cfg.Records.Namespace, StoreNone)
+	case cfg.Records.Namespace == "":
 		v.Fail("IDEMSK_NAMESPACE", "", "the name of this consumer, such as its function or consumer group ("+
 			d.NameVariable+", its default, is not set)")
 	}

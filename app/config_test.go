@@ -336,12 +336,6 @@ func TestFingerprintOfHashedPartsIsNoneByDefault(t *testing.T) {
 	}
 }
 
-func TestStoreNoneIsUnprotected(t *testing.T) {
-	equal(t, "unprotected", readConfig(vars(map[string]string{"IDEMSK_STORE": "none"})).Records.Unprotected,
-		true)
-	equal(t, "unprotected", readConfig(vars(nil)).Records.Unprotected, false)
-}
-
 // A skew of 0 is not replaced by the store's default.
 func TestZeroSkewIsPassedToTheStore(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": time.Second, "0s": -1, "2s": 2 * time.Second} {

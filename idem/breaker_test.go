@@ -29,6 +29,7 @@ func TestFailOpenCallsHandlersWithoutProtection(t *testing.T) {
 		kind idem.Kind
 	}{
 		{"success", nil, idem.FailedOpen},
+		{"success without a result", idem.ResultUnavailable(errBoom), idem.FailedOpen},
 		{"an error", errBoom, idem.Retry},
 		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown},
 		{"a permanent error", idem.Permanent(errBoom), idem.DeadLettered},
@@ -45,7 +46,7 @@ func TestFailOpenCallsHandlersWithoutProtection(t *testing.T) {
 			out := newEngine(t, st, idem.Config{FailOpen: true}).Do(t.Context(),
 				taskWithDeadLetters(letters, h))
 			wantKind(t, out, tc.kind)
-			if tc.err == nil {
+			if tc.kind == idem.FailedOpen {
 				wantErr(t, out.Err, idem.ErrStoreUnavailable, errNetwork) // why it was not protected
 			} else {
 				wantErr(t, out.Err, errBoom)

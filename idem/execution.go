@@ -34,10 +34,7 @@ func (x *execution) cfg() *Config { return &x.session.engine.cfg }
 
 // begin begins the context of the handler, unless it must not be called. The outcome is final then.
 func (x *execution) begin() bool {
-	switch {
-	case x.claim.Unprotected:
-		return x.beginUnprotected()
-	case !x.claim.hold.held:
+	if !x.claim.hold.held {
 		return x.session.engine.FailsOpen(x.claim.res.Err) && x.beginUnprotected()
 	}
 	begun := false

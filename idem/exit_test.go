@@ -56,14 +56,3 @@ func TestSinkThatExitsEndsTheHeartbeat(t *testing.T) {
 	})
 }
 
-// A task that runs without protection has nothing of its claim in its outcome.
-func TestUnprotectedTaskHasNoErrorOfItsClaim(t *testing.T) {
-	s := session(t, newEngine(t, newSlowStore(), idem.Config{}), t.Context())
-	held := &idem.Claim{Task: taskOf(returning("", nil))}
-	s.Claim([]*idem.Claim{held})
-	claim := &idem.Claim{Task: held.Task, Unprotected: true}
-	s.Claim([]*idem.Claim{claim})
-	out := s.Run(claim)
-	wantKind(t, out, idem.Unprotected)
-	equal(t, "error", out.Err, nil)
-}

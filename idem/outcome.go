@@ -22,8 +22,6 @@ const (
 	// FailedOpen: the handler ran without protection, because the store was unavailable and the engine fails
 	// open.
 	FailedOpen
-	// Unprotected: the handler ran without protection, because of Claim.Unprotected.
-	Unprotected
 	// Retry: the handler failed or was cancelled, and the key was released or is held until its lease ends. Also
 	// store.ErrForeignEntry.
 	Retry
@@ -52,7 +50,7 @@ const (
 )
 
 var kindNames = [...]string{
-	"Unknown", "Executed", "Replayed", "ReplayedFailed", "DeadLettered", "FailedOpen", "Unprotected", "Retry",
+	"Unknown", "Executed", "Replayed", "ReplayedFailed", "DeadLettered", "FailedOpen", "Retry",
 	"DependencyDown", "InFlight", "NotStarted", "Fenced", "CompletionFailed", "StoreDown", "Mismatched", "InvalidKey",
 	"Behind",
 }
@@ -68,7 +66,7 @@ func (k Kind) String() string {
 // Settled reports whether the task needs no further delivery of its message.
 func (k Kind) Settled() bool {
 	switch k {
-	case Executed, Replayed, ReplayedFailed, DeadLettered, FailedOpen, Unprotected:
+	case Executed, Replayed, ReplayedFailed, DeadLettered, FailedOpen:
 		return true
 	case KindUnknown, Retry, DependencyDown, InFlight, NotStarted, Fenced, CompletionFailed, StoreDown,
 		Mismatched, InvalidKey, Behind:

@@ -10,7 +10,7 @@ import (
 func TestKinds(t *testing.T) {
 	settled := map[idem.Kind]bool{
 		idem.Executed: true, idem.Replayed: true, idem.ReplayedFailed: true, idem.DeadLettered: true,
-		idem.FailedOpen: true, idem.Unprotected: true,
+		idem.FailedOpen: true,
 	}
 	names := map[string]idem.Kind{}
 	for k := idem.KindUnknown; k <= idem.Behind; k++ {

@@ -173,36 +173,11 @@ func TestOutcomeHasTheStoreLatency(t *testing.T) {
 	})
 }
 
-func TestUnprotected(t *testing.T) {
-	for _, tc := range []struct {
-		name         string
-		err          error
-		kind         idem.Kind
-		deadLettered int
-	}{
-		{"success", nil, idem.Unprotected, 0},
-		{"success without a result", idem.ResultUnavailable(errBoom), idem.Unprotected, 0},
-		{"an error that may pass", errBoom, idem.Retry, 0},
-		{"a dependency that is down", idem.Unavailable(errBoom), idem.DependencyDown, 0},
-		{"a permanent error", idem.Permanent(errBoom), idem.DeadLettered, 1},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			st := newSpy()
-			letters := &deadLetters{}
-			protected := true
-			h := &handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
-				_, protected = idem.AttemptFrom(ctx)
-				return nil, tc.err
-			}}
-			task := taskWithDeadLetters(letters, h)
-			out := session(t, newEngine(t, st, idem.Config{}), t.Context()).Run(&idem.Claim{Task: task, Unprotected: true})
-			wantKind(t, out, tc.kind)
-			equal(t, "there is an error", out.Err != nil, tc.kind != idem.Unprotected)
-			equal(t, "an attempt is known", protected, false)
-			equal(t, "dead letters", len(letters.sent), tc.deadLettered)
-			equal(t, "calls of the store", len(st.claims)+len(st.settled), 0)
-		})
-	}
+// failedOpen runs a task whose claim the store does not answer.
+func failedOpen(t *testing.T, ctx context.Context, task idem.Task) idem.Outcome { //nolint:revive // as in package testing
+	st := newSpy()
+	st.onClaim = down(errNetwork)
+	return newEngine(t, st, idem.Config{FailOpen: true}).Do(ctx, task)
 }
 
 // A handler that its caller cancelled sends no dead letter, whatever it calls its error.
@@ -214,13 +189,13 @@ func TestUnprotectedIsCancelled(t *testing.T) {
 		<-ctx.Done()
 		return nil, idem.Permanent(ctx.Err())
 	}})
-	wantKind(t, session(t, newEngine(t, newSpy(), idem.Config{}), ctx).Run(&idem.Claim{Task: task, Unprotected: true}), idem.Retry)
+	wantKind(t, failedOpen(t, ctx, task), idem.Retry)
 	equal(t, "dead letters", len(letters.sent), 0)
 }
 
 func TestUnprotectedPanics(t *testing.T) {
 	task := taskOf(&handler{handle: func(context.Context, int) ([]byte, error) { panic(errBoom) }})
-	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).Run(&idem.Claim{Task: task, Unprotected: true})
+	out := failedOpen(t, t.Context(), task)
 	wantKind(t, out, idem.Retry)
 	wantErr(t, out.Err, errBoom)
 }
@@ -230,14 +205,14 @@ func TestUnprotectedDeadLetterThatCannotBeSent(t *testing.T) {
 		idem.DeadLetter) error {
 		return errNetwork
 	}}, returning("", idem.Permanent(errBoom)))
-	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).Run(&idem.Claim{Task: task, Unprotected: true})
+	out := failedOpen(t, t.Context(), task)
 	wantKind(t, out, idem.Retry)
 	wantErr(t, out.Err, errNetwork, errBoom)
 }
 
 func TestUnprotectedWithoutDeadLettersIsRetried(t *testing.T) {
 	task := taskOf(returning("", idem.Permanent(errBoom)))
-	out := session(t, newEngine(t, newSpy(), idem.Config{}), t.Context()).Run(&idem.Claim{Task: task, Unprotected: true})
+	out := failedOpen(t, t.Context(), task)
 	wantKind(t, out, idem.Retry)
 	equal(t, "message", out.Err.Error(), "boom")
 }

@@ -85,8 +85,6 @@ type Claim struct {
 	// (CallFailed). If it is released without counting the attempt, FailedBefore still tells its next owner
 	// to handle it alone: its effect may have taken place.
 	Again bool
-	// Unprotected runs the task without a claim, as if there were no engine, for comparison.
-	Unprotected bool
 
 	key        string // as stored
 	res        store.ClaimResult

@@ -20,9 +20,6 @@ func (e *Engine) FailsOpen(err error) bool {
 // beginUnprotected begins the context of a task's handler without a claim.
 func (x *execution) beginUnprotected() bool {
 	s := x.session
-	if x.claim.Unprotected {
-		x.out = Outcome{}
-	}
 	if s.handlers.Err() != nil {
 		x.out.Kind, x.out.Err = NotStarted, s.notStartedError()
 		return false
@@ -39,9 +36,7 @@ func (x *execution) returnedUnprotected(result []byte, err error) {
 	s.ended(observe.Handle, task, Attempt{Key: task.Key, Source: task.Source}, out.Key, x.began, err)
 	switch c := classOf(err); {
 	case err == nil || c.class == resultless:
-		if out.Kind, out.Result = FailedOpen, result; x.claim.Unprotected {
-			out.Kind = Unprotected
-		}
+		out.Kind, out.Result = FailedOpen, result
 	case c.class == unavailable:
 		out.Kind, out.Err = DependencyDown, err
 	case c.class == permanent && task.DeadLetters != nil && !interrupted(s.handlers, err):

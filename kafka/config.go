@@ -50,8 +50,7 @@ type Config struct {
 	Fingerprint FingerprintFunc
 	// Namespace is the name of the consumer: the function or its consumer group. It is the prefix of every
 	// stored key, so that two consumers that read one topic and share a table keep separate entries. It is
-	// required, unless Unprotected is set, and must not contain '#'. After a change of the namespace all
-	// redelivered records are handled as new.
+	// required, and must not contain '#'. After a change of the namespace all redelivered records are handled as new.
 	Namespace string
 	// KeyScope decides whether keys are unique within a topic or within the namespace (default TopicScope).
 	KeyScope KeyScope
@@ -80,9 +79,6 @@ type Config struct {
 	// DeadLetters receives records that can never succeed. If it is nil, no record is given up: a record that
 	// fails is retried until it succeeds. It blocks its partition, in a Stream its lane.
 	DeadLetters DeadLetters
-	// Unprotected calls the handler for every record that can be decoded, without keys or claims, for
-	// comparison.
-	Unprotected bool
 	// Function is the name of the function or of the process, for dead letters.
 	Function string
 	// Logger gets a line for each batch of Processor.Run, and one for each record with any other outcome than
@@ -116,7 +112,7 @@ func (c Config) validate() error {
 	bad(!strings.Contains(c.Namespace, keySeparator),
 		"Namespace is %q: it must not contain %q, which separates it from the key",
 		c.Namespace, keySeparator)
-	bad(c.Namespace != "" || c.Unprotected,
+	bad(c.Namespace != "",
 		"Namespace is empty: want the name of the consumer, such as its function or consumer group, "+
 			"so that consumers that share a table keep separate entries")
 	bad(c.KeyScope <= NamespaceScope, "KeyScope is %d: want TopicScope or NamespaceScope", c.KeyScope)

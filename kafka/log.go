@@ -37,7 +37,7 @@ func logBatch(ctx context.Context, log *slog.Logger, r *Report, err error) {
 		{"notStarted", r.NotStarted},
 		{"completionFailed", r.CompletionFailed}, {"storeDown", r.StoreDown}, {"overruns", r.Overruns},
 		{"stolen", r.Stolen}, {"fenced", r.Fenced},
-		{"failedOpen", r.FailedOpen}, {"unprotected", r.Unprotected},
+		{"failedOpen", r.FailedOpen},
 		{"handlerDown", r.HandlerDown},
 	} {
 		if c.n > 0 {
@@ -79,10 +79,10 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 }
 
 // simple reports whether a record's outcome is a plain execution: it was executed without an error, with
-// protection, or without it if the whole batch is unprotected.
+// protection.
 func (m *Message) simple() bool {
 	return m.State == schedule.Ended && !m.Duplicate && m.Outcome.Err == nil &&
-		(m.Outcome.Kind == idem.Executed || m.Outcome.Kind == idem.Unprotected && m.processor.cfg.Unprotected)
+		m.Outcome.Kind == idem.Executed
 }
 
 func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {

@@ -31,7 +31,6 @@ type task struct{ *Message }
 // prepare sets the record's redrive token, key and fingerprint.
 func (m *Message) prepare(ctx context.Context, p *Processor, r *Record, cluster string) {
 	m.processor, m.Record, m.cluster, m.Substitute = p, r, cluster, task{m}
-	m.Unprotected = p.cfg.Unprotected
 	m.Task = idem.Task{Source: r.Source(), Handler: task{m}}
 	if p.cfg.DeadLetters != nil {
 		m.Task.DeadLetters = task{m}
@@ -41,7 +40,6 @@ func (m *Message) prepare(ctx context.Context, p *Processor, r *Record, cluster 
 	switch {
 	case r.Undecodable != nil:
 		m.Task = m.reject(r.Undecodable)
-	case m.Unprotected:
 	case badHeader != nil:
 		m.Task = m.reject(badHeader)
 	default:

@@ -31,10 +31,9 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if engine.Config().AtMostOnce && (cfg.DeadLetters == nil || cfg.Unprotected) {
-		return nil, fmt.Errorf("kafka: %w: the engine's AtMostOnce with DeadLetters %v and Unprotected %t: "+
-			"a record whose outcome is unknown needs a dead letter: set DeadLetters, and claim keys",
-			idem.ErrInvalidConfig, cfg.DeadLetters, cfg.Unprotected)
+	if engine.Config().AtMostOnce && cfg.DeadLetters == nil {
+		return nil, fmt.Errorf("kafka: %w: the engine's AtMostOnce without DeadLetters: "+
+			"a record whose outcome is unknown needs a dead letter", idem.ErrInvalidConfig)
 	}
 	p := &Processor{engine: engine, each: handler.each(), many: handler.many(), cfg: cfg}
 	rules := schedule.Config{Concurrency: cfg.Concurrency}

@@ -22,7 +22,6 @@ type Report struct {
 	Duplicates       int // shared the outcome of another record of the batch
 	DeadLettered     int
 	FailedOpen       int
-	Unprotected      int
 	Retried          int // failed and to be retried; also if a dependency is down or the claim was lost
 	InFlight         int
 	NotStarted       int // too little time, or after a record that is not settled
@@ -147,8 +146,6 @@ func (r *Report) counter(k idem.Kind) *int {
 		return &r.DeadLettered
 	case idem.FailedOpen:
 		return &r.FailedOpen
-	case idem.Unprotected:
-		return &r.Unprotected
 	case idem.InFlight:
 		return &r.InFlight
 	case idem.NotStarted, idem.Behind:

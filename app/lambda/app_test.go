@@ -94,11 +94,11 @@ func TestFunctionOnTheMemoryStore(t *testing.T) {
 	}
 }
 
-// What a handler logs by its function's logger names its record and the invocation, also without protection.
+// What a handler logs by its function's logger names its record and the invocation, also without a store.
 func TestLinesOfAHandlerNameItsRecord(t *testing.T) {
 	for name, want := range map[string]map[string]any{
 		"memory": {"source": "payments-0@7", "key": "ledger#payments#a", "attempt": 1.0, "requestId": "r-1"},
-		"none":   {"source": "payments-0@7", "key": nil, "attempt": nil, "requestId": "r-1"},
+		"none":   {"source": "payments-0@7", "key": "ledger#payments#payments-0@7@1767225600000", "attempt": 1.0, "requestId": "r-1"},
 	} {
 		var stderr bytes.Buffer
 		env := map[string]string{"IDEMSK_STORE": name, "AWS_LAMBDA_FUNCTION_NAME": "ledger"}
@@ -126,7 +126,7 @@ func TestLinesOfAHandlerNameItsRecord(t *testing.T) {
 		for attr, value := range want {
 			equal(t, name+": "+attr, lines["booking"][attr], value)
 		}
-		equal(t, name+": there is a token", lines["booking"]["token"] != nil, name == "memory")
+		equal(t, name+": there is a token", lines["booking"]["token"] != nil, true)
 		equal(t, name+": the request of the batch's line", lines["batch"]["requestId"], any("r-1"))
 		f.Close()
 	}
@@ -153,6 +153,20 @@ func TestStartWarnings(t *testing.T) {
 			t.Errorf("%v: the log is %q; want %q", tc.env, log, tc.says)
 		}
 	}
+}
+
+// With IDEMSK_STORE=none every delivery is handled, also of records without a key.
+func TestFunctionWithoutAStore(t *testing.T) {
+	var handled int
+	f := mustStart(t, map[string]string{"IDEMSK_STORE": "none"},
+		func(context.Context, msk.Record) ([]byte, error) { handled++; return nil, nil })
+	for range 2 {
+		if _, err := f.Invoke(t.Context(), []byte(strings.Replace(event, "idempotency-key", "other", 1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	equal(t, "handled", handled, 2)
+	f.Close()
 }
 
 func TestOverrunEndsTheProcess(t *testing.T) {

@@ -5,6 +5,7 @@ package pgstore_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -280,12 +281,21 @@ func TestHashedKeysFindTheirTransaction(t *testing.T) {
 	}
 }
 
+// downStore does not answer.
+type downStore struct{ store.Store }
+
+// Claim implements store.Store.
+func (downStore) Claim(_ context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	return slices.Repeat([]store.ClaimResult{{Err: errors.New("no answer")}}, len(reqs))
+}
+
 func TestNothingIsWrittenWithoutATransaction(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
-	s := b.engine.Session(t.Context())
-	defer s.Close()
-	task := b.task("k", b.pays("r", nil))
-	b.want(s.Run(&idem.Claim{Task: task, Unprotected: true}), idem.DependencyDown)
+	engine, err := idem.New(downStore{}, idem.Config{FailOpen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.want(engine.Do(t.Context(), b.task("k", b.pays("r", nil))), idem.DependencyDown)
 }
 
 func TestIdleTransactionIsRolledBack(t *testing.T) {

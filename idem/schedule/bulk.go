@@ -49,7 +49,6 @@ func (d *driver) callBulk(items []*Item, next func()) {
 	c := &bulkCall{driver: d, parts: make([]bulkPart, len(items))}
 	claims := make([]*idem.Claim, len(items))
 	for i, it := range items {
-		it.claim.Unprotected = it.Unprotected
 		claims[i], c.parts[i].item = &it.claim, it
 		c.parts[i].ended.Add(1)
 	}

@@ -359,19 +359,6 @@ type substitute struct{ task idem.Task }
 // SubstituteFor implements schedule.Substitute.
 func (s substitute) SubstituteFor(*idem.Outcome) (idem.Task, bool) { return s.task, true }
 
-func TestBulkRunsUnprotectedItems(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, idem.Config{})
-		items := f.items("a", "a")
-		for _, it := range items {
-			it.Unprotected = true
-		}
-		f.bulk(items, nil)
-		f.wantCalls([]string{"a", "a"})
-		f.wantKinds(items, idem.Unprotected, idem.Unprotected)
-	})
-}
-
 func TestNewRefusesInvalidConfigurations(t *testing.T) {
 	if _, err := schedule.New(nil, schedule.Config{}); !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Errorf("without an engine: %v", err)

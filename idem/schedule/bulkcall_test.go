@@ -44,27 +44,20 @@ func (h *throwing) handle(_ context.Context, items []*schedule.Item) ([]schedule
 // A rejected item takes no part in a call. So a call of one other item is evidence against that item if it
 // fails, and is not repeated.
 func TestRejectedItemsTakeNoPartInCalls(t *testing.T) {
-	for _, unprotected := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFixture(t, idem.Config{OutageFailures: -1})
-			items := f.items("a", "place of b")
-			for _, it := range items {
-				it.Unprotected = unprotected
-			}
-			items[1].Task.Rejected = true
-			items[1].Task.Handler = idem.HandlerFunc(
-				func(context.Context) ([]byte, error) { return nil, idem.Permanent(errBoom) })
-			items[1].Task.DeadLetters = idem.DeadLetterFunc(
-				func(context.Context, idem.DeadLetter) error { return nil })
-			h := &throwing{bad: map[string]bool{"a": true}}
-			f.runBulk(t.Context(), items, h.handle)
-			equal(t, "calls", fmt.Sprint(h.calls), "[[a]]")
-			if !unprotected {
-				equal(t, "attempt", items[0].Outcome.Attempt, 1)
-			}
-			equal(t, "kind", items[1].Outcome.Kind, idem.DeadLettered)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, idem.Config{OutageFailures: -1})
+		items := f.items("a", "place of b")
+		items[1].Task.Rejected = true
+		items[1].Task.Handler = idem.HandlerFunc(
+			func(context.Context) ([]byte, error) { return nil, idem.Permanent(errBoom) })
+		items[1].Task.DeadLetters = idem.DeadLetterFunc(
+			func(context.Context, idem.DeadLetter) error { return nil })
+		h := &throwing{bad: map[string]bool{"a": true}}
+		f.runBulk(t.Context(), items, h.handle)
+		equal(t, "calls", fmt.Sprint(h.calls), "[[a]]")
+		equal(t, "attempt", items[0].Outcome.Attempt, 1)
+		equal(t, "kind", items[1].Outcome.Kind, idem.DeadLettered)
+	})
 }
 
 // Bad items that make their calls fail cost themselves only: as many dead letters as bad items, and no other

@@ -186,16 +186,6 @@ func TestItemsOfACallHaveItsTransaction(t *testing.T) {
 	})
 }
 
-func TestUnprotectedItemsHaveNoTransaction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLedger(newFixture(t, idem.Config{}))
-		items := l.f.items("a", "b")
-		items[1].Unprotected = true
-		l.f.runBulk(t.Context(), items, l.handle)
-		l.f.wantKinds(items, idem.DependencyDown, idem.DependencyDown)
-	})
-}
-
 // deaf is a store whose completions get no answers.
 type deaf struct {
 	*memstore.Store

@@ -211,7 +211,7 @@ func (l *lane) beginUpTo(last *Item) {
 
 // readyForCall reports whether a call of a bulk handler can take an item with others.
 func (it *Item) readyForCall() bool {
-	return it.callable() && !it.answer.failed && (it.phase == claimed || it.Unprotected && !it.unreported)
+	return it.callable() && !it.answer.failed && it.phase == claimed
 }
 
 // endsWithoutCall reports whether an item behind those of a call ends without a handler, whatever they return:
@@ -237,8 +237,7 @@ func (l *lane) headIsSuspect() bool {
 }
 
 func (l *lane) headIsReady() bool {
-	return l.state == laneReady && len(l.queue) > 0 && (l.queue[0].phase == claimed || l.machine.late() ||
-		l.queue[0].Unprotected && !l.queue[0].unreported)
+	return l.state == laneReady && len(l.queue) > 0 && (l.queue[0].phase == claimed || l.machine.late())
 }
 
 // begin begins the lane's next item with an action of its own.

@@ -220,7 +220,7 @@ func (l *lane) nextUnclaimed() *Item {
 		}
 		user := l.machine.keys[it.claim.Task.Key]
 		switch {
-		case it.phase == releasing || it.Unprotected || it.unreported || it.notBefore.After(l.machine.now):
+		case it.phase == releasing || it.unreported || it.notBefore.After(l.machine.now):
 		case user == nil && it.endedTwin() != nil:
 			l.touch()
 		case user == nil && l.sent > 0 && it.isTwin(): // it may take the outcome of one that ends before it
@@ -273,8 +273,7 @@ func (e claimsAnswered) apply(m *machine) {
 		case !next && (it.answer.down || it.answer.state == store.ClaimInFlight && !it.answer.delayed):
 			it.unclaim() // it is claimed again when it is the next
 			l.barred = true
-		case len(l.queue) > 0 && l.queue[0] != it && l.queue[0].phase == queued &&
-			(l.queue[0].unreported || !l.queue[0].Unprotected): // the caller may change one that it is told of
+		case len(l.queue) > 0 && l.queue[0] != it && l.queue[0].phase == queued:
 			it.unclaim() // an item before it has returned to the lane, and may have to wait
 		}
 		l.touch()

@@ -257,7 +257,6 @@ func (d *driver) tellEach(calls []action) {
 func (d *driver) tellOne(a action) {
 	it := a.item
 	if a.kind == doExplain {
-		it.claim.Unprotected = false
 		it.Outcome = d.session.Run(&it.claim) // does not call the handler
 	}
 	d.report(it)
@@ -267,7 +266,6 @@ var errExited = errors.New("the handler ended its goroutine (runtime.Goexit): th
 
 // call runs an item.
 func (d *driver) call(it *Item) {
-	it.claim.Unprotected = it.Unprotected
 	began := time.Now()
 	d.run(it, func() {
 		defer func() {

@@ -9,15 +9,13 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Item is one message of a run or of a stream. The caller sets Task and, if needed, Lane, Unprotected and
-// Substitute. The scheduler sets the other fields.
+// Item is one message of a run or of a stream. The caller sets Task and, if needed, Lane and Substitute.
+// The scheduler sets the other fields.
 type Item struct {
 	// Lane is the name of the item's lane in a Stream. Run takes the items in lanes.
 	Lane string
 	// Task is the task to run. Its Source names the message in errors.
 	Task idem.Task
-	// Unprotected calls the handler without a claim.
-	Unprotected bool
 	// Substitute returns another task if the key of Task is refused. If it is nil, the item ends with its
 	// outcome.
 	Substitute Substitute
@@ -146,8 +144,7 @@ func (it *Item) ahead() bool { return it.phase == claiming || it.phase == claime
 // callable reports whether a bulk handler is called for the item. The handlers of a task that replaced another
 // one and of a rejected task are called without it.
 func (it *Item) callable() bool {
-	return (it.Unprotected || it.answer.state == store.Claimed || it.answer.open) && !it.replaced &&
-		!it.claim.Task.Rejected
+	return (it.answer.state == store.Claimed || it.answer.open) && !it.replaced && !it.claim.Task.Rejected
 }
 
 // refuse reports whether the outcome means that the key was refused and Substitute must be consulted. It then

@@ -99,10 +99,9 @@ func twinsOf(lanes [][]*Item) map[string][]*Item {
 	times, twins := make(map[string]int, n), make(map[string][]*Item)
 	for _, items := range lanes {
 		for _, it := range items {
-			if key := it.claim.Task.Key; !it.Unprotected {
-				if times[key]++; times[key] > 1 {
-					twins[key] = nil
-				}
+			key := it.claim.Task.Key
+			if times[key]++; times[key] > 1 {
+				twins[key] = nil
 			}
 		}
 	}

@@ -124,8 +124,6 @@ func (l *lane) decide() laneState {
 		case l.machine.late():
 			it.Outcome = notStarted(l.machine.over)
 			l.concludeNext()
-		case it.Unprotected:
-			return l.isReady()
 		case it.takeFromTwin():
 		default:
 			switch user := l.machine.keys[it.claim.Task.Key]; {
@@ -328,12 +326,7 @@ func (it *Item) uncall() {
 	l.leave(it)
 	l.insert(it)
 	it.phase = claimed
-	if it.Unprotected {
-		it.phase = queued
-	}
-	if it.ahead() {
-		l.countAhead(1)
-	}
+	l.countAhead(1)
 	l.handlerEnded()
 }
 

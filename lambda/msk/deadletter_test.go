@@ -68,11 +68,12 @@ func TestDeadLetterNamesTheCluster(t *testing.T) {
 	}
 }
 
-// Two failures of one record have different times, also if the letters have no token and the same
-// millisecond.
+// Two failures of one record have different times, also if the letters have no token, because the store is down, and
+// the same millisecond.
 func TestEachFailureHasItsOwnTime(t *testing.T) {
 	s := newFixture(t)
-	s.cfg.Records.Unprotected = true
+	s.engine.FailOpen = true
+	s.store.down(errNetwork)
 	s.ledger.fails("a", idem.Permanent(errBoom))
 	for range 50 {
 		s.deliver(recordAt("payments-0@7", "a"))

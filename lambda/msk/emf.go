@@ -58,7 +58,7 @@ func emfLine(r kafka.Report, function string, now time.Time) map[string]any {
 		{"InFlight", r.InFlight}, {"Stolen", r.Stolen}, {"Fenced", r.Fenced}, {"Retried", r.Retried},
 		{"DeadLettered", r.DeadLettered}, {"CompletionFailed", r.CompletionFailed},
 		{"FailedOpen", r.FailedOpen},
-		{"Unprotected", r.Unprotected}, {"NotStarted", r.NotStarted}, {"StoreDown", r.StoreDown},
+		{"NotStarted", r.NotStarted}, {"StoreDown", r.StoreDown},
 		{"Overruns", r.Overruns},
 		{"Blocked", r.Blocked}, {"Reported", r.Reported},
 		{"HandlerDown", r.HandlerDown}, {"BatchSize", r.Records},

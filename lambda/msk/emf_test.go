@@ -92,7 +92,7 @@ func TestMetrics(t *testing.T) {
 			"BatchSize": 8, "Executed": 1, "Replayed": 1, "ReplayedFailed": 1, "Duplicates": 1,
 			"DeadLettered": 1, "Retried": 1, "NotStarted": 2,
 			"Reported": 3, "InFlight": 0, "Stolen": 0, "Blocked": 0, "Fenced": 0, "CompletionFailed": 0,
-			"FailedOpen": 0, "Unprotected": 0, "StoreDown": 0, "Overruns": 0,
+			"FailedOpen": 0, "StoreDown": 0, "Overruns": 0,
 			"HandlerDown": 0,
 			"RecordAge":   0, "InProgressAge": 0,
 		} {

@@ -314,26 +314,6 @@ func TestRecordWithoutKeyCanBeProcessed(t *testing.T) {
 	}
 }
 
-// Every delivery is handled, and nothing is stored.
-func TestUnprotectedMode(t *testing.T) {
-	s := newFixture(t)
-	s.cfg.Records.Unprotected = true
-	s.ledger.fails("poison", idem.Permanent(errBoom))
-	batch := []record{
-		recordAt("payments-0@7", "a"), recordAt("payments-0@8", "a"), recordAt("payments-0@9", ""),
-		undecodable("payments-0@10"), recordAt("payments-0@11", "poison"),
-	}
-	for range 2 {
-		equalSlices(t, "reported places", s.deliver(batch...))
-	}
-	equal(t, "effects", s.ledger.effects["a"], 4)
-	equal(t, "calls of the store", len(s.store.claims)+len(s.store.settled), 0)
-	equal(t, "unprotected", s.last().Unprotected, 3)
-	equal(t, "dead letters", len(s.letters.sent), 4)
-	equal(t, "a line about a record that was handled", s.log.about("payments-0@7") != nil, false)
-	checkCounts(t, s.last())
-}
-
 // With HashKeys, no key appears in the store, the log, errors or metrics. (A dead letter contains the
 // record.)
 func TestHashedKeysDoNotAppearInOutput(t *testing.T) {

@@ -148,19 +148,3 @@ func TestGoroutinesAreBoundedByTheSlots(t *testing.T) {
 		t.Errorf("%d goroutines for %d slots", most, s.cfg.Records.Concurrency)
 	}
 }
-
-// Unprotected records use slots and keep the order, too.
-func TestUnprotectedRecordsKeepTheOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.cfg.Records.Unprotected, s.cfg.Records.Concurrency = true, 1
-		s.ledger.on["payments-0@1"] = func(context.Context, msk.Record) error { return errBoom }
-		equalSlices(t, "reported places",
-			s.deliver(recordAt("payments-0@1", ""), recordAt("payments-0@2", ""),
-				recordAt("payments-1@1", "")),
-			"payments-0@1", "payments-0@2")
-		equal(t, "records at once", s.ledger.most, 1)
-		equal(t, "unprotected", s.last().Unprotected, 1)
-		equal(t, "not started", s.last().NotStarted, 1)
-	})
-}

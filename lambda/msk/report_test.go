@@ -17,7 +17,7 @@ import (
 func checkCounts(t testing.TB, r kafka.Report) {
 	t.Helper()
 	sum := r.Executed + r.Replayed + r.ReplayedFailed + r.Duplicates + r.DeadLettered + r.FailedOpen +
-		r.Unprotected + r.Retried +
+		r.Retried +
 		r.InFlight + r.NotStarted + r.CompletionFailed + r.StoreDown + r.Overruns
 	if sum != r.Records {
 		t.Errorf("%d outcomes were counted for %d records: %+v", sum, r.Records, r)

@@ -277,9 +277,6 @@ func TestOverrun(t *testing.T) {
 
 func TestConfiguration(t *testing.T) {
 	f := newFixture(t)
-	f.cfg.Records.Unprotected = true
-	equalSlices(t, "named without protection", f.deliver(message{queue: standard, id: "1"}))
-
 	engine, err := idem.New(f.store, idem.Config{})
 	if err != nil {
 		t.Fatal(err)

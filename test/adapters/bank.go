@@ -18,7 +18,7 @@ type Bank struct{ URL string }
 // Charge passes the key of the record on.
 func (b Bank) Charge(ctx context.Context, r kafka.Record) ([]byte, error) {
 	attempt, ok := idem.AttemptFrom(ctx)
-	if !ok { // only with IDEMSK_STORE=none or IDEMSK_STORE_DOWN=open
+	if !ok { // only with IDEMSK_STORE_DOWN=open
 		return nil, errors.New("the payment has no attempt")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, b.URL, bytes.NewReader(r.Value))

@@ -27,7 +27,7 @@ func (c *Consumer) addDashboard() {
 		graph("Outcomes: records", true,
 			c.owns(sum, "Executed", "Replayed", "ReplayedFailed", "Duplicates", "InFlight", "Retried",
 				"DeadLettered",
-				"FailedOpen", "Unprotected", "NotStarted")...),
+				"FailedOpen", "NotStarted")...),
 		graph("Faults: records", false, c.owns(sum, "Stolen", "Fenced", "Blocked", "CompletionFailed",
 			"Reported", "StoreDown", "Overruns",
 			"HandlerDown")...),

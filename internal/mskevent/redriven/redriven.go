@@ -63,7 +63,7 @@ func Verdict(l *kafka.DeadLetter, answer []byte) (what string, err error) {
 	switch outcome := outcomeOf(l, answer); outcome {
 	case idem.Executed.String():
 		return "executed", nil
-	case idem.FailedOpen.String(), idem.Unprotected.String():
+	case idem.FailedOpen.String():
 		return "executed, without protection", nil
 	case idem.Replayed.String():
 		return "had been done already", nil

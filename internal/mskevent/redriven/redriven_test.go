@@ -60,7 +60,6 @@ func TestVerdicts(t *testing.T) {
 	for answer, want := range map[string]string{
 		ended("Executed"):     "executed",
 		ended("FailedOpen"):   "executed, without protection",
-		ended("Unprotected"):  "executed, without protection",
 		ended("Replayed"):     "had been done already",
 		ended("DeadLettered"): "failed again, see its new dead letter",
 	} {

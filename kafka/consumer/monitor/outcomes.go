@@ -69,8 +69,6 @@ func counts() []count {
 			func(r *kafka.Report) int { return r.CompletionFailed }},
 		{"FailedOpen", "Records executed without protection, because the store was down.",
 			func(r *kafka.Report) int { return r.FailedOpen }},
-		{"Unprotected", "Records executed without protection, as configured.",
-			func(r *kafka.Report) int { return r.Unprotected }},
 		{"NotStarted", "Tries that were not started.", func(r *kafka.Report) int { return r.NotStarted }},
 		{"StoreDown", "Tries that failed because the store was down.",
 			func(r *kafka.Report) int { return r.StoreDown }},

@@ -109,7 +109,7 @@ func counts(c *Counts) []console.Count {
 	all := []console.Count{
 		{Name: "done", Value: c.Done}, {Name: "deliveries", Value: c.Delivered},
 		{Name: "invocations", Value: c.Invocations},
-		{Name: "executed", Value: c.Outcomes.Executed + c.Outcomes.Unprotected},
+		{Name: "executed", Value: c.Outcomes.Executed},
 		{Name: "replayed", Value: c.Outcomes.Replayed},
 		{Name: "taken over", Value: c.Outcomes.Stolen}, {Name: "kills", Value: len(c.Kills)},
 		{Name: "redelivered batches", Value: c.Redelivered},

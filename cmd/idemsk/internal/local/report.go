@@ -178,7 +178,7 @@ func (r *Report) beside(without *Report) string {
 	count("records", func(r *Report) int { return r.Done })
 	count("records delivered", func(r *Report) int { return r.Delivered })
 	count("  executed (killed processes can't tell)",
-		func(r *Report) int { return r.Outcomes.Executed + r.Outcomes.Unprotected + r.Outcomes.FailedOpen })
+		func(r *Report) int { return r.Outcomes.Executed + r.Outcomes.FailedOpen })
 	count("  replayed: the stored result, no call", func(r *Report) int { return r.Outcomes.Replayed })
 	count("  in-batch duplicates", func(r *Report) int { return r.Outcomes.Duplicates })
 	count("  failed before: no second letter", func(r *Report) int { return r.Outcomes.ReplayedFailed })

@@ -308,7 +308,7 @@ func outcomes(c *Counts) []string {
 	if o.Duplicates > 0 {
 		parts = append(parts, term.Plural(o.Duplicates, "in-batch duplicate", "in-batch duplicates"))
 	}
-	add(o.Unprotected+o.FailedOpen, "executed without protection")
+	add(o.FailedOpen, "executed without protection")
 	add(toRetry(o), "to be retried")
 	add(o.InFlight, "in flight elsewhere")
 	add(o.Stolen, "taken over after another owner's lease")

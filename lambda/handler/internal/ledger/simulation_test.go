@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -94,16 +96,26 @@ func TestSimulatedSleep(t *testing.T) {
 	})
 }
 
+// downStore does not answer.
+type downStore struct{ store.Store }
+
+// Claim implements store.Store.
+func (downStore) Claim(_ context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	return slices.Repeat([]store.ClaimResult{{Err: errors.New("no answer")}}, len(reqs))
+}
+
 // With protection the store counts the attempts, beyond the life of a process; without, the process has to.
 func TestFailuresAreCountedByAttempts(t *testing.T) {
 	for name, protected := range map[string]bool{"protected": true, "unprotected": false} {
 		t.Run(name, func(t *testing.T) {
-			engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+			var s store.Store = memstore.New(memstore.Config{})
+			if !protected {
+				s = downStore{}
+			}
+			engine, err := idem.New(s, idem.Config{FailOpen: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := engine.Session(t.Context())
-			defer s.Close()
 			b, ledger, _ := simulating(true)
 			deliver := func() idem.Kind {
 				if protected {
@@ -114,9 +126,6 @@ func TestFailuresAreCountedByAttempts(t *testing.T) {
 						_, err := b.book(ctx, asking("retry:2"), msk.Record{})
 						return nil, err
 					})}
-				if !protected {
-					return s.Run(&idem.Claim{Task: task, Unprotected: true}).Kind
-				}
 				return engine.Do(t.Context(), task).Kind
 			}
 			for range 2 {

@@ -22,7 +22,6 @@ type Outcomes struct {
 	Duplicates       int `json:"duplicates"`
 	DeadLettered     int `json:"deadLettered"`
 	FailedOpen       int `json:"failedOpen"`
-	Unprotected      int `json:"unprotected"`
 	Retried          int `json:"retried"`
 	InFlight         int `json:"inFlight"`
 	NotStarted       int `json:"notStarted"`
@@ -52,7 +51,7 @@ func (o *Outcomes) Add(other *Outcomes) {
 // Sum returns the number of records with an outcome. A fenced record may have no other outcome.
 func (o *Outcomes) Sum() (least, most int) {
 	n := o.Executed + o.Replayed + o.ReplayedFailed + o.Duplicates + o.DeadLettered + o.FailedOpen +
-		o.Unprotected + o.Retried +
+		o.Retried +
 		o.InFlight + o.NotStarted + o.CompletionFailed + o.StoreDown + o.Overruns
 	return n, n + o.Fenced
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/operator/redrive"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
@@ -37,8 +38,16 @@ type mode string
 
 const (
 	byKey       mode = "claims by key"
-	unprotected mode = "no protection" // its letters have no token, and its records no key
+	unprotected mode = "no protection" // its store is down; its letters have no token, and its records no key
 )
+
+// downStore does not answer.
+type downStore struct{ store.Store }
+
+// Claim implements store.Store.
+func (downStore) Claim(_ context.Context, reqs []store.ClaimRequest) []store.ClaimResult {
+	return slices.Repeat([]store.ClaimResult{{Err: errors.New("no answer")}}, len(reqs))
+}
 
 // key returns the key of a record in a mode.
 func (m mode) key() string {
@@ -55,7 +64,11 @@ func newConsumer(t *testing.T, name string, m mode, client *awssqs.Client, queue
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
+	var s store.Store = memstore.New(memstore.Config{})
+	if m == unprotected {
+		s = downStore{}
+	}
+	engine, err := idem.New(s, idem.Config{FailOpen: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +76,7 @@ func newConsumer(t *testing.T, name string, m mode, client *awssqs.Client, queue
 	handler := func(context.Context, msk.Record) ([]byte, error) { c.calls++; return nil, c.fails }
 	c.Consumer, err = msk.New(engine, msk.HandlerFunc(handler), msk.Config{
 		Records: kafka.Config{
-			Namespace: name, Unprotected: m == unprotected, DeadLetters: letters, Function: name,
+			Namespace: name, MissingKey: kafka.Process, DeadLetters: letters, Function: name,
 			Logger: slog.New(slog.DiscardHandler),
 		},
 	})
