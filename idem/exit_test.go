@@ -55,4 +55,3 @@ func TestSinkThatExitsEndsTheHeartbeat(t *testing.T) {
 		}
 	})
 }
-

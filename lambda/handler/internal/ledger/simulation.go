@@ -20,7 +20,7 @@ type simulation struct {
 	freeze func() error // stops the process
 
 	mu    sync.Mutex
-	tries map[string]int // attempts of unprotected payments, which have no durable count
+	tries map[string]int // attempts in this process: without a store each is the first of its key
 }
 
 func newSimulation() *simulation {
@@ -77,16 +77,13 @@ func (s *simulation) retry(ctx context.Context, p Payment, times string) error {
 	return nil
 }
 
-// attempt returns the number of the attempt: the durable one, or this process's own count for unprotected
-// payments.
+// attempt returns the number of the attempt: the durable one, or this process's own count if that is more.
 func (s *simulation) attempt(ctx context.Context, paymentID string) int {
-	if a, ok := idem.AttemptFrom(ctx); ok {
-		return a.Number
-	}
+	a, _ := idem.AttemptFrom(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tries[paymentID]++
-	return s.tries[paymentID]
+	return max(a.Number, s.tries[paymentID])
 }
 
 func pause(ctx context.Context, length string) error {

@@ -15,7 +15,7 @@ func TestParseReadsTheMetricsOfAFunction(t *testing.T) {
 	t.Parallel()
 	r := kafka.Report{
 		Executed: 1, Replayed: 2, ReplayedFailed: 3, Duplicates: 4, DeadLettered: 5, FailedOpen: 6,
-		Retried: 8,
+		Retried:  8,
 		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Overruns: 13,
 		Stolen: 14, Fenced: 15, Reported: 16, Records: 17, Blocked: 18,
 		HandlerDown: 20, StoreLatency: []time.Duration{time.Second},
@@ -25,7 +25,7 @@ func TestParseReadsTheMetricsOfAFunction(t *testing.T) {
 	got, ok := metrics.Parse(line.Bytes())
 	want := metrics.Outcomes{
 		Executed: 1, Replayed: 2, ReplayedFailed: 3, Duplicates: 4, DeadLettered: 5, FailedOpen: 6,
-		Retried: 8,
+		Retried:  8,
 		InFlight: 9, NotStarted: 10, CompletionFailed: 11, StoreDown: 12, Overruns: 13,
 		Stolen: 14, Fenced: 15, Reported: 16, BatchSize: 17, Blocked: 18,
 		HandlerDown: 20,
