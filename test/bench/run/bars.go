@@ -80,7 +80,7 @@ func (rep *report) bars() []bar {
 		times("records/s, idemsk-consumer with Python, over "+kafkaPython,
 			slower(at(of100(pythonService)), at(of100(pythonFunction))), kafkaPython, 10),
 		times("records/s, Python behind the layer, a record in a call, over "+pythonAsync, at(layeredPython), pythonAsync, 4),
-		times("records/s, TypeScript behind the layer, a record in a call, over "+typeScript, at(layeredTypeScript), typeScript, 4),
+		times("records/s, TypeScript behind the layer, a record in a call, over "+typeScript, at(layeredTypeScript), typeScript, 2),
 		times("records/s, Python behind the layer, 100 in a call, over "+pythonAsync, inPython, pythonAsync, 20),
 		times("records/s, TypeScript behind the layer, 100 in a call, over "+typeScript, inTypeScript, typeScript, 10),
 		{what: "requests per fresh record, behind the layer",
