@@ -87,7 +87,7 @@ func (o *outage) holdsBack(now time.Time) (err error, held bool) {
 	if o.left(now) == 0 {
 		return nil, false
 	}
-	return o.error("not tried"), true
+	return o.notTried(), true
 }
 
 // left returns how long no task can try the handler.
@@ -123,7 +123,7 @@ func (o *outage) begin(claim *Claim) (wait time.Duration, err error) {
 		wait = max(0, o.next.Add(o.turn(key)).Sub(now))
 	}
 	if wait > 0 {
-		return wait, o.error("not tried")
+		return wait, o.notTried()
 	}
 	o.trying, o.lapses = key, now.Add(max(o.lease, o.pause))
 	return 0, nil
@@ -200,7 +200,8 @@ func (o *outage) failedBy(key string, attempt int, now time.Time, err error) (wa
 		o.trying, o.pause = "", min(2*o.pause, lastTry) //nolint:mnd // see firstTry
 		o.schedule(now)
 	}
-	return o.left(now), fmt.Errorf("%w: %w", o.error("the attempt is not counted"), err)
+	return o.left(now), fmt.Errorf("%w; this failure: %w",
+		&outageError{since: o.since, next: o.next, what: "the attempt is not counted"}, err)
 }
 
 // remember remembers a key that has failed.
@@ -216,19 +217,20 @@ func (o *outage) schedule(now time.Time) {
 	o.next = now.Add(jittered(o.pause))
 }
 
-// error describes the outage. what is what it means for the task.
-func (o *outage) error(what string) error {
-	return &outageError{since: o.since, next: o.next, what: what, last: failureOf(o.last).Message}
+// notTried describes the outage for a task whose handler was not called.
+func (o *outage) notTried() error {
+	return &outageError{since: o.since, next: o.next, what: "not tried", last: "; the last failure: " + failureOf(o.last).Message}
 }
 
 // outageError is ErrHandlerDown with the outage.
 type outageError struct {
 	since, next time.Time
-	what, last  string
+	what        string // what it means for the task
+	last        string // the failure that shows it, if it is another task's
 }
 
 func (e *outageError) Error() string {
-	return fmt.Sprintf("%v, since %s: %s; one is tried from %s on; the last failure: %s",
+	return fmt.Sprintf("%v, since %s: %s; one is tried from %s on%s",
 		ErrHandlerDown, e.since.UTC().Format(time.RFC3339), e.what, e.next.UTC().Format(time.RFC3339), e.last)
 }
 

@@ -62,6 +62,7 @@ func (a *api) wantNotTried(key string) {
 	out := a.do(key)
 	wantKind(a, out, idem.NotStarted)
 	wantErr(a, out.Err, idem.ErrHandlerDown)
+	equal(a, "mentions of the failure", strings.Count(out.Err.Error(), a.err.Error()), 1)
 	equal(a, "calls of the handler", len(a.called)-before, 0)
 }
 
@@ -70,6 +71,7 @@ func (a *api) wantGivenBack(key string) {
 	out := a.do(key)
 	wantKind(a, out, idem.DependencyDown)
 	wantErr(a, out.Err, idem.ErrHandlerDown, a.err)
+	equal(a, "mentions of the failure", strings.Count(out.Err.Error(), a.err.Error()), 1)
 	entry := get(a, a.store, key)
 	equal(a, "attempts", entry.Attempts, 0)
 	equal(a, "the code of the failure", entry.Failure.Code, store.CodeUnavailable)
