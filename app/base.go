@@ -43,13 +43,13 @@ type Base struct {
 	// garbage collector of the consumer process then keeps Go's defaults.
 	SharesMemory bool
 
-	awsCfg func(ctx context.Context) (aws.Config, error)
-	opened []func() // called by Close, in the order in which they were registered
-	passed *Store   // the configured store; nil if it is built in
-	topic  *DeadLetterTopic
-	bucket *DeadLetterBucket
-	schema *Schemas
-	around []func(kafka.HandlerFunc) kafka.HandlerFunc
+	awsCfg  func(ctx context.Context) (aws.Config, error)
+	opened  []func() // called by Close, in the order in which they were registered
+	passed  *Store   // the configured store; nil if it is built in
+	topic   *DeadLetterTopic
+	bucket  *DeadLetterBucket
+	schema  *Schemas
+	tracers []Tracer
 }
 
 // NewBase returns a Base with a configuration that was read from vars with these options. Logs go to stderr.
@@ -58,11 +58,16 @@ func NewBase(vars *Vars, cfg Config, stderr io.Writer, options ...Option) *Base 
 	if len(added.observers) > 0 {
 		cfg.Engine.Observer = added.observers
 	}
-	cfg.Records.Batch, cfg.Records.Poll = added.batch, added.poll
+	for _, t := range added.tracers {
+		cfg.Records.Batch = t.Batch
+		if polls, ok := t.(PollTracer); ok {
+			cfg.Records.Poll = polls.Poll
+		}
+	}
 	return &Base{
-		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel, added.logAttrs), awsCfg: loadOnce(),
+		Config: cfg, Vars: vars, Logger: newLogger(stderr, cfg.LogLevel, cfg.LogAttrs), awsCfg: loadOnce(),
 		passed: added.store(cfg.Store), topic: added.topic, bucket: added.bucket, schema: added.schema,
-		around: added.around,
+		tracers: added.tracers,
 	}
 }
 
@@ -115,8 +120,8 @@ func (b *Base) Parts(ctx context.Context, build Build) (p Parts, err error) {
 		return Parts{}, fmt.Errorf("building the handler: %w", err)
 	}
 	if each, ok := p.Handler.(kafka.HandlerFunc); ok {
-		for _, around := range slices.Backward(b.around) {
-			each = around(each)
+		for _, t := range slices.Backward(b.tracers) {
+			each = t.Handler(each)
 		}
 		p.Handler = each
 	}
@@ -245,8 +250,12 @@ func loadOnce() func(ctx context.Context) (aws.Config, error) {
 	}
 }
 
-func newLogger(w io.Writer, level slog.Level, attrs []func(ctx context.Context) []slog.Attr) *slog.Logger {
-	return slog.New(observe.LogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}), attrs...))
+func newLogger(w io.Writer, level slog.Level, attrs func(ctx context.Context) []slog.Attr) *slog.Logger {
+	lines := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
+	if attrs == nil {
+		return slog.New(observe.LogHandler(lines))
+	}
+	return slog.New(observe.LogHandler(lines, attrs))
 }
 
 // DefaultLogger returns a Build that makes Base.Logger the default of package slog, so that the lines of a

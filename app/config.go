@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -52,6 +53,8 @@ type Config struct {
 
 	Function string     // Defaults.Name
 	LogLevel slog.Level // IDEMSK_LOG_LEVEL, or AWS_LAMBDA_LOG_LEVEL
+	// LogAttrs is what the logger adds to the lines of a context, if not nil, for observe.LogHandler.
+	LogAttrs func(ctx context.Context) []slog.Attr
 }
 
 // SchemaConfig configures a program that was given Schemas.

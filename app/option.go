@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
@@ -20,37 +19,34 @@ type options struct {
 	schema *Schemas
 
 	observers observers
-	around    []func(kafka.HandlerFunc) kafka.HandlerFunc
-	batch     func(ctx context.Context, partitions [][]kafka.Record) (context.Context, func(*kafka.Batch))
-	poll      func(ctx context.Context, began time.Time, records []kafka.Record) kafka.Within
-	logAttrs  []func(ctx context.Context) []slog.Attr
+	tracers   []Tracer
 }
 
-// WithLogAttrs adds to each line of the logger what a function returns for the line's context, as
-// observe.LogHandler does.
-func WithLogAttrs(of func(ctx context.Context) []slog.Attr) Option {
-	return func(all *options) { all.logAttrs = append(all.logAttrs, of) }
-}
-
-// WithHandler puts a handler around the program's handler, if that is a HandlerFunc. The first one is the outermost.
-func WithHandler(around func(kafka.HandlerFunc) kafka.HandlerFunc) Option {
-	return func(all *options) { all.around = append(all.around, around) }
-}
-
-// WithBatch sets kafka.Config.Batch. The last one counts.
-func WithBatch(begin func(ctx context.Context, partitions [][]kafka.Record) (inside context.Context,
-	end func(*kafka.Batch))) Option {
-	return func(all *options) { all.batch = begin }
-}
-
-// WithPoll sets kafka.Config.Poll, for processes. The last one counts.
-func WithPoll(poll func(ctx context.Context, began time.Time, records []kafka.Record) kafka.Within) Option {
-	return func(all *options) { all.poll = poll }
-}
-
-// WithObserver adds an observer of the engine.
+// WithObserver adds an observer of the engine, which may be a Tracer or a PollTracer.
 func WithObserver(o idem.Observer) Option {
-	return func(all *options) { all.observers = append(all.observers, o) }
+	return func(all *options) {
+		all.observers = append(all.observers, o)
+		if t, ok := o.(Tracer); ok {
+			all.tracers = append(all.tracers, t)
+		}
+	}
+}
+
+// Tracer is an observer that is also told of batches, and puts a handler around the program's. Of several tracers, the
+// first one's handler is the outermost, and the last one is told of batches and polls.
+type Tracer interface {
+	idem.Observer
+	// Handler returns a handler that calls next, which is the program's handler if that is a HandlerFunc.
+	Handler(next kafka.HandlerFunc) kafka.HandlerFunc
+	// Batch is for kafka.Config.Batch.
+	Batch(ctx context.Context, partitions [][]kafka.Record) (inside context.Context, end func(*kafka.Batch))
+}
+
+// PollTracer is a Tracer that is also told of the polls of a process.
+type PollTracer interface {
+	Tracer
+	// Poll is for kafka.Config.Poll.
+	Poll(ctx context.Context, began time.Time, records []kafka.Record) kafka.Within
 }
 
 // observers is a list of observers as one.

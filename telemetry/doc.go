@@ -5,7 +5,7 @@
 //
 //	t, err := telemetry.New(telemetry.Config{Group: "ledger"}) // after the SDK has set the providers
 //	…
-//	lambda.Start(handler, t.Options()...)
+//	lambda.Start(handler, t.Option())
 //
 // docs/telemetry.md lists the spans, attributes and metrics.
 package telemetry

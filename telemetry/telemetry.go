@@ -78,11 +78,10 @@ func New(cfg Config) (*Telemetry, error) {
 	}, nil
 }
 
-// Options returns the options of a host, for app/lambda and app/process.
-func (t *Telemetry) Options() []app.Option {
-	all := []app.Option{app.WithHandler(t.Handler), app.WithBatch(t.Batch), app.WithObserver(t)}
-	if t.pollSpans {
-		all = append(all, app.WithPoll(t.Poll))
+// Option returns the option of a host, for app/lambda and app/process.
+func (t *Telemetry) Option() app.Option {
+	if !t.pollSpans {
+		return app.WithObserver(struct{ app.Tracer }{t}) // without Poll
 	}
-	return all
+	return app.WithObserver(t)
 }

@@ -421,7 +421,7 @@ func TestOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		base := app.NewBase(app.NewVars(func(string) (string, bool) { return "", false }), app.Config{},
-			io.Discard, tel.Options()...)
+			io.Discard, tel.Option())
 		records := base.Config.Records
 		if records.Batch == nil || (records.Poll != nil) != polls || base.Config.Engine.Observer == nil {
 			t.Errorf("with PollSpans %v: %+v", polls, records)

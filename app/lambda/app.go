@@ -72,8 +72,8 @@ func ReadFailures(v *app.Vars) msk.Failures {
 // errors of the configuration together.
 func New(ctx context.Context, build Build, vars *app.Vars, stdout, stderr io.Writer,
 	options ...Option) (*Function, error) {
-	options = append([]Option{app.WithLogAttrs(requestID)}, options...)
 	cfg := ReadConfig(vars, options...)
+	cfg.LogAttrs = requestID
 	base := app.NewBase(vars, cfg.Config, stderr, options...)
 	parts, err := base.Parts(ctx, build)
 	if err != nil {

@@ -15,5 +15,5 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	lambda.Start(msk.HandlerFunc(func(context.Context, msk.Record) ([]byte, error) { return nil, nil }), t.Options()...)
+	lambda.Start(msk.HandlerFunc(func(context.Context, msk.Record) ([]byte, error) { return nil, nil }), t.Option())
 }
