@@ -160,7 +160,7 @@ func TestPanicOfADeadLetterSinkIsReported(t *testing.T) {
 		taskWithDeadLetters(letters, returning("", idem.Permanent(errBoom))))
 	wantKind(t, out, idem.Retry)
 	var p *idem.PanicError
-	if !errors.As(out.Err, &p) || p.Value != "no queue" || !bytes.Contains(p.Stack, []byte("run_test.go")) {
+	if !errors.As(out.Err, &p) || p.Value != "no queue" || !bytes.Contains(p.Stack, []byte("runletters_test.go")) {
 		t.Errorf("error %v; want a PanicError with the stack", out.Err)
 	}
 }
