@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/app"
@@ -80,6 +81,11 @@ func (o *options) check(rest []string, calls bool) error {
 	require := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	for i, word := range rest {
+		if strings.Contains(word, "://") {
+			rest[i] = "a URL" // it may have a password
 		}
 	}
 	require(len(rest) == 0, "%q is no option: quote the command of --function as one word", rest)

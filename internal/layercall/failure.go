@@ -57,6 +57,12 @@ func failureOf(item map[string]json.RawMessage) error {
 	return err
 }
 
+// IsError reports whether an answer is an error document of Lambda, with a type and a message.
+func IsError(answer []byte) bool {
+	var e struct{ ErrorType, ErrorMessage *string }
+	return json.Unmarshal(answer, &e) == nil && e.ErrorType != nil && e.ErrorMessage != nil
+}
+
 // FunctionError returns the error of a call by the payload with which the function's runtime reports it. The
 // name of the error's class may mark it as permanent, unavailable, or of unknown outcome, so that a function
 // needs no library. Runtimes report the name with its package (Java), or without (Python, .NET); Node.js
@@ -76,10 +82,18 @@ func FunctionError(payload []byte) error {
 	case "OutcomeUnknownError", "OutcomeUnknownException":
 		return idem.OutcomeUnknown(err)
 	}
-	if strings.Contains(e.ErrorType, "Timeout") { // TimeoutError, ReadTimeout, SocketTimeoutException
+	if strings.Contains(e.ErrorType, "Timeout") || hasReturned(e.ErrorType, e.ErrorMessage) { // SocketTimeoutException
 		return idem.OutcomeUnknown(err)
 	}
 	return err
+}
+
+// hasReturned reports whether AWS's runtime for Python or Node.js reports that the function has returned, and that its
+// answer can't be encoded.
+// https://github.com/aws/aws-lambda-python-runtime-interface-client/blob/main/awslambdaric/bootstrap.py
+// https://github.com/aws/aws-lambda-nodejs-runtime-interface-client/blob/main/src/RAPIDClient.js
+func hasReturned(errorType, message string) bool {
+	return errorType == "Runtime.MarshalError" || strings.HasPrefix(message, "Unable to stringify response body")
 }
 
 // delayIn returns the delay at the end of a message: "retry after" with a Go duration or whole seconds. It is

@@ -85,7 +85,7 @@ func TestTypesOfErrors(t *testing.T) {
 		"unavailable": {"UnavailableError", "UnavailableException", "com.example.App$UnavailableException",
 			"UnavailableError"},
 		"unknown": {"OutcomeUnknownError", "com.example.App$OutcomeUnknownException", "TimeoutError", "ReadTimeout",
-			"java.net.SocketTimeoutException", "TimeoutException"},
+			"java.net.SocketTimeoutException", "TimeoutException", "Runtime.MarshalError"},
 		"retry": {
 			"", "Error", "ValueError", "permanentError", "PERMANENTERROR", "Permanent", "Unavailable",
 			"NonPermanentError", "ServiceUnavailableException",
@@ -104,6 +104,14 @@ func TestTypesOfErrors(t *testing.T) {
 				t.Errorf("%q: %s, %q; want %s", name, meaning(err), err, want)
 			}
 		}
+	}
+}
+
+// What AWS's client for Node.js reports if the function has returned what is no JSON.
+func TestAnswerThatIsNotEncoded(t *testing.T) {
+	err := FunctionError([]byte(`{"errorType":"Error","errorMessage":"Unable to stringify response body"}`))
+	if meaning(err) != "unknown" {
+		t.Errorf("%s, %v; want an unknown outcome", meaning(err), err)
 	}
 }
 

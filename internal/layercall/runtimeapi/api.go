@@ -226,8 +226,8 @@ func (a *api) response(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if mode := r.Header.Get(headerResponseMode); mode != "" && mode != "streaming" {
-		a.settle(inv, answer{err: a.functionError(inv.id, "Runtime.InvalidResponseModeHeader",
-			fmt.Sprintf("header %s is %q; only streaming is allowed", headerResponseMode, mode), nil)})
+		a.settle(inv, answer{err: a.rejected(inv.id, "Runtime.InvalidResponseModeHeader",
+			fmt.Sprintf("header %s is %q; only streaming is allowed", headerResponseMode, mode))})
 		a.refuse(w, r, http.StatusBadRequest, "InvalidFunctionResponseMode", "Invalid function response mode")
 		return
 	}
@@ -266,9 +266,8 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, inv *invocation,
 		return
 	}
 	if size > MaxResponse {
-		a.settle(inv, answer{err: a.functionError(inv.id, "Function.ResponseSizeTooLarge", fmt.Sprintf(
-			"Response payload size (%d bytes) exceeded maximum allowed payload size (%d bytes).", size,
-			MaxResponse), nil)})
+		a.settle(inv, answer{err: a.rejected(inv.id, "Function.ResponseSizeTooLarge", fmt.Sprintf(
+			"Response payload size (%d bytes) exceeded maximum allowed payload size (%d bytes).", size, MaxResponse))})
 		a.refuse(w, r, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
 			fmt.Sprintf("Exceeded maximum allowed payload size (%d bytes).", MaxResponse))
 		return

@@ -37,6 +37,8 @@ type FunctionError struct {
 	Type, Message string
 	// Payload is the answer as it was sent.
 	Payload []byte
+	// Rejected means that the function returned, and that the Runtime API rejected its answer.
+	Rejected bool
 }
 
 func (e *FunctionError) Error() string {

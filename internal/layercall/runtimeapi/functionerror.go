@@ -7,8 +7,8 @@ import (
 
 const maxErrorText = 1000 // bytes of an error that is no JSON that go into the message
 
-func (a *api) functionError(id, kind, message string, payload []byte) *FunctionError {
-	return &FunctionError{Function: a.cfg.Name, RequestID: id, Type: kind, Message: message, Payload: payload}
+func (a *api) rejected(id, kind, message string) *FunctionError {
+	return &FunctionError{Function: a.cfg.Name, RequestID: id, Type: kind, Message: message, Rejected: true}
 }
 
 // parseError reads an error document, which is optional. kind is the type in the header.
@@ -17,7 +17,7 @@ func (a *api) parseError(id, kind string, body []byte) *FunctionError {
 		ErrorType    string `json:"errorType"`
 		ErrorMessage string `json:"errorMessage"`
 	}
-	e := a.functionError(id, kind, "", body)
+	e := &FunctionError{Function: a.cfg.Name, RequestID: id, Type: kind, Payload: body}
 	if err := json.Unmarshal(body, &document); err != nil {
 		e.Message = strings.ToValidUTF8(string(body[:min(len(body), maxErrorText)]), "\uFFFD")
 	} else {

@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -140,12 +139,11 @@ func failure(err error) error {
 		return idem.Permanent(err)
 	case !taken: // the function of a process that does not start may have reported an error
 		return idem.Unavailable(withoutOutput(err))
-	case errors.As(err, &failed):
-		document, _ := json.Marshal(map[string]string{ // strings always marshal
-			"errorType": failed.Type, "errorMessage": failed.Message})
-		return layercall.FunctionError(document)
+	case errors.As(err, &failed) && !failed.Rejected:
+		return layercall.FunctionError(failed.Payload)
 	}
-	return idem.OutcomeUnknown(withoutOutput(err)) // it crashed, gave no answer in time, or was given up
+	// it crashed, gave no answer, or none that can be taken, in time, or was given up
+	return idem.OutcomeUnknown(withoutOutput(err))
 }
 
 // withoutOutput returns an error without the lines that the function printed. Those are in the function's own

@@ -17,6 +17,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk-consumer/internal/childcall"
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
 )
 
 // modeVariable makes the test binary a function. Its value "once" lets only the first process start, which
@@ -52,6 +53,8 @@ func runFunction(mode string) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case "hang":
 			select {}
+		case "large":
+			return strings.Repeat("x", runtimeapi.MaxResponse), nil
 		case "fail":
 			return "", errors.New("no such account")
 		case "fail for good":
@@ -180,6 +183,9 @@ func TestErrorsOfAFunction(t *testing.T) {
 	if _, err := p.Call(t.Context(), make([]byte, childcall.MaxEvent+1)); !idem.IsPermanent(err) ||
 		!strings.Contains(err.Error(), "too large") {
 		t.Errorf("an event that is too large: %v; want a permanent failure", err)
+	}
+	if _, err := call(t, p, "large"); !idem.IsOutcomeUnknown(err) {
+		t.Errorf("an answer that is too large: %v; want an unknown outcome", err)
 	}
 	if got, err := call(t, p, "environment"); err != nil || got != `"yes eu-central-1 ledger"` {
 		t.Errorf("%s, %v; want the variables without those of idemsk", got, err)

@@ -94,7 +94,7 @@ func (c *Client) Call(ctx context.Context, event []byte) ([]byte, error) {
 	}
 	resp, err := c.http.RoundTrip(req)
 	switch {
-	case err != nil && !connected.Load():
+	case err != nil && (!connected.Load() || neverProcessed(err)):
 		return nil, c.unreached(err)
 	case err != nil:
 		return nil, c.lost(ctx, err)
@@ -107,7 +107,7 @@ func (c *Client) Call(ctx context.Context, event []byte) ([]byte, error) {
 	case len(answer) > runtimeapi.MaxResponse:
 		return nil, idem.OutcomeUnknown(fmt.Errorf("the answer of %s exceeds %d bytes", c.service,
 			runtimeapi.MaxResponse))
-	case resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices:
+	case resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices && !layercall.IsError(answer):
 		return answer, nil
 	}
 	return nil, c.refused(resp, answer)
@@ -148,13 +148,13 @@ func (c *Client) lost(ctx context.Context, err error) error {
 		return idem.OutcomeUnknown(fmt.Errorf("%s gave no answer within %s, and may still handle the records",
 			c.service, c.timeout))
 	}
-	return idem.OutcomeUnknown(fmt.Errorf("the answer of %s is lost: %w", c.service, err))
+	return idem.OutcomeUnknown(fmt.Errorf("the answer of %s is lost: %w", c.service, withoutAnswer(err)))
 }
 
 // refused returns the error of an answer that says that the call failed.
 func (c *Client) refused(resp *http.Response, answer []byte) error {
 	failed := layercall.FunctionError(answer)
-	err := fmt.Errorf("%s answered %s: %w", c.service, resp.Status, failed)
+	err := fmt.Errorf("%s answered %d %s: %w", c.service, resp.StatusCode, http.StatusText(resp.StatusCode), failed)
 	if idem.IsPermanent(failed) || idem.IsUnavailable(failed) || idem.IsOutcomeUnknown(failed) {
 		return err
 	}

@@ -118,6 +118,9 @@ func TestStatusOfAnAnswer(t *testing.T) {
 		{503, none, `{"errorType":"UnavailableError","errorMessage":"overloaded"}`, "unavailable"},
 		{500, none, `{"errorType":"ReadTimeout","errorMessage":"no answer of the bank"}`, "failed, unknown"},
 		{422, none, `{"errorType":"ValueError","errorMessage":"x"}`, "permanent"},
+		{200, none, `{"errorType":"UnavailableError","errorMessage":"overloaded"}`, "unavailable"},
+		{200, none, `{"errorType":"ValueError","errorMessage":"x"}`, "failed"},
+		{200, none, `{"errorType":"a type of order"}`, "ok"},
 	} {
 		c := client(t, patience, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
