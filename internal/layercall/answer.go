@@ -42,7 +42,7 @@ func results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error)
 func resultsBy[K comparable](ids identifiers[K], rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result,
 	error) {
 	out := make([]schedule.Result, len(rs))
-	if len(bytes.TrimSpace(answer)) == 0 {
+	if len(bytes.Trim(answer, mskevent.Blanks)) == 0 {
 		return out, nil
 	}
 	if err := checkAnswer(answer); err != nil {

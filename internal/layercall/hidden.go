@@ -2,11 +2,13 @@ package layercall
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
@@ -53,12 +55,36 @@ func hidden(answer []byte) (name, place string) {
 	}
 	s.listed = lists == 1
 	_ = rawjson.Parts(text, func(key string, start, _ int) error {
-		if key != listFailures && key != listResults {
+		switch {
+		case key == listResults:
+			s.results(text, start)
+		case key != listFailures:
 			s.member(key, text, start, "at the top")
 		}
 		return nil
 	})
 	return s.name, s.place
+}
+
+// results searches what begins at i, the list of results, but for the results themselves, and the identifiers of
+// their records.
+func (s *search) results(text []byte, i int) {
+	if text[i] != '[' {
+		s.value(text, i, "in an object")
+		return
+	}
+	_, _ = rawjson.Each(text, i, func(_ string, start int) (int, error) {
+		if text[start] != '{' {
+			return s.value(text, start, "in a list"), nil
+		}
+		end, err := rawjson.Each(text, start, func(key string, at int) (int, error) {
+			if key == "itemIdentifier" || key == "result" {
+				return rawjson.Skip(text, at), nil
+			}
+			return s.member(key, text, at, "in an object"), nil
+		})
+		return end, err
+	})
 }
 
 // search looks for lists of failures, and keeps the first that it finds.
@@ -117,6 +143,18 @@ func (s *search) text(content string) {
 		s.value(trimmed, 0, place)
 	case !s.listed && strings.Contains(letters(content), identifierLetters):
 		s.note("itemIdentifier", place)
+	default:
+		s.base64(trimmed)
+	}
+}
+
+// base64 searches a text in base64, as API Gateway wants the body of an answer.
+func (s *search) base64(content []byte) {
+	decoded := make([]byte, base64.StdEncoding.DecodedLen(len(content)))
+	n, err := base64.StdEncoding.Decode(decoded, content)
+	decoded = bytes.Trim(decoded[:n], mskevent.Blanks)
+	if err == nil && n > 0 && (decoded[0] == '{' || decoded[0] == '[') && json.Valid(decoded) {
+		s.value(decoded, 0, "in base64")
 	}
 }
 

@@ -2,6 +2,7 @@ package layercall
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -101,6 +102,19 @@ func TestAnswersThatHideFailures(t *testing.T) {
 			return `{"BatchItemFailures":[` + strings.ReplaceAll(i, "item", "Item") + `]}`
 		}, elsewhere},
 		"twice": {func(i string) string { return `{"batchItemFailures":[` + i + `],"batchItemFailures":[]}` }, elsewhere},
+		"a body in base64": {func(i string) string {
+			return `{"isBase64Encoded":true,"body":"` + base64.StdEncoding.EncodeToString([]byte(`{"batchItemFailures":[`+i+`]}`)) + `"}`
+		}, elsewhere},
+		"in the results":     {func(i string) string { return `{"idemskResults":{"batchItemFailures":[` + i + `]}}` }, elsewhere},
+		"in a result's item": {func(i string) string { return `{"idemskResults":[{"batchItemFailures":[` + i + `]}]}` }, elsewhere},
+		"a blank of no JSON": {func(string) string { return "\v" }, notJSON},
+		"another such blank": {func(string) string { return "\u00a0" }, notJSON},
+		"an identifier twice": {func(i string) string {
+			return `{"batchItemFailures":[` + strings.TrimSuffix(i, "}") + `,"itemIdentifier":1}` + `]}`
+		}, "twice"},
+		"a wrong record": {func(i string) string {
+			return `{"batchItemFailures":[` + strings.NewReplacer("m-1", "alice", "t-0", "alice").Replace(i) + `]}`
+		}, "a record that was not in the event"},
 		"a second one, in the body": {func(i string) string {
 			return `{"batchItemFailures":[],"body":` + text(`{"batchItemFailures":[`+i+`]}`) + `}`
 		}, elsewhere},
@@ -134,6 +148,7 @@ func TestAnswersThatHideNothing(t *testing.T) {
 		`{"batch_item_failures":" [ ] "}`, `{"batchItemFailures":[],"stats":{"batchItemFailures":0,"took":1.5e3}}`,
 		`"{\"batchItemFailures\":[]}"`, `[{"batchItemFailures":{}}]`, `"no batchItemFailures"`, `{"items":[{"id":1}]}`,
 		`{"batchItemFailures":[],"done":[ITEM]}`, `{"idemskResults":[ITEM]}`,
+		`{"idemskResults":[{"itemIdentifier":"x","result":{"batchItemFailures":[ITEM]}}]}`, `{"photo":"eyJhIjoxfQ=="}`,
 	} {
 		for way, w := range ways {
 			got, err := w.results(t, []byte(strings.ReplaceAll(answer, "ITEM", w.item)))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/idemsk/idemsk/internal/rawjson"
 )
@@ -51,24 +52,43 @@ func ItemsBy[K comparable](read func(json.RawMessage) (K, error), payload []byte
 	if err := json.Unmarshal(payload, &answer); err != nil {
 		return false, bad(`is no partial batch response (want {"batchItemFailures":[…]}): %v`, err)
 	}
-	var items []map[string]json.RawMessage
+	var items []json.RawMessage
 	value, listed := answer[list]
 	if listed {
 		if err := rawjson.Unmarshal(value, &items); err != nil {
 			return false, bad("has %s that are no list of objects: %v", list, err)
 		}
 	}
-	for i, item := range items {
+	for i, raw := range items {
+		item, err := objectOf(raw, "itemIdentifier")
+		if err != nil {
+			return false, bad("has %s that are no list of objects: %v", list, err)
+		}
 		id, err := read(item["itemIdentifier"])
 		if err != nil {
 			return false, bad("has a bad identifier, %s[%d]: %v", list, i, err)
 		}
-		if !has(id) {
-			return false, bad("names %.100v in %s[%d], a record that was not in the event", id, list, i)
+		if !has(id) { // an identifier may be a value of a record: it is not quoted
+			return false, bad("names a record that was not in the event, in %s[%d]", list, i)
 		}
 		each(id, item)
 	}
 	return listed, nil
+}
+
+// objectOf returns the fields of an object, of which those with these names are there at most once. Null has none.
+func objectOf(raw json.RawMessage, once ...string) (all map[string]json.RawMessage, err error) {
+	if err := rawjson.Unmarshal(raw, &all); err != nil || all == nil {
+		return nil, err
+	}
+	seen := make(map[string]bool)
+	return all, rawjson.Parts(bytes.TrimSpace(raw), func(key string, _, _ int) error {
+		if seen[key] && slices.Contains(once, key) {
+			return fmt.Errorf("%s is there twice", key)
+		}
+		seen[key] = true
+		return nil
+	})
 }
 
 // outcomes is the name of the field of an event that asks for outcomes, and of the one of an answer that has
@@ -99,9 +119,12 @@ func Outcomes(payload []byte) map[string]string {
 	return all
 }
 
+// Blanks are the blanks of JSON.
+const Blanks = " \t\r\n"
+
 // isEmpty reports whether an answer is empty in one of the forms that AWS accepts.
 func isEmpty(payload []byte) bool {
-	switch string(bytes.TrimSpace(payload)) {
+	switch string(bytes.Trim(payload, Blanks)) {
 	case "", "null", "{}", "[]", `""`:
 		return true
 	}
@@ -129,8 +152,8 @@ func identifier(raw json.RawMessage) (Place, error) {
 	if len(raw) == 0 {
 		return Place{}, errors.New("there is no itemIdentifier")
 	}
-	var id map[string]json.RawMessage
-	if err := rawjson.Unmarshal(raw, &id); err != nil {
+	id, err := objectOf(raw, "partition", "offset")
+	if err != nil {
 		return Place{}, err
 	}
 	var partition *string

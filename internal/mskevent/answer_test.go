@@ -40,11 +40,13 @@ func TestAnswers(t *testing.T) {
 		item(`""`):                    "bad identifier",
 		item(`"a-b-1@7"`):             "bad identifier",
 		item(`{"partition":"a-b-1"}`): "missing",
-		item(`{"partition":"a-b-1","offset":"7"}`): "bad identifier",
-		item(`{"partition":"a-b-1","offset":7.5}`): "bad identifier",
-		item(`{"partition":"a-b-1","offset":4}`):   "a-b-1@4 in batchItemFailures[0], a record that was not in the event",
-		item(`{"partition":"b-1","offset":7}`):     "not in the event",
-		item(`{"Partition":"a-b-1","Offset":7}`):   "missing",
+		item(`{"partition":"a-b-1","offset":"7"}`):                        "bad identifier",
+		item(`{"partition":"a-b-1","offset":7.5}`):                        "bad identifier",
+		item(`{"partition":"a-b-1","offset":4}`):                          "names a record that was not in the event, in batchItemFailures[0]",
+		item(`{"partition":"b-1","offset":7}`):                            "not in the event",
+		item(`{"Partition":"a-b-1","Offset":7}`):                          "missing",
+		item(`{"partition":"a-b-1","offset":7,"offset":7}`):               "offset is there twice",
+		`{"batchItemFailures":[{"itemIdentifier":1,"itemIdentifier":2}]}`: "itemIdentifier is there twice",
 	} {
 		_, _, err := mskevent.Failures([]byte(answer), has)
 		if wrong := (*mskevent.AnswerError)(nil); !errors.As(err, &wrong) ||
