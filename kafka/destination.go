@@ -30,8 +30,10 @@ func (d Destination) IsQueue(arn string) bool {
 	if err != nil || d.QueueURL == "" || len(parts) != all {
 		return false
 	}
-	// a queue of AWS has its region in the host; emulators have other hosts
-	host := strings.Split(u.Hostname(), ".")
-	foreign := strings.Contains(u.Hostname(), ".amazonaws.com") && !slices.Contains(host, parts[region])
+	// A queue of AWS has its region in the host, but for us-east-1 in URLs of older clients. Emulators have other
+	// hosts.
+	host := strings.ToLower(u.Hostname())
+	foreign := strings.Contains("."+host, ".amazonaws.com") && !slices.Contains(strings.Split(host, "."), parts[region]) &&
+		(host != "queue.amazonaws.com" || parts[region] != "us-east-1")
 	return strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/"+parts[account]+"/"+parts[name]) && !foreign
 }

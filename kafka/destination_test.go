@@ -19,11 +19,16 @@ func TestDestinationIsAQueue(t *testing.T) {
 		"https://sqs.eu-central-1.amazonaws.com/210987654321/letters":                 false,
 		"https://sqs.eu-central-1.amazonaws.com/123456789012/letters-2":               false,
 		"https://sqs.eu-central-1.amazonaws.com/123456789012/my-letters":              false,
+		"https://SQS.EU-CENTRAL-1.amazonaws.com/123456789012/letters":                 true,
+		"https://queue.amazonaws.com/123456789012/letters":                            false, // us-east-1
 		"": false,
 	} {
 		if got := (kafka.Destination{QueueURL: url}).IsQueue(arn); got != want {
 			t.Errorf("%s: %t; want %t", url, got, want)
 		}
+	}
+	if !(kafka.Destination{QueueURL: "https://queue.amazonaws.com/1/letters"}).IsQueue("arn:aws:sqs:us-east-1:1:letters") {
+		t.Error("a URL of us-east-1 as older clients have it is another queue")
 	}
 	for _, other := range []string{"", "letters", "arn:aws:kafka:eu-central-1:123456789012:cluster/letters/1"} {
 		if (kafka.Destination{QueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/letters"}).IsQueue(other) {

@@ -68,6 +68,9 @@ func check(ctx context.Context, client *kgo.Client, cfg *Config) error {
 		select {
 		case <-time.After(startPause):
 		case <-limit.Done():
+			if ctx.Err() != nil {
+				return nil
+			}
 			return fmt.Errorf("consumer: no broker of %s answered within %v: check the addresses, TLS and credentials, and that the brokers are running: %w",
 				strings.Join(cfg.Brokers, ","), cfg.StartTimeout, err)
 		}

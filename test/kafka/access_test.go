@@ -227,6 +227,12 @@ func TestBrokersThatDoNotAnswerAtTheStart(t *testing.T) {
 				if took := time.Since(began); took > 45*time.Second {
 					f.Errorf("it took %v", took)
 				}
+				// an end meanwhile is none with an error
+				r := f.start(func(cfg *consumer.Config) { cfg.Options = []kgo.Opt{kgo.Dialer(dial)} })
+				time.Sleep(3*time.Second + 100*time.Millisecond)
+				if err := r.end(); err != nil {
+					f.Errorf("stopped while it starts: %v", err)
+				}
 			})
 		})
 	}
