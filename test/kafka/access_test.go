@@ -229,7 +229,7 @@ func TestBrokersThatDoNotAnswerAtTheStart(t *testing.T) {
 				}
 				// an end meanwhile is none with an error
 				r := f.start(func(cfg *consumer.Config) { cfg.Options = []kgo.Opt{kgo.Dialer(dial)} })
-				time.Sleep(3*time.Second + 100*time.Millisecond)
+				<-time.After(3*time.Second + 100*time.Millisecond)
 				if err := r.end(); err != nil {
 					f.Errorf("stopped while it starts: %v", err)
 				}
