@@ -93,35 +93,36 @@ var errUnsettled = errors.New("the redriven dead letter is of an attempt that ma
 // atMostOnce reports whether the handler must not be called again if it may have had its effect.
 func (x *execution) atMostOnce() bool { return x.cfg().AtMostOnce && !x.claim.Task.Rejected }
 
-// mayHaveEffect reports whether a handler may have had its effect although it returned an error: it says so
-// by OutcomeUnknown, its call with other tasks failed with an error that Unavailable does not mark, it
-// panicked, the error is a timeout, or it was cancelled. Any other mark of the error is the handler's decision
-// that there was no effect.
+// mayHaveEffect reports whether a handler may have had its effect although it returned an error: the error
+// leaves that open, or the handler was cancelled and marked no error.
 func mayHaveEffect(handlers context.Context, err error) bool {
-	if saysUnknown(err) {
-		return true
-	}
 	var mark *classified
-	if errors.As(err, &mark) && !thrown(err, mark) {
-		return false
-	}
-	var panicked *PanicError
-	var timeout interface{ Timeout() bool }
-	return handlers.Err() != nil || errors.As(err, &panicked) || errors.Is(err, context.Canceled) ||
-		errors.As(err, &timeout) && timeout.Timeout()
+	marked := errors.As(err, &mark) && !thrown(err, mark)
+	return leavesOpen(err) || handlers.Err() != nil && !marked
 }
 
-// saysUnknown reports whether an error, or one of those that it joins, is marked so. A mark around it counts instead.
-func saysUnknown(err error) bool {
+// leavesOpen reports whether an error, or one of those that it wraps or joins, leaves the effect open: it is
+// marked by OutcomeUnknown, or as a call with other tasks that failed with an error that Unavailable does not
+// mark, or it is a panic, a timeout or a cancellation. Any other mark is the handler's decision that what it
+// wraps had no effect. It decides nothing about an error that is joined to it.
+func leavesOpen(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case *classified:
-		return e.unknown || e.class == callFailed && (saysUnknown(e.err) || !IsUnavailable(e.err))
-	case interface{ Unwrap() error }:
-		return saysUnknown(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), saysUnknown)
+		return e.unknown || e.class == callFailed && (leavesOpen(e.err) || !IsUnavailable(e.err))
+	case *PanicError:
+		return true
+	case interface{ Timeout() bool }:
+		if e.Timeout() {
+			return true
+		}
 	}
-	return false
+	switch e := err.(type) { //nolint:errorlint // as above
+	case interface{ Unwrap() error }:
+		return leavesOpen(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), leavesOpen)
+	}
+	return errors.Is(err, context.Canceled)
 }
 
 // outcomeUnknown sends the dead letter of an attempt that may have had its effect, and fails the key.

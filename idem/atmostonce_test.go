@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +29,8 @@ func TestErrorsThatMayHideAnEffect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, timeout := http.DefaultClient.Do(request) //nolint:bodyclose // there is no answer
+	_, timeout := http.DefaultClient.Do(request)                               //nolint:bodyclose // there is no answer
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED} // it has a method Timeout
 	for name, tc := range map[string]struct {
 		err  error
 		want idem.Kind
@@ -45,6 +49,16 @@ func TestErrorsThatMayHideAnEffect(t *testing.T) {
 		"a deadline of its own":       {fmt.Errorf("charging: %w", context.DeadlineExceeded), idem.DeadLettered},
 		"a connection's deadline":     {os.ErrDeadlineExceeded, idem.DeadLettered},
 		"a cancellation":              {context.Canceled, idem.DeadLettered},
+		"refused":                     {refused, idem.Retry},
+		"a timeout before another":    {errors.Join(timeout, refused), idem.DeadLettered},
+		"a timeout after another":     {errors.Join(refused, timeout), idem.DeadLettered},
+		"a timeout of two wrapped":    {fmt.Errorf("A: %w, B: %w", refused, timeout), idem.DeadLettered},
+		"a timeout in another":        {&url.Error{Err: errors.Join(refused, context.DeadlineExceeded)}, idem.DeadLettered},
+		"a deadline in another":       {&net.OpError{Err: errors.Join(syscall.EPIPE, os.ErrDeadlineExceeded)}, idem.DeadLettered},
+		"a timeout beside a mark":     {errors.Join(idem.Unavailable(refused), timeout), idem.DeadLettered},
+		"a cancellation beside one":   {errors.Join(idem.RetryAfter(errBoom, 1), context.Canceled), idem.DeadLettered},
+		"a panic beside a mark":       {errors.Join(idem.RetryAfter(errBoom, 1), &idem.PanicError{Value: 1}), idem.DeadLettered},
+		"all of it marked":            {idem.Unavailable(errors.Join(refused, timeout)), idem.DependencyDown},
 		"unmarked":                    {errBoom, idem.Retry},
 		"a timeout before the effect": {idem.RetryAfter(timeout, time.Second), idem.Retry},
 		"unavailable":                 {idem.Unavailable(context.DeadlineExceeded), idem.DependencyDown},

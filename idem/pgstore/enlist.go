@@ -36,9 +36,9 @@ var ErrInvalidStatement = errors.New("pgstore: the statement can't be enlisted")
 // becomes the handler's error, even if the handler ignores it. If there is no transaction (see TxFrom), the error
 // is marked idem.Unavailable.
 //
-// No handler has the settings of another: they are reset (RESET ALL) after the last statement of each handler, also
-// those of the session, and a handler whose statements change the role or leave a temporary table commits in a
-// transaction of its own. What the pool's connections begin with is set again, except custom settings (app.tenant),
+// No handler has the settings of another: they are reset (RESET ALL) before and after the statements of each handler,
+// and after the COMMIT of TxFrom, also those of the session, and a handler whose statements change the role or leave a
+// temporary table commits in a transaction of its own. What the pool's connections begin with is set again, except custom settings (app.tenant),
 // which PostgreSQL does not list: a pool sets these in its URL (options) or by ALTER ROLE, not in AfterConnect.
 func Enlist(ctx context.Context, sql string, args ...any) error {
 	return enlist(ctx, statement{sql: sql, args: args, rows: anyRows})
@@ -112,8 +112,8 @@ type enlistedText struct {
 // sentText is what is sent for a statement.
 type sentText struct {
 	sent string // it fails if the handler's statement does not change the rows that it must
-	// whether the statement was seen to keep the role and what else resetSettings does not reset, and to change it
-	keeps, changes atomic.Bool
+	// whether the statement was seen to change the role or what else resetSettings does not reset
+	changes atomic.Bool
 }
 
 // of returns what is sent for a statement.

@@ -20,13 +20,15 @@ type request struct {
 	batch pgx.Batch
 	steps []step // one for each statement
 	done  int
+	last  pgconn.CommandTag // of the last statement that was executed
+	end   pgconn.CommandTag // of the COMMIT
 }
 
 // step says what a statement of a request is.
 type step struct {
 	kind stepKind
 	of   int // ofStatement, ofSettings: the index of the settlement, or noSettlement
-	k    int // ofStatement, ofSettings: the number of the enlisted statement
+	k    int // ofStatement, ofSettings: the number of the enlisted statement, or noStatement
 }
 
 type stepKind uint8
@@ -34,12 +36,15 @@ type stepKind uint8
 const (
 	ofCompletions stepKind = iota
 	ofStatement            // an enlisted one
-	ofSettings             // the comparison or the reset of settings, after an enlisted statement or of all
+	ofSettings             // the comparison or the reset of settings, after an enlisted statement or of a record
 	ofEnd                  // the COMMIT, or none of the statements
 )
 
-// noSettlement is the index of no settlement.
-const noSettlement = -1
+// noSettlement is the index of no settlement, and noStatement the number of no statement.
+const (
+	noSettlement = -1
+	noStatement  = -1
+)
 
 func (r *request) add(what step, sql string, args ...any) {
 	r.steps = append(r.steps, what)
@@ -64,23 +69,25 @@ func (r *request) completions(sql *statements, ss []store.Settlement, members []
 // maxCompletions is the maximum number of completions in one statement of a transaction.
 const maxCompletions = 1000
 
-// send sends the request. last is the command tag of its last statement.
-func (r *request) send(w *silence.Watch, conn *pgx.Conn) (last pgconn.CommandTag, err error) {
+// send sends the request.
+func (r *request) send(w *silence.Watch, conn *pgx.Conn) error {
 	answered := func(results pgx.BatchResults) error {
 		tag, err := results.Exec()
 		if err != nil {
 			return err
 		}
 		w.Heard()
+		if r.steps[r.done].kind == ofEnd {
+			r.end = tag
+		}
 		r.done++
-		last = tag
+		r.last = tag
 		return nil
 	}
 	for _, queued := range r.batch.QueuedQueries {
 		queued.Fn = answered
 	}
-	err = pgtrip.Send(w, conn, &r.batch)
-	return last, err
+	return pgtrip.Send(w, conn, &r.batch)
 }
 
 // isPreparing reports whether the server could not prepare a statement. Statements are prepared before any is

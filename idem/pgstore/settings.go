@@ -10,9 +10,9 @@ import (
 
 // Records that share a transaction must not have each other's settings. A statement can change settings although its
 // text does not show it, by a function or a trigger, and PostgreSQL does not show which settings of one's own
-// (app.tenant) a session has. So they are reset after each record, as those of the session are at its end. What RESET
-// ALL leaves, such as the role and temporary tables, is compared: after a statement of which it is not known whether
-// it changes that, and at the end of each request. A record that changes it has a transaction of its own.
+// (app.tenant) a session has. So they are reset before and after each record, and after a handler's transaction, as
+// those of the session are at its end. What RESET ALL leaves, such as the role and temporary tables, is compared each
+// time. A record that changes it has a transaction of its own, and a connection that is left with it is closed.
 
 // resetSettings resets the settings of the session and of the transaction.
 const resetSettings = `RESET ALL`
@@ -26,7 +26,9 @@ const restNow = `hashtextextended(concat_ws(' ', current_setting('role'), sessio
 		current_setting('transaction_read_only'), CASE WHEN pg_my_temp_schema() <> 0 THEN
 			(SELECT sum(1 + pg_relation_size(oid)) FROM pg_class WHERE relnamespace = pg_my_temp_schema()) END), 0)`
 
-// sameRest fails unless that number is $1.
+// hasRest selects a row if that number is $1, and sameRest fails unless it is.
+const hasRest = `SELECT WHERE ` + restNow + ` = $1::bigint`
+
 const sameRest = `SELECT CASE ` + restNow + ` WHEN $1::bigint THEN 1 ELSE ('idemsk: another role ' || now())::integer END`
 
 // settings are those with which the pool's connections begin.
@@ -54,12 +56,18 @@ func (s *Store) settings(ctx context.Context) (*settings, error) {
 	return known, nil
 }
 
-// reset adds the statements that reset the settings after a record.
-func (r *request) reset(known *settings, of int) {
-	r.add(step{kind: ofSettings, of: of}, resetSettings)
+// reset adds the statements that reset the settings.
+func (r *request) reset(known *settings, what step) {
+	r.add(what, resetSettings)
 	if len(known.names) > 0 {
-		r.add(step{kind: ofSettings, of: of}, setSettings, known.names, known.values)
+		r.add(what, setSettings, known.names, known.values)
 	}
+}
+
+// resetAndCompare is reset, and fails if something else is left that resetSettings does not reset.
+func (r *request) resetAndCompare(known *settings, what step) {
+	r.reset(known, what)
+	r.add(what, sameRest, known.rest)
 }
 
 // closeUnlessSame closes a connection on which a record has left what resetSettings leaves.

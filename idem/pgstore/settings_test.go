@@ -27,7 +27,8 @@ func newStateful(t *testing.T, pool *pgxpool.Pool) *stateful {
 	b := &stateful{bank: newBank(t, pool, idem.Config{})}
 	execute(t, pool, `CREATE FUNCTION public.`+b.table+`_state() RETURNS text LANGUAGE sql AS $$ SELECT concat_ws(' ',
 		current_setting('role'), current_setting('search_path'), current_setting('TimeZone'),
-		coalesce(nullif(current_setting('app.tenant', true), ''), 'nobody'), to_regclass('pg_temp.staging')) $$`)
+		coalesce(nullif(current_setting('app.tenant', true), ''), 'nobody'), to_regclass('pg_temp.staging'),
+		current_setting('default_transaction_read_only')) $$`)
 	b.usual = ask[string](t, pool, `SELECT public.`+b.table+`_state()`)
 	return b
 }
@@ -149,6 +150,95 @@ func TestRoleOfSomeRecords(t *testing.T) {
 			t.Fatal(errs)
 		}
 		b.wantUsual(int64(10 * (n + 1)))
+	}
+}
+
+// A record that changes what can't be reset does not share it with the records up to the one that sets it back, also if
+// the statements were seen to change nothing before.
+func TestChangesThatALaterRecordSetsBack(t *testing.T) {
+	role := unique("role")
+	execute(t, newPool(t, server.URL()), `CREATE ROLE `+role)
+	for name, tc := range map[string]struct {
+		sql, nothing, change, back string // the arguments of the statement
+	}{
+		"role": {`SELECT set_config('role', $1, true)`, "none", role, "none"},
+		"a table of the session": {`SELECT public.$table_own($1)`, "SELECT 1", "CREATE TEMP TABLE staging AS SELECT 1",
+			"DROP TABLE IF EXISTS staging"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newStateful(t, newPool(t, server.URL()))
+			execute(t, b.pool, `GRANT ALL ON ALL TABLES IN SCHEMA public TO `+role)
+			execute(t, b.pool, `CREATE FUNCTION public.`+b.table+
+				`_own(text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE $1; END $$`)
+			sql := strings.ReplaceAll(tc.sql, "$table", b.table)
+			for _, args := range [][]string{{tc.nothing, tc.nothing}, {tc.change, "", "", tc.back}} {
+				ss := b.enlisting(len(args), func(ctx context.Context, i int) error {
+					if args[i] == "" {
+						return b.enlist(ctx, fmt.Sprint(i), "", false)
+					}
+					return errors.Join(pgstore.Enlist(ctx, sql, args[i]), b.enlist(ctx, "change", "", false))
+				})
+				if errs := b.store.Settle(t.Context(), ss); errs != nil {
+					t.Fatal(errs)
+				}
+			}
+			b.wantUsual(6)
+		})
+	}
+}
+
+// What a handler's own transaction changes in its session is not what later handlers and claims have, however it ends.
+func TestSettingsOfATransaction(t *testing.T) {
+	role := unique("role")
+	execute(t, newPool(t, server.URL()), `CREATE ROLE `+role)
+	for name, change := range map[string]string{
+		"a setting of its own":   `SELECT set_config('app.tenant', 'A', false)`,
+		"search path":            `SET search_path = public`,
+		"time zone":              `SET TimeZone = 'Asia/Tokyo'`,
+		"read only":              `SET default_transaction_read_only = on`,
+		"role":                   `SET ROLE ` + role,
+		"session":                `SET SESSION AUTHORIZATION ` + role,
+		"a table of the session": `CREATE TEMP TABLE staging AS SELECT 1`,
+	} {
+		for end, wants := range map[string]idem.Kind{"": idem.Executed, "error": idem.Retry, "COMMIT": idem.DeadLettered} {
+			t.Run(name+" "+end, func(t *testing.T) {
+				b := newStateful(t, newPool(t, server.URL(), func(c *pgxpool.Config) { c.MaxConns = 2 }))
+				execute(t, b.pool, `GRANT ALL ON ALL TABLES IN SCHEMA public TO `+role)
+				b.want(b.engine.Do(t.Context(), b.task("change", func(ctx context.Context, tx pgx.Tx) (_ []byte, err error) {
+					if end == "COMMIT" {
+						_, err = tx.Exec(ctx, end)
+					}
+					_, changing := tx.Exec(ctx, change)
+					if err = errors.Join(err, changing); err == nil && end == "error" {
+						err = errBoom
+					}
+					return nil, err
+				})), wants)
+				for n := range 2 {
+					b.want(b.engine.Do(t.Context(), b.task(fmt.Sprint("tx", n), func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+						_, err := tx.Exec(ctx, `INSERT INTO public.`+b.table+`_effects VALUES (': ' || public.`+b.table+`_state())`)
+						return nil, err
+					})), idem.Executed)
+					b.want(b.engine.Do(t.Context(), b.handled(fmt.Sprint("enlisted", n), idem.HandlerFunc(
+						func(ctx context.Context) ([]byte, error) { return nil, b.enlist(ctx, "", "", false) }))), idem.Executed)
+				}
+				b.wantUsual(4)
+			})
+		}
+	}
+}
+
+// What another user of the pool has left in a session is not what a group has.
+func TestSettingsOfOthers(t *testing.T) {
+	b := newStateful(t, newPool(t, server.URL(), func(c *pgxpool.Config) { c.MaxConns = 1 }))
+	for n, change := range []string{`SELECT 1`, `SELECT set_config('app.tenant', 'A', false)`, `SET TimeZone = 'Asia/Tokyo'`,
+		`CREATE TEMP TABLE staging AS SELECT 1`} {
+		execute(t, b.pool, change)
+		ss := b.enlisting(3, func(ctx context.Context, i int) error { return b.enlist(ctx, fmt.Sprint(i), "", false) })
+		if errs := b.store.Settle(t.Context(), ss); errs != nil {
+			t.Fatal(errs)
+		}
+		b.wantUsual(int64(3 * (n + 1)))
 	}
 }
 

@@ -83,7 +83,8 @@ type effect struct {
 	conn *pgxpool.Conn // nil before the transaction has begun, and after it has ended
 	tx   pgx.Tx
 
-	begun    bool // by TxFrom
+	begun    bool      // by TxFrom
+	known    *settings // of the connection when it began
 	enlisted []statement
 	invalid  error // the errors of Enlist
 }
@@ -121,7 +122,11 @@ func (e *effect) connect(ctx context.Context) error {
 			"pgstore: %d handlers have a transaction, and no other connection is left: raise pool_max_conns, "+
 				"or lower the concurrency: %w", cap(e.store.slots), context.Cause(ctx)))
 	}
-	if err := retry(ctx, transient, func() error { return e.tryBegin(ctx) }); err != nil {
+	known, err := e.store.settings(ctx)
+	if e.known = known; err == nil {
+		err = retry(ctx, transient, func() error { return e.tryBegin(ctx) })
+	}
+	if err != nil {
 		<-e.store.slots
 		return idem.Unavailable(e.store.complain("beginning the handler's transaction", err))
 	}
@@ -179,7 +184,7 @@ func (e *effect) changes() bool {
 // Discard implements store.Effect. It rolls the transaction back and returns the connection to the pool.
 func (e *effect) Discard() {
 	if conn := e.take(); conn != nil {
-		e.end(conn)
+		e.end(conn, false)
 	}
 }
 
@@ -205,16 +210,20 @@ func (e *effect) take() *pgxpool.Conn {
 	return conn
 }
 
-// end returns a connection from take to the pool, and rolls back what was not committed. If the rollback
-// fails, the release closes the connection, and the server rolls back.
-func (e *effect) end(conn *pgxpool.Conn) {
+// end returns a connection from take to the pool, and rolls back what was not committed, with the settings. If the
+// rollback fails, the release closes the connection, and the server rolls back. A connection on which the handler
+// has ended the transaction is closed: it may have changed settings after that.
+func (e *effect) end(conn *pgxpool.Conn, committed bool) {
 	_ = e.store.pool.Exchange(context.Background(), e.store.limit, conn,
 		func(w *silence.Watch, conn *pgx.Conn) error {
-			if usable := usable(conn); usable != nil && !errors.Is(usable, errAborted) {
-				return nil // there is nothing to roll back
+			switch usable := usable(conn); {
+			case usable == nil || errors.Is(usable, errAborted):
+				_, err := conn.Exec(w.Context(), `ROLLBACK`)
+				return err
+			case !committed:
+				return conn.Close(w.Context())
 			}
-			_, err := conn.Exec(w.Context(), `ROLLBACK`)
-			return err
+			return nil
 		})
 	conn.Release()
 	<-e.store.slots

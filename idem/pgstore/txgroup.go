@@ -84,7 +84,7 @@ func (s *Store) settlePart(ctx context.Context, ss []store.Settlement, p part, e
 		return p.halves()
 	case !reported(err):
 	case failed.kind == ofSettings:
-		return s.otherSettings(ss, p, failed)
+		return s.otherSettings(p, failed)
 	case failed.kind == ofStatement && conflicting(err):
 		return p.around(failed.of)
 	case failed.kind == ofStatement:
@@ -133,32 +133,14 @@ func (s *Store) unsentPart(ctx context.Context, ss []store.Settlement, p part, e
 	return []part{others}
 }
 
-// otherSettings returns how a part is settled in which what resetSettings leaves was changed: by a statement, by one
-// of them that the comparisons of the next try will find, or before, on a connection that was closed now.
-func (s *Store) otherSettings(ss []store.Settlement, p part, failed step) []part {
-	switch s.noteChange(ss, p, failed); failed {
-	case ofConnection:
-		return p.alone()
-	case ofAll:
+// otherSettings returns how a part is settled in which what resetSettings leaves was changed: by a record, or before,
+// on a connection that was closed now.
+func (s *Store) otherSettings(p part, failed step) []part {
+	if failed == ofConnection {
+		s.known.Store(nil)
 		return p.halves()
 	}
 	return p.without(failed.of)
-}
-
-// noteChange notes which statement may have changed what resetSettings leaves.
-func (s *Store) noteChange(ss []store.Settlement, p part, failed step) {
-	switch failed {
-	case ofConnection:
-		s.known.Store(nil)
-	case ofAll:
-		for _, i := range p {
-			for _, st := range effectIn(&ss[i]).enlisted {
-				st.text.keeps.Store(false)
-			}
-		}
-	default:
-		effectIn(&ss[failed.of]).enlisted[failed.k].text.changes.Store(true)
-	}
 }
 
 // groupSize bounds the completions of a group. The server sends no answer before the end of a group, so a group
@@ -234,8 +216,8 @@ func (s *Store) tryPart(ctx context.Context, ss []store.Settlement, p part) (fai
 	}
 	err = retry(ctx, again, func() error {
 		return s.pool.RoundTrip(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
-			r := s.requestOf(ss, p, known, !changes)
-			_, err := r.send(w, conn)
+			r := s.requestOf(ss, p, known, changes)
+			err := r.send(w, conn)
 			switch {
 			case err == nil && changes:
 				closeUnlessSame(w, conn, known)
@@ -247,44 +229,33 @@ func (s *Store) tryPart(ctx context.Context, ss []store.Settlement, p part) (fai
 			return err
 		})
 	})
-	if err == nil && !changes {
-		for _, i := range p {
-			for _, st := range effectIn(&ss[i]).enlisted {
-				st.text.keeps.Store(true)
-			}
-		}
-	}
 	s.groups.answered(len(p), err)
 	return failed, err
 }
 
-// The comparisons that are of no statement: before all of them, when the connection has what it began with, and
-// after them.
-var (
-	ofConnection = step{kind: ofSettings, of: noSettlement, k: -1}
-	ofAll        = step{kind: ofSettings, of: noSettlement}
-)
+// ofConnection is the reset and the comparison before the first record, which are of what the connection has.
+var ofConnection = step{kind: ofSettings, of: noSettlement}
 
-// requestOf returns the request of a part.
-func (s *Store) requestOf(ss []store.Settlement, p part, known *settings, compare bool) *request {
+// requestOf returns the request of a part. Settings are reset and compared before and after each record. Of a record
+// alone they are compared after each statement, so that it is known which one changes what resetSettings leaves.
+func (s *Store) requestOf(ss []store.Settlement, p part, known *settings, changes bool) *request {
 	r := new(request)
-	unseen := func(st statement) bool { return !st.text.keeps.Load() }
-	if compare && slices.ContainsFunc(p, func(i int) bool { return slices.ContainsFunc(effectIn(&ss[i]).enlisted, unseen) }) {
-		r.add(ofConnection, sameRest, known.rest)
-	}
+	r.resetAndCompare(known, ofConnection)
 	r.completions(s.sql, ss, p)
 	for _, i := range p {
 		enlisted := effectIn(&ss[i]).enlisted
 		for k := range enlisted {
 			r.enlisted(&enlisted[k], i, k)
-			if compare && unseen(enlisted[k]) {
+			if len(p) == 1 && !changes {
 				r.add(step{ofSettings, i, k}, sameRest, known.rest)
 			}
 		}
-		r.reset(known, i)
-	}
-	if compare && len(p) > 1 {
-		r.add(ofAll, sameRest, known.rest)
+		what := step{kind: ofSettings, of: i, k: noStatement}
+		if len(p) == 1 {
+			r.reset(known, what)
+		} else {
+			r.resetAndCompare(known, what)
+		}
 	}
 	return r
 }
@@ -300,7 +271,11 @@ func (s *Store) settleEnlisted(ctx context.Context, ss []store.Settlement, i int
 	set, alone := &ss[i], part{i}
 	failed, err := s.tryPart(ctx, ss, alone)
 	for n := 0; n < maxTries && reported(err) && failed.kind == ofSettings; n++ {
-		s.noteChange(ss, alone, failed)
+		if failed == ofConnection {
+			s.known.Store(nil)
+		} else if failed.k != noStatement {
+			effectIn(set).enlisted[failed.k].text.changes.Store(true)
+		}
 		failed, err = s.tryPart(ctx, ss, alone)
 	}
 	switch {

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem/store"
@@ -57,8 +56,8 @@ func (s *Store) settleTransaction(ctx context.Context, ss []store.Settlement, me
 		s.settleEnded(ctx, ss, members, errConnection, errs)
 		return
 	case err == nil:
-		err = s.commit(ctx, ss, members, e.enlisted, conn)
-		e.end(conn) // first, because the pool may have no other connection
+		err = s.commit(ctx, ss, members, e, conn)
+		e.end(conn, err == nil) // first, because the pool may have no other connection
 	}
 	var failed *notCompletedError
 	switch {
@@ -102,11 +101,11 @@ type notCompletedError struct{ err error }
 
 func (e *notCompletedError) Error() string { return e.err.Error() }
 
-// commit completes the keys, executes what is enlisted and commits, in one round trip. The caller must end
-// the connection. A refused completion is an error of the server, so that the COMMIT after it is not
+// commit completes the keys, executes what is enlisted and commits, in one round trip. It leaves the connection as
+// it was before the handler, or closes it. The caller must end the connection. A refused completion is an error of the server, so that the COMMIT after it is not
 // executed. An error is errNotHeld, a *notCompletedError or a *store.RejectedError if nothing was committed; any
 // other leaves that unknown.
-func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int, enlisted []statement,
+func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int, e *effect,
 	conn *pgxpool.Conn) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -116,21 +115,27 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 	}
 	var r request
 	r.completions(s.sql, ss, members)
-	for k := range enlisted {
-		r.enlisted(&enlisted[k], noSettlement, k)
+	for k := range e.enlisted {
+		r.enlisted(&e.enlisted[k], noSettlement, k)
 	}
 	r.add(step{kind: ofEnd, of: noSettlement}, `COMMIT`)
-	var last pgconn.CommandTag
-	err := s.pool.On(ctx, s.limit, conn.Conn(), func(w *silence.Watch, conn *pgx.Conn) (err error) {
-		last, err = r.send(w, conn)
+	r.reset(e.known, ofConnection)
+	r.add(ofConnection, hasRest, e.known.rest)
+	err := s.pool.On(ctx, s.limit, conn.Conn(), func(w *silence.Watch, conn *pgx.Conn) error {
+		err := r.send(w, conn)
+		if committed := r.end.String() == "COMMIT"; committed && (err != nil || r.last.RowsAffected() == 0) {
+			s.known.Store(nil)
+			_ = conn.Close(w.Context())
+			return nil
+		}
 		return err
 	})
 	failed := r.failed(err)
 	switch {
-	case err == nil && last.String() == "COMMIT":
+	case err == nil && r.end.String() == "COMMIT":
 		return nil
 	case err == nil:
-		return fmt.Errorf("the server answered %s to COMMIT", last)
+		return fmt.Errorf("the server answered %s to COMMIT", r.end)
 	case stateOf(err) == stateIdleTooLong: // the transaction had ended before the completion was sent
 		return &store.RejectedError{Err: fmt.Errorf("%w: %w", errConnection, err)}
 	case pgtrip.IsUnsent(err):
@@ -138,7 +143,7 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 	case !reported(err): // the connection broke: whether the COMMIT was executed is unknown
 		return err
 	case failed.kind == ofStatement:
-		return &store.RejectedError{Err: outOfResources(enlisted[failed.k].failed(err), err)}
+		return &store.RejectedError{Err: outOfResources(e.enlisted[failed.k].failed(err), err)}
 	case failed.kind == ofCompletions && refusing(err):
 		return errNotHeld
 	case failed.kind == ofCompletions && !strings.HasPrefix(stateOf(err), "40"): // no conflict of the handler's writes
@@ -160,8 +165,7 @@ func (s *Store) settleEnded(ctx context.Context, ss []store.Settlement, members 
 		r = new(request)
 		r.completions(s.sql, ss, members)
 		r.add(step{kind: ofEnd}, `SELECT ('idemsk: a trial ' || now())::integer`)
-		_, err := r.send(w, conn)
-		return err
+		return r.send(w, conn)
 	})
 	if reported(err) && (r.failed(err).kind == ofEnd || refusing(err)) {
 		s.whyNotHeld(ctx, ss, members, why, errs)
