@@ -70,8 +70,8 @@ func typeOf(definition map[string]any) map[string]any {
 	}
 	used := make(map[string]any, len(names))
 	for _, attribute := range names {
-		value, ok := definition[attribute]
-		if !ok {
+		value := definition[attribute]
+		if value == nil { // Java takes null for none
 			continue
 		}
 		switch attribute {

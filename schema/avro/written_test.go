@@ -37,6 +37,10 @@ var writtenSchemas = map[string]struct {
 		map[string]any{"to": map[string]any{"iban": "DE"}, "from": map[string]any{"iban": "FR"}},
 		`{"to":{"iban":"DE"},"from":{"iban":"FR"}}`,
 	},
+	"a namespace that is null": {
+		`{"type":"record","name":"R","namespace":null,"fields":[{"name":"a","type":"int"}]}`,
+		record(`{"name":"a","type":"int"}`), map[string]any{"a": 1}, `{"a":1}`,
+	},
 	"fields and symbols outside of the specification": {
 		`{"type":"record","name":"my-event","fields":[{"name":"payment-id","type":"string"},{"name":"1st","type":"int"},{"name":"a.b","type":"int"},{"name":"größe","type":{"type":"enum","name":"größe","symbols":["1","très grand"]}}]}`,
 		record(`{"name":"a","type":"string"},{"name":"b","type":"int"},{"name":"c","type":"int"},{"name":"d","type":{"type":"enum","name":"E","symbols":["x","y"]}}`),

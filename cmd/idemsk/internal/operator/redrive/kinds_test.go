@@ -274,13 +274,16 @@ func TestDiscardOfAPart(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		body      []byte
+		limit     int
 		discarded bool
 	}{
-		"another key":  {keyed("YQ==", "Yg=="), false},
-		"the last one": {keyed("Yg==", "YQ=="), false},
-		"one key":      {keyed("YQ==", "YQ=="), true},
-		"only places":  {onFailure(2, "1:0-1"), false},
-		"a place":      {onFailure(1, "1:0-0"), true},
+		"another key":      {keyed("YQ==", "Yg=="), 0, false},
+		"the last one":     {keyed("Yg==", "YQ=="), 0, false},
+		"one key":          {keyed("YQ==", "YQ=="), 0, true},
+		"one key, a limit": {keyed("YQ==", "YQ=="), 1, false},
+		"only places":      {onFailure(2, "1:0-1"), 0, false},
+		"a place":          {onFailure(1, "1:0-0"), 0, true},
+		"a place, a limit": {onFailure(1, "1:0-0"), 1, true},
 	} {
 		c := newCluster(t)
 		fillPayments(t, c, 1, 2)
@@ -289,7 +292,7 @@ func TestDiscardOfAPart(t *testing.T) {
 		if strings.Contains(name, "place") {
 			key = "k0"
 		}
-		results, _ := runAll(t, redrive.Options{Source: src, Discard: true, Key: key, Ranges: dial(t, c)})
+		results, _ := runAll(t, redrive.Options{Source: src, Discard: true, Key: key, Limit: tc.limit, Ranges: dial(t, c)})
 		for _, r := range results {
 			said := r.Outcome == redrive.Discarded
 			if said != tc.discarded || said != (len(src.done) == 1) || !said && !strings.Contains(r.Error, "leaves its source as a whole") {

@@ -271,8 +271,8 @@ func (r *runner) send(ctx context.Context, m *Message, l *kafka.DeadLetter, id l
 }
 
 func (r *runner) discard(ctx context.Context, m *Message, res *Result) error {
-	if m.part != nil && !m.part.hasOnly(r.hasKey) {
-		return fmt.Errorf("it is in %s, the message %s, which leaves its source as a whole, and has other records: "+
+	if m.part != nil && (!m.part.hasOnly(r.hasKey) || r.Limit > 0 && m.part.whole.Batch.Size > 1) {
+		return fmt.Errorf("it is in %s, the message %s, which leaves its source as a whole, and has other records, or may with --limit: "+
 			"redrive or delete it as a whole", m.part.whole.Batch, m.part.whole.Name)
 	}
 	if _, err := r.Source.Begin(ctx, m); err != nil {
