@@ -102,9 +102,9 @@ type notCompletedError struct{ err error }
 func (e *notCompletedError) Error() string { return e.err.Error() }
 
 // commit completes the keys, executes what is enlisted and commits, in one round trip. It leaves the connection as
-// it was before the handler, or closes it. The caller must end the connection. A refused completion is an error of the server, so that the COMMIT after it is not
-// executed. An error is errNotHeld, a *notCompletedError or a *store.RejectedError if nothing was committed; any
-// other leaves that unknown.
+// it was before the handler, or closes it. The caller must end the connection. A refused completion is an error of
+// the server, so that the COMMIT after it is not executed. An error is errNotHeld, a *notCompletedError or a
+// *store.RejectedError if nothing was committed; any other leaves that unknown.
 func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int, e *effect,
 	conn *pgxpool.Conn) error {
 	if err := ctx.Err(); err != nil {
@@ -126,7 +126,7 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 		if committed := r.end.String() == "COMMIT"; committed && (err != nil || r.last.RowsAffected() == 0) {
 			s.known.Store(nil)
 			_ = conn.Close(w.Context())
-			return nil
+			return nil //nolint:nilerr // the error is of the reset
 		}
 		return err
 	})
