@@ -126,7 +126,7 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 		if committed := r.end.String() == "COMMIT"; committed && (err != nil || r.last.RowsAffected() == 0) {
 			s.known.Store(nil)
 			_ = conn.Close(w.Context())
-			return nil //nolint:nilerr // all is committed
+			return nil //nolint:nilerr // the error is of the reset
 		}
 		return err
 	})
