@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -38,8 +39,9 @@ var ErrInvalidStatement = errors.New("pgstore: the statement can't be enlisted")
 //
 // No handler has the settings of another: they are reset (RESET ALL) before and after the statements of each handler,
 // and after the COMMIT of TxFrom, also those of the session, and a handler whose statements change the role or leave a
-// temporary table commits in a transaction of its own. What the pool's connections begin with is set again, except custom settings (app.tenant),
-// which PostgreSQL does not list: a pool sets these in its URL (options) or by ALTER ROLE, not in AfterConnect.
+// temporary table commits in a transaction of its own. What the pool's connections begin with is set again, except
+// custom settings (app.tenant), which PostgreSQL does not list: a pool sets these in its URL (options) or by ALTER
+// ROLE, not in AfterConnect.
 func Enlist(ctx context.Context, sql string, args ...any) error {
 	return enlist(ctx, statement{sql: sql, args: args, rows: anyRows})
 }
@@ -63,11 +65,26 @@ func enlist(ctx context.Context, st statement) error {
 	if e.over {
 		return errOver
 	}
-	if st.text, err = e.store.sent.of(st.sql, st.rows); err != nil {
+	if st.text, err = e.store.sent.of(st.sql, st.rows); err == nil {
+		err = st.checkRewriters()
+	}
+	if err != nil {
 		e.invalid = errors.Join(e.invalid, err)
 		return err
 	}
 	e.enlisted = append(e.enlisted, st)
+	return nil
+}
+
+// checkRewriters refuses arguments that write another statement: its text would not be checked.
+func (st *statement) checkRewriters() error {
+	for _, arg := range st.args {
+		switch arg.(type) {
+		case pgx.NamedArgs, pgx.StrictNamedArgs: // they replace names by numbers
+		case pgx.QueryRewriter:
+			return fmt.Errorf("%w: its argument %T rewrites it: want pgx.NamedArgs, or the statement as it is sent", ErrInvalidStatement, arg)
+		}
+	}
 	return nil
 }
 

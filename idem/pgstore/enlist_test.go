@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
 	"github.com/idemsk/idemsk/idem/schedule"
@@ -87,6 +89,11 @@ func TestEnlistedStatementsCommitWithTheCompletion(t *testing.T) {
 			_ = pgstore.Enlist(ctx, `COMMIT`)
 			return err
 		}, idem.DeadLettered, `begins with "COMMIT"`, 3},
+		{"an argument that writes COMMIT, whose error is ignored", func(ctx context.Context) error {
+			_, err := b.enlists("e")(ctx)
+			_ = pgstore.Enlist(ctx, `SELECT 1`, rewriter(`COMMIT`))
+			return err
+		}, idem.DeadLettered, "rewriter rewrites it", 3},
 		{"an error of the handler", func(ctx context.Context) error {
 			_, err := b.enlists("e")(ctx)
 			return errors.Join(err, errBoom)
@@ -105,6 +112,14 @@ func TestEnlistedStatementsCommitWithTheCompletion(t *testing.T) {
 			wantGivenBack(t, b.pool)
 		})
 	}
+}
+
+// rewriter is an argument that replaces its statement.
+type rewriter string
+
+// RewriteQuery implements pgx.QueryRewriter.
+func (r rewriter) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string, []any, error) {
+	return string(r), nil, nil
 }
 
 func TestNothingIsEnlistedAfterTheHandlerReturned(t *testing.T) {
