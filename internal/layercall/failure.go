@@ -88,12 +88,27 @@ func FunctionError(payload []byte) error {
 	return err
 }
 
-// hasReturned reports whether AWS's runtime for Python or Node.js reports that the function has returned, and that its
-// answer can't be encoded.
-// https://github.com/aws/aws-lambda-python-runtime-interface-client/blob/main/awslambdaric/bootstrap.py
-// https://github.com/aws/aws-lambda-nodejs-runtime-interface-client/blob/main/src/RAPIDClient.js
+// hasReturned reports whether an error is not the function's: it has returned, and its runtime could not encode
+// its answer, or the Runtime API did not take it.
 func hasReturned(errorType, message string) bool {
-	return errorType == "Runtime.MarshalError" || strings.HasPrefix(message, "Unable to stringify response body")
+	switch errorType {
+	case "Function.ResponseSizeTooLarge", "Runtime.InvalidResponseModeHeader": // the Runtime API
+		return true
+	case "Runtime.MarshalError", // Python
+		"Runtime.JSONStringifyError",                                      // Node.js from 24
+		"UnsupportedTypeError", "UnsupportedValueError", "MarshalerError": // Go
+		return true
+	}
+	for _, start := range []string{ // of runtimes whose type is also that of other errors
+		"Unable to stringify response body",                       // Node.js
+		"An error occurred during JSON serialization of response", // Java
+		"Error converting the response object ",                   // .NET
+	} {
+		if strings.HasPrefix(message, start) {
+			return true
+		}
+	}
+	return false
 }
 
 // delayIn returns the delay at the end of a message: "retry after" with a Go duration or whole seconds. It is

@@ -107,11 +107,34 @@ func TestTypesOfErrors(t *testing.T) {
 	}
 }
 
-// What AWS's client for Node.js reports if the function has returned what is no JSON.
-func TestAnswerThatIsNotEncoded(t *testing.T) {
-	err := FunctionError([]byte(`{"errorType":"Error","errorMessage":"Unable to stringify response body"}`))
-	if meaning(err) != "unknown" {
-		t.Errorf("%s, %v; want an unknown outcome", meaning(err), err)
+// A function whose answer the Runtime API did not take, or its runtime could not encode, has returned: its effects
+// have taken place. The errors are those of AWS's runtimes.
+func TestErrorsOfAnAnswer(t *testing.T) {
+	for _, e := range []struct{ kind, message, want string }{
+		{"Function.ResponseSizeTooLarge", "Response payload size (7000000 bytes) exceeded", "unknown"},
+		{"Runtime.InvalidResponseModeHeader", "only streaming is allowed", "unknown"},
+		{"Runtime.MarshalError", "Unable to marshal response: Object of type Decimal is not JSON serializable",
+			"unknown"},
+		{"Error", "Unable to stringify response body", "unknown"},
+		{"Runtime.JSONStringifyError", "Unable to stringify response body", "unknown"},
+		{"java.io.UncheckedIOException", "An error occurred during JSON serialization of response", "unknown"},
+		{"JsonSerializerException",
+			"Error converting the response object of type Money from the Lambda function to JSON: a cycle", "unknown"},
+		{"UnsupportedTypeError", "json: unsupported type: chan int", "unknown"},
+		{"UnsupportedValueError", "json: unsupported value: NaN", "unknown"},
+		{"MarshalerError", "json: error calling MarshalJSON for type ledger.Money", "unknown"},
+		// the event could not be decoded: the function was not called
+		{"Runtime.UnmarshalError", "Unable to unmarshal input: Expecting value", "retry"},
+		{"JsonSerializerException", "Error converting the Lambda event JSON payload to type Payment", "retry"},
+		{"java.io.UncheckedIOException", "An error occurred during JSON parsing", "retry"},
+	} {
+		body, err := json.Marshal(map[string]any{"errorType": e.kind, "errorMessage": e.message})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := meaning(FunctionError(body)); got != e.want {
+			t.Errorf("%s, %s: %s; want %s", e.kind, e.message, got, e.want)
+		}
 	}
 }
 
