@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/idemsk/idemsk/schema"
 )
@@ -14,10 +15,10 @@ import (
 const maxDepth = 1000
 
 // counting counts the elements of an encoded message, before the library makes a value of them. As JSON, the
-// message has elements that are not encoded: the defaults of fields.
+// message has elements that are not encoded, the defaults of fields, and those of the message in an Any.
 type counting struct {
 	meter *schema.Meter
-	json  bool
+	json  *dynamicpb.Types // of the messages in an Any; nil if no JSON is made
 }
 
 // all counts a whole message.
@@ -39,6 +40,7 @@ func (c counting) message(data []byte, message protoreflect.MessageDescriptor, g
 	if err := c.defaults(message); err != nil {
 		return nil, err
 	}
+	var inner content
 	for len(data) > 0 {
 		number, wire, n := protowire.ConsumeTag(data)
 		if n < 0 {
@@ -49,8 +51,9 @@ func (c counting) message(data []byte, message protoreflect.MessageDescriptor, g
 			if number != group {
 				return nil, errors.New("a group ends that did not begin")
 			}
-			return data, nil
+			return data, c.content(inner, message, depth)
 		}
+		inner.read(data, number, wire)
 		if data, err = c.field(data, fieldOf(message, number), number, wire, depth); err != nil {
 			return nil, err
 		}
@@ -58,12 +61,43 @@ func (c counting) message(data []byte, message protoreflect.MessageDescriptor, g
 	if group != 0 {
 		return nil, errors.New("a group does not end")
 	}
-	return nil, nil
+	return nil, c.content(inner, message, depth)
+}
+
+// content is what a google.protobuf.Any has: the name of a message type behind the last slash of a URL, and the
+// message.
+type content struct{ url, value []byte }
+
+// read reads the field of an Any with this number.
+func (in *content) read(data []byte, number protowire.Number, wire protowire.Type) {
+	if wire != protowire.BytesType {
+		return
+	}
+	value, _ := protowire.ConsumeBytes(data)
+	switch number { //nolint:exhaustive // an Any has two fields
+	case 1:
+		in.url = value
+	case 2: //nolint:mnd // in any.proto
+		in.value = value
+	}
+}
+
+// content counts the message in an Any, if its type is known: only then it becomes JSON.
+func (c counting) content(inner content, message protoreflect.MessageDescriptor, depth int) error {
+	if c.json == nil || message == nil || message.FullName() != "google.protobuf.Any" {
+		return nil
+	}
+	of, err := c.json.FindMessageByURL(string(inner.url))
+	if err != nil {
+		return nil //nolint:nilerr // the library says so
+	}
+	_, err = c.message(inner.value, of.Descriptor(), 0, depth+1)
+	return err
 }
 
 // defaults counts the fields that JSON has also if they are not encoded.
 func (c counting) defaults(message protoreflect.MessageDescriptor) error {
-	if !c.json || message == nil {
+	if c.json == nil || message == nil {
 		return nil
 	}
 	for i := range message.Fields().Len() {
@@ -80,7 +114,7 @@ func (c counting) defaults(message protoreflect.MessageDescriptor) error {
 func (c counting) field(
 	data []byte, field protoreflect.FieldDescriptor, number protowire.Number, wire protowire.Type, depth int,
 ) (rest []byte, err error) {
-	if !c.json || field == nil || field.HasPresence() || field.Cardinality() == protoreflect.Repeated {
+	if c.json == nil || field == nil || field.HasPresence() || field.Cardinality() == protoreflect.Repeated {
 		name := 0
 		if field != nil {
 			name = len(field.JSONName())

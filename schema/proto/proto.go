@@ -43,7 +43,7 @@ func (Format) Compile(s *schema.Schema) (schema.Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &protoType{index: s.Index, limits: s.Limits, file: written, sorted: sorted(written.Messages())}
+	t := &protoType{index: s.Index, limits: s.Limits, file: written, sorted: sorted(written.Messages()), types: typesOf(written)}
 	if len(t.sorted) == 0 {
 		return nil, errors.New("it has no message type")
 	}
@@ -67,6 +67,7 @@ type protoType struct {
 	limits schema.Limits
 	file   protoreflect.FileDescriptor
 	sorted []protoreflect.MessageDescriptor
+	types  *dynamicpb.Types // of the file and its imports
 }
 
 // written returns the type of a message, and the message without its index.
@@ -177,16 +178,16 @@ func (t *protoType) ToJSON(data []byte) ([]byte, error) {
 // toJSON returns a message as JSON. A field has a member if the message has it, and, by the schema, if the
 // message can't say that it lacks it: then its default, as of an int64 of proto3 without optional.
 func (t *protoType) toJSON(written protoreflect.MessageDescriptor, message []byte) ([]byte, error) {
-	if err := (counting{meter: t.limits.Meter(), json: true}).all(message, written); err != nil {
+	if err := (counting{meter: t.limits.Meter(), json: t.types}).all(message, written); err != nil {
 		return nil, err
 	}
 	m := dynamicpb.NewMessage(written)
 	if err := proto.Unmarshal(message, m); err != nil {
 		return nil, err
 	}
-	out, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
+	out, err := protojson.MarshalOptions{EmitDefaultValues: true, Resolver: t.types}.Marshal(m)
 	if err != nil { // it quotes the value
-		return nil, fmt.Errorf("it is a %s that has no JSON form", written.FullName())
+		return nil, fmt.Errorf("it is a %s that has no JSON form%s", written.FullName(), withoutJSON(m, t.types))
 	}
 	// the library adds blanks in some builds of a program, and in others not
 	var compact bytes.Buffer
