@@ -58,7 +58,7 @@ type DeadLetter struct {
 	Cluster  string `json:"cluster,omitempty"`
 }
 
-// DeadHeader is a header of a record.
+// DeadHeader is a header of a record. In JSON, a name that is not UTF-8 is {"base64": "…"}.
 type DeadHeader struct {
 	Key   string `json:"key"`
 	Value []byte `json:"value"`

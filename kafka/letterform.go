@@ -12,7 +12,7 @@ import (
 
 // This file has the JSON form of dead letters. Bytes that are UTF-8 are {"text": "…"}, so that people can read
 // them; all others are a string in base64. If a letter with texts is too large, all bytes are in base64, which
-// may be shorter. Both forms are read.
+// may be shorter. Both forms are read. The names of headers are strings, or {"base64": "…"}.
 
 // plain is a letter without methods.
 type plain DeadLetter
@@ -28,14 +28,14 @@ type form[B any] struct {
 }
 
 type headerForm[B any] struct {
-	Key   string `json:"key"`
-	Value B      `json:"value"`
+	Key   headerName `json:"key"`
+	Value B          `json:"value"`
 }
 
 func formOf[B ~[]byte](l *DeadLetter) *form[B] {
 	f := &form[B]{plain: plain(*l), Key: l.Key, Value: l.Value, Undecoded: l.Undecoded}
 	for _, h := range l.Headers {
-		f.Headers = append(f.Headers, headerForm[B]{h.Key, h.Value})
+		f.Headers = append(f.Headers, headerForm[B]{headerName(h.Key), h.Value})
 	}
 	return f
 }
@@ -76,6 +76,35 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// headerName is the name of a header: bytes, though Kafka's protocol says UTF-8.
+type headerName string
+
+type nameForm struct {
+	Bytes []byte `json:"base64"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n headerName) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(n)) {
+		return encode(string(n))
+	}
+	return encode(nameForm{[]byte(n)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *headerName) UnmarshalJSON(data []byte) error {
+	if !bytes.HasPrefix(data, []byte("{")) {
+		return json.Unmarshal(data, (*string)(n))
+	}
+	var in nameForm
+	err := json.Unmarshal(data, &in)
+	if err == nil && in.Bytes == nil {
+		err = errors.New(`the name of a header has no "base64"`)
+	}
+	*n = headerName(in.Bytes)
+	return err
+}
+
 // MarshalJSON implements json.Marshaler.
 func (l DeadLetter) MarshalJSON() ([]byte, error) { return encode(formOf[text](&l)) }
 
@@ -88,7 +117,7 @@ func (l *DeadLetter) UnmarshalJSON(data []byte) error {
 	*l = DeadLetter(f.plain)
 	l.Key, l.Value, l.Undecoded, l.Headers = f.Key, f.Value, f.Undecoded, nil
 	for _, h := range f.Headers {
-		l.Headers = append(l.Headers, DeadHeader{h.Key, h.Value})
+		l.Headers = append(l.Headers, DeadHeader{string(h.Key), h.Value})
 	}
 	return nil
 }

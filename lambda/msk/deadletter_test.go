@@ -107,7 +107,10 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 		"empty value":  func(l *kafka.DeadLetter) { l.Value = []byte{} },
 		"empty header": func(l *kafka.DeadLetter) { l.Headers[0].Value = []byte{} },
 		"bytes":        func(l *kafka.DeadLetter) { l.Key, l.Value = []byte("k\xff"), []byte("\xed\xa0\x80") },
-		"quotes":       func(l *kafka.DeadLetter) { l.Value = []byte("{\"a\":\"\\n<&>\x00\u2028\uFFFE\"}") },
+		"a header's name": func(l *kafka.DeadLetter) {
+			l.Headers = []kafka.DeadHeader{{Key: "a\xff", Value: []byte("b")}, {Key: "\xed\xa0\x80"}, {Key: ""}, {Key: `{"base64":"YQ=="}`}}
+		},
+		"quotes": func(l *kafka.DeadLetter) { l.Value = []byte("{\"a\":\"\\n<&>\x00\u2028\uFFFE\"}") },
 		"little": func(l *kafka.DeadLetter) {
 			*l = kafka.DeadLetter{Topic: "t",
 				Error: store.Failure{Code: "error"}}
@@ -145,7 +148,7 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 func TestDeadLetterForm(t *testing.T) {
 	l := letter()
 	l.Key, l.Value, l.Undecoded, l.Headers = []byte("k"), nil, nil,
-		[]kafka.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "b", Value: []byte("\x80")}, {Key: "n"}}
+		[]kafka.DeadHeader{{Key: "h", Value: []byte("v")}, {Key: "b", Value: []byte("\x80")}, {Key: "n"}, {Key: "\x80"}}
 	data, err := l.Encode(1000)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +156,7 @@ func TestDeadLetterForm(t *testing.T) {
 	equal(t, "JSON", string(data), `{"topic":"payments","partition":3,"offset":17,"timestamp":1767225600000,"timestampType":"CREATE_TIME",`+
 		`"idempotencyKey":"ledger#payments#a","token":1767225600001,"attempts":5,`+
 		`"error":{"code":"exhausted","message":"<boom>","at":"2026-01-01T00:00:00.002Z"},"function":"ledger","cluster":"arn:aws:kafka:c",`+
-		`"key":{"text":"k"},"value":null,"headers":[{"key":"h","value":{"text":"v"}},{"key":"b","value":"gA=="},{"key":"n","value":null}]}`)
+		`"key":{"text":"k"},"value":null,"headers":[{"key":"h","value":{"text":"v"}},{"key":"b","value":"gA=="},{"key":"n","value":null},{"key":{"base64":"gA=="},"value":null}]}`)
 }
 
 func TestLargeDeadLetterOmitsFields(t *testing.T) {
@@ -248,7 +251,7 @@ func TestLargeDeadLetterKeepsAnEmptyValue(t *testing.T) {
 
 func TestParseDeadLetterRefusesOtherMessages(t *testing.T) {
 	for _, text := range []string{"", "{", "[]", "{}", `{"topic":"t"}`, `{"error":{"code":"x"}}`,
-		`{"topic":17}`} {
+		`{"topic":17}`, `{"topic":"t","error":{"code":"x"},"headers":[{"key":{}}]}`, `{"topic":"t","error":{"code":"x"},"headers":[{"key":{"base64":"%"}}]}`} {
 		if l, err := kafka.ParseDeadLetter([]byte(text)); err == nil {
 			t.Errorf("%q is taken for a dead letter: %+v", text, l)
 		} else {
