@@ -1,8 +1,9 @@
 package kafka
 
 import (
+	"cmp"
 	"net/url"
-	"slices"
+	"regexp"
 	"strings"
 )
 
@@ -22,7 +23,8 @@ func DestinationOf(letters DeadLetters) Destination {
 	return Destination{}
 }
 
-// IsQueue reports whether letters are sent to the queue with an ARN.
+// IsQueue reports whether letters are sent to the queue with an ARN: the account and the name are equal, and so
+// is the region, if the URL has one.
 func (d Destination) IsQueue(arn string) bool {
 	u, err := url.Parse(d.QueueURL)
 	parts := strings.Split(arn, ":") // arn:aws:sqs:REGION:ACCOUNT:NAME
@@ -30,10 +32,29 @@ func (d Destination) IsQueue(arn string) bool {
 	if err != nil || d.QueueURL == "" || len(parts) != all {
 		return false
 	}
-	// A queue of AWS has its region in the host, but for us-east-1 in URLs of older clients. Emulators have other
-	// hosts.
+	of := queueRegion(u)
+	return strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/"+parts[account]+"/"+parts[name]) &&
+		(of == "" || of == parts[region])
+}
+
+// The forms of a queue's URL that have a region. Emulators have the first two with hosts of their own.
+var (
+	regionalHost = regexp.MustCompile(`(?:^|\.)sqs(?:-fips)?\.([a-z]+(?:-[a-z]+)+-[0-9]+)\.`)                // also VPC endpoints
+	legacyHost   = regexp.MustCompile(`^(?:([a-z]+(?:-[a-z]+)+-[0-9]+)\.)?queue\.(?:amazonaws|localhost)\.`) // none: us-east-1
+	regionalPath = regexp.MustCompile(`^/queue/([a-z]+(?:-[a-z]+)+-[0-9]+)/`)                                // LocalStack alone
+)
+
+// queueRegion returns the region in a queue's URL, or "" if it has none.
+func queueRegion(u *url.URL) string {
 	host := strings.ToLower(u.Hostname())
-	foreign := strings.Contains("."+host, ".amazonaws.com") && !slices.Contains(strings.Split(host, "."), parts[region]) &&
-		(host != "queue.amazonaws.com" || parts[region] != "us-east-1")
-	return strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/"+parts[account]+"/"+parts[name]) && !foreign
+	if m := regionalHost.FindStringSubmatch(host); m != nil {
+		return m[1]
+	}
+	if m := legacyHost.FindStringSubmatch(host); m != nil {
+		return cmp.Or(m[1], "us-east-1")
+	}
+	if m := regionalPath.FindStringSubmatch(u.Path); m != nil {
+		return m[1]
+	}
+	return ""
 }

@@ -1,38 +1,61 @@
 package kafka_test
 
 import (
+	"cmp"
+	"strings"
 	"testing"
 
 	"github.com/idemsk/idemsk/kafka"
 )
 
 func TestDestinationIsAQueue(t *testing.T) {
-	const arn = "arn:aws:sqs:eu-central-1:123456789012:letters"
-	for url, want := range map[string]bool{
-		"https://sqs.eu-central-1.amazonaws.com/123456789012/letters":                 true,
-		"https://sqs.eu-central-1.amazonaws.com/123456789012/letters/":                true,
-		"https://eu-central-1.queue.amazonaws.com/123456789012/letters":               true,
-		"https://vpce-0a-1b.sqs.eu-central-1.vpce.amazonaws.com/123456789012/letters": true,
-		"http://sqs.us-east-1.localhost.localstack.cloud:4566/123456789012/letters":   true,
-		"http://127.0.0.1:4566/queue/eu-central-1/123456789012/letters":               true,
-		"https://sqs.eu-west-1.amazonaws.com/123456789012/letters":                    false,
-		"https://sqs.eu-central-1.amazonaws.com/210987654321/letters":                 false,
-		"https://sqs.eu-central-1.amazonaws.com/123456789012/letters-2":               false,
-		"https://sqs.eu-central-1.amazonaws.com/123456789012/my-letters":              false,
-		"https://SQS.EU-CENTRAL-1.amazonaws.com/123456789012/letters":                 true,
-		"https://queue.amazonaws.com/123456789012/letters":                            false, // us-east-1
-		"": false,
+	t.Parallel()
+	const path = "/123456789012/letters"
+	for url, region := range map[string]string{ // "*": the URL has no region, so each is taken for that of the queue
+		"https://sqs.REGION.amazonaws.com" + path:                            "",
+		"https://sqs.REGION.amazonaws.com" + path + "/":                      "",
+		"https://sqs.REGION.amazonaws.com/" + path:                           "",
+		"https://sqs.REGION.amazonaws.com." + path:                           "",
+		"https://SQS.REGION.AmazonAWS.com" + path:                            "",
+		"https://sqs-fips.REGION.amazonaws.com" + path:                       "",
+		"https://sqs.REGION.amazonaws.com.cn" + path:                         "",
+		"https://sqs.REGION.api.aws" + path:                                  "",
+		"https://sqs.REGION.amazonaws.eu" + path:                             "",
+		"https://vpce-0a-1b.sqs.REGION.vpce.amazonaws.com" + path:            "",
+		"https://vpce-0a-1b-eu-west-1a.sqs.REGION.vpce.amazonaws.com" + path: "",
+		"https://REGION.queue.amazonaws.com" + path:                          "",
+		"https://REGION.Queue.amazonaws.com.cn" + path:                       "",
+		"https://queue.amazonaws.com" + path:                                 "us-east-1",
+		"https://QUEUE.amazonaws.com" + path + "/":                           "us-east-1",
+		"http://sqs.REGION.localhost.localstack.cloud:4566" + path:           "",
+		"http://REGION.queue.localhost.localstack.cloud:4566" + path:         "",
+		"http://queue.localhost.localstack.cloud:4566" + path:                "us-east-1",
+		"http://127.0.0.1:4566/queue/REGION" + path:                          "",
+		"http://localhost:4566" + path:                                       "*",
+		"http://queue.example.com" + path:                                    "*",
+		"https://sqs.example-internal.com" + path:                            "*",
 	} {
-		if got := (kafka.Destination{QueueURL: url}).IsQueue(arn); got != want {
-			t.Errorf("%s: %t; want %t", url, got, want)
+		for _, own := range []string{"eu-central-1", "us-east-1", "us-gov-west-1", "cn-north-1"} {
+			d := kafka.Destination{QueueURL: strings.ReplaceAll(url, "REGION", strings.ToUpper(own))}
+			if strings.Contains(url, "/REGION/") { // a path has the case of its region
+				d.QueueURL = strings.ReplaceAll(url, "REGION", own)
+			}
+			for _, of := range []string{"eu-central-1", "us-east-1", "us-gov-west-1", "cn-north-1"} {
+				want := cmp.Or(region, own) == of || region == "*"
+				if got := d.IsQueue("arn:aws:sqs:" + of + ":123456789012:letters"); got != want {
+					t.Errorf("%s in %s: %t; want %t", d.QueueURL, of, got, want)
+				}
+			}
+			for _, other := range []string{"", "letters", "arn:aws:kafka:" + own + ":123456789012:cluster/letters/1",
+				"arn:aws:sqs:" + own + ":210987654321:letters", "arn:aws:sqs:" + own + ":123456789012:letters-2",
+				"arn:aws:sqs:" + own + ":123456789012:my-letters", "arn:aws:sqs:" + own + ":123456789012:Letters"} {
+				if d.IsQueue(other) {
+					t.Errorf("%s is taken for %q", d.QueueURL, other)
+				}
+			}
 		}
 	}
-	if !(kafka.Destination{QueueURL: "https://queue.amazonaws.com/1/letters"}).IsQueue("arn:aws:sqs:us-east-1:1:letters") {
-		t.Error("a URL of us-east-1 as older clients have it is another queue")
-	}
-	for _, other := range []string{"", "letters", "arn:aws:kafka:eu-central-1:123456789012:cluster/letters/1"} {
-		if (kafka.Destination{QueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/letters"}).IsQueue(other) {
-			t.Errorf("it is taken for %q", other)
-		}
+	if (kafka.Destination{}).IsQueue("arn:aws:sqs:eu-central-1:123456789012:letters") {
+		t.Error("no destination is taken for a queue")
 	}
 }

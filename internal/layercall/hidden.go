@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/internal/rawjson"
 )
 
@@ -55,36 +54,16 @@ func hidden(answer []byte) (name, place string) {
 	}
 	s.listed = lists == 1
 	_ = rawjson.Parts(text, func(key string, start, _ int) error {
-		switch {
-		case key == listResults:
-			s.results(text, start)
-		case key != listFailures:
+		if key != listFailures && key != listResults {
 			s.member(key, text, start, "at the top")
+			return nil
 		}
+		within := search{listed: true} // its items have an itemIdentifier each
+		within.value(text, start, "in "+key)
+		s.note(within.name, within.place)
 		return nil
 	})
 	return s.name, s.place
-}
-
-// results searches what begins at i, the list of results, but for the results themselves, and the identifiers of
-// their records.
-func (s *search) results(text []byte, i int) {
-	if text[i] != '[' {
-		s.value(text, i, "in an object")
-		return
-	}
-	_, _ = rawjson.Each(text, i, func(_ string, start int) (int, error) {
-		if text[start] != '{' {
-			return s.value(text, start, "in a list"), nil
-		}
-		end, err := rawjson.Each(text, start, func(key string, at int) (int, error) {
-			if key == "itemIdentifier" || key == "result" {
-				return rawjson.Skip(text, at), nil
-			}
-			return s.member(key, text, at, "in an object"), nil
-		})
-		return end, err
-	})
 }
 
 // search looks for lists of failures, and keeps the first that it finds.
@@ -134,7 +113,8 @@ func (s *search) member(key string, text []byte, start int, place string) (end i
 	return s.value(text, start, "in an object")
 }
 
-// text searches a text, which may be an answer that was encoded once more, or printed in another notation.
+// text searches a text, which may be an answer that was encoded once more, as JSON or in base64 (the
+// isBase64Encoded of API Gateway), or printed in another notation.
 func (s *search) text(content string) {
 	const place = "in a text"
 	trimmed := []byte(strings.TrimSpace(content))
@@ -144,18 +124,22 @@ func (s *search) text(content string) {
 	case !s.listed && strings.Contains(letters(content), identifierLetters):
 		s.note("itemIdentifier", place)
 	default:
-		s.base64(trimmed)
+		if decoded := fromBase64(trimmed); len(decoded) > 0 {
+			s.text(string(decoded)) // it is shorter
+		}
 	}
 }
 
-// base64 searches a text in base64, as API Gateway wants the body of an answer.
-func (s *search) base64(content []byte) {
-	decoded := make([]byte, base64.StdEncoding.DecodedLen(len(content)))
-	n, err := base64.StdEncoding.Decode(decoded, content)
-	decoded = bytes.Trim(decoded[:n], mskevent.Blanks)
-	if err == nil && n > 0 && (decoded[0] == '{' || decoded[0] == '[') && json.Valid(decoded) {
-		s.value(decoded, 0, "in base64")
+// fromBase64 returns what a text has in base64, of either alphabet, or nothing.
+func fromBase64(text []byte) []byte {
+	text = bytes.TrimRight(text, "=")
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		decoded := make([]byte, encoding.DecodedLen(len(text)))
+		if n, err := encoding.Decode(decoded, text); err == nil {
+			return decoded[:n]
+		}
 	}
+	return nil
 }
 
 // identifierLetters are the letters of the name itemIdentifier.

@@ -87,6 +87,41 @@ func TestAnswersThatHideFailures(t *testing.T) {
 		"a body as text": {func(i string) string {
 			return `{"statusCode":200,"body":` + text(`{"batchItemFailures":[`+i+`]}`) + `}`
 		}, elsewhere},
+		"a body in base64": {func(i string) string {
+			return `{"statusCode":200,"isBase64Encoded":true,"body":"` + base64.StdEncoding.EncodeToString([]byte(
+				`{"batchItemFailures":[`+i+`]}`)) + `"}`
+		}, elsewhere},
+		"a text in base64": {func(i string) string {
+			return text(base64.RawURLEncoding.EncodeToString([]byte(`{ "who":"~~~???","batchItemFailures":[` + i + `]}`)))
+		}, elsewhere},
+		"base64 with line ends": {func(i string) string {
+			encoded := base64.StdEncoding.EncodeToString([]byte(text(`{"batchItemFailures":[` + i + `]}`)))
+			return text(encoded[:20] + "\r\n" + encoded[20:] + "\n")
+		}, elsewhere},
+		"base64 of base64": {func(i string) string {
+			once := base64.StdEncoding.EncodeToString([]byte(`{"batchItemFailures":[` + i + `]}`))
+			return `{"body":"` + base64.StdEncoding.EncodeToString([]byte(once)) + `"}`
+		}, elsewhere},
+		"base64 of a printed document": {func(i string) string {
+			return text(base64.StdEncoding.EncodeToString([]byte("{'batchItemFailures': [" + i + "]}")))
+		}, elsewhere},
+		"a second one, in base64": {func(i string) string {
+			return `{"batchItemFailures":[],"body":"` + base64.StdEncoding.EncodeToString([]byte(
+				`{"batchItemFailures":[`+i+`]}`)) + `"}`
+		}, elsewhere},
+		"the results": {func(i string) string { return `{"idemskResults":{"batchItemFailures":[` + i + `]}}` }, elsewhere},
+		"an item of the results": {func(i string) string {
+			return `{"idemskResults":[{"itemIdentifier":"m-1","batchItemFailures":[` + i + `]}]}`
+		}, elsewhere},
+		"a result": {func(i string) string {
+			return `{"idemskResults":[{"itemIdentifier":"m-1","result":{"body":` + text(`{"batchItemFailures":[`+i+`]}`) + `}}]}`
+		}, elsewhere},
+		"the results beside a list": {func(i string) string {
+			return `{"batchItemFailures":[],"idemskResults":[[{"batchItemFailures":[` + i + `]}]]}`
+		}, elsewhere},
+		"an item of the list": {func(i string) string {
+			return `{"batchItemFailures":[` + strings.TrimSuffix(i, "}") + `,"batchItemFailures":[` + i + `]}]}`
+		}, elsewhere},
 		"a list":       {func(i string) string { return `[{"batchItemFailures":[` + i + `]}]` }, elsewhere},
 		"items alone":  {func(i string) string { return `[` + i + `]` }, elsewhere},
 		"other name":   {func(i string) string { return `{"failures":[` + i + `]}` }, elsewhere},
@@ -101,12 +136,6 @@ func TestAnswersThatHideFailures(t *testing.T) {
 		"all in capitals": {func(i string) string {
 			return `{"BatchItemFailures":[` + strings.ReplaceAll(i, "item", "Item") + `]}`
 		}, elsewhere},
-		"twice": {func(i string) string { return `{"batchItemFailures":[` + i + `],"batchItemFailures":[]}` }, elsewhere},
-		"a body in base64": {func(i string) string {
-			return `{"isBase64Encoded":true,"body":"` + base64.StdEncoding.EncodeToString([]byte(`{"batchItemFailures":[`+i+`]}`)) + `"}`
-		}, elsewhere},
-		"in the results":     {func(i string) string { return `{"idemskResults":{"batchItemFailures":[` + i + `]}}` }, elsewhere},
-		"in a result's item": {func(i string) string { return `{"idemskResults":[{"batchItemFailures":[` + i + `]}]}` }, elsewhere},
 		"a blank of no JSON": {func(string) string { return "\v" }, notJSON},
 		"another such blank": {func(string) string { return "\u00a0" }, notJSON},
 		"an identifier twice": {func(i string) string {
@@ -115,6 +144,7 @@ func TestAnswersThatHideFailures(t *testing.T) {
 		"a wrong record": {func(i string) string {
 			return `{"batchItemFailures":[` + strings.NewReplacer("m-1", "alice", "t-0", "alice").Replace(i) + `]}`
 		}, "a record that was not in the event"},
+		"twice": {func(i string) string { return `{"batchItemFailures":[` + i + `],"batchItemFailures":[]}` }, elsewhere},
 		"a second one, in the body": {func(i string) string {
 			return `{"batchItemFailures":[],"body":` + text(`{"batchItemFailures":[`+i+`]}`) + `}`
 		}, elsewhere},
@@ -148,12 +178,38 @@ func TestAnswersThatHideNothing(t *testing.T) {
 		`{"batch_item_failures":" [ ] "}`, `{"batchItemFailures":[],"stats":{"batchItemFailures":0,"took":1.5e3}}`,
 		`"{\"batchItemFailures\":[]}"`, `[{"batchItemFailures":{}}]`, `"no batchItemFailures"`, `{"items":[{"id":1}]}`,
 		`{"batchItemFailures":[],"done":[ITEM]}`, `{"idemskResults":[ITEM]}`,
-		`{"idemskResults":[{"itemIdentifier":"x","result":{"batchItemFailures":[ITEM]}}]}`, `{"photo":"eyJhIjoxfQ=="}`,
+		`{"idemskResults":[{"itemIdentifier":"m-1","result":{"batchItemFailures":[],"of":ITEM}}]}`,
+		`{"photo":"eyJhIjoxfQ=="}`,
+		`{"body":"eyJiYXRjaEl0ZW1GYWlsdXJlcyI6W119","isBase64Encoded":true}`, `"MTIz"`, `"done"`, `"aXRlbQ=="`,
 	} {
 		for way, w := range ways {
 			got, err := w.results(t, []byte(strings.ReplaceAll(answer, "ITEM", w.item)))
 			if err != nil || got[0].Err != nil {
 				t.Errorf("%s: %s: %v, %v; want a success", way, answer, err, got)
+			}
+		}
+	}
+}
+
+// An identifier that is none of a record of the call fails the call. It may be the function's own ID of a
+// person, so the error does not quote it, on each way.
+func TestForeignIdentifiersAreNotQuoted(t *testing.T) {
+	t.Parallel()
+	const own = "alice@example.com"
+	for _, id := range []string{
+		`"` + own + `"`, `{"partition":"` + own + `","offset":1}`, `{"partition":"t-0","offset":"` + own + `"}`,
+		`{"partition":"` + own + `"}`, `{"` + own + `":1}`, `["` + own + `"]`,
+		`4711`, `{"partition":"t-0","offset":4711}`, `{"partition":4711,"offset":1}`, `{"partition":"t-0","offset":4711.5}`,
+	} {
+		answer := `{"batchItemFailures":[{"itemIdentifier":` + id + `,"error":"` + own + `"}]}`
+		for way, w := range ways {
+			got, err := w.results(t, []byte(answer))
+			if err == nil {
+				err = got[0].Err
+			}
+			if !idem.IsOutcomeUnknown(err) || !strings.Contains(err.Error(), "batchItemFailures[0]") ||
+				strings.Contains(err.Error(), "alice") || strings.Contains(err.Error(), "4711") {
+				t.Errorf("%s: %s: %v; want a failure of the call that quotes nothing", way, answer, err)
 			}
 		}
 	}
