@@ -53,7 +53,8 @@ type RelayConfig struct {
 	// DefaultMaxAttempts.
 	MaxAttempts int
 	// RetryDelay is the delay after the first rejection of an event. It applies to all events of the key, and
-	// doubles at each attempt up to MaxRetryDelay. Defaults: DefaultRetryDelay, DefaultMaxRetryDelay.
+	// doubles at each attempt up to MaxRetryDelay, which is also the longest pause of a topic that is not
+	// available while others are. Defaults: DefaultRetryDelay, DefaultMaxRetryDelay.
 	RetryDelay, MaxRetryDelay time.Duration
 	// Retention is how long published rows are kept. -1 deletes them when they are published. Default:
 	// DefaultRetention.
@@ -105,6 +106,7 @@ type Relay struct {
 
 	published, rejected, parked, failures atomic.Int64
 	notices                               *notices
+	pauses                                *pauses
 	pooled                                sync.Once // logs that there is a pooler
 
 	mu          sync.Mutex
@@ -154,7 +156,7 @@ func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*R
 	cfg.IdleLimit = max(cmp.Or(cfg.IdleLimit, DefaultIdleLimit), time.Millisecond)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default()).With("table", o.table.String())
 	return &Relay{outbox: o, pool: pgtrip.New(pool, cfg.RoundTripTimeout), sender: sender, cfg: cfg,
-		notices: newNotices(cfg.Logger, cfg.StatsInterval), sent: make(map[int64]bool)}, nil
+		notices: newNotices(cfg.Logger, cfg.StatsInterval), pauses: newPauses(cfg.MaxRetryDelay), sent: make(map[int64]bool)}, nil
 }
 
 // Run sends events until ctx ends. It then finishes the current batches and returns nil, at most the sender's

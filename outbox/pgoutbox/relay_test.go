@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ type sender struct {
 	events  []outbox.Event
 	reject  func(e outbox.Event) bool
 	down    bool
+	silent  string // a topic without a leader
 	pinged  int
 	holdsUp chan struct{} // blocks Send
 }
@@ -45,7 +47,7 @@ func (s *sender) Send(ctx context.Context, events []outbox.Event) []error {
 	behind := make(map[string]bool)
 	for i, e := range events {
 		switch {
-		case s.down:
+		case s.down, s.silent != "" && e.Topic == s.silent:
 			errs[i] = relay.ErrUnavailable
 		case behind[string(e.Key)]:
 			errs[i] = relay.ErrHeldBack
@@ -237,6 +239,47 @@ func TestRelayRetriesWhenKafkaIsUnavailable(t *testing.T) {
 	eventually(t, pool, 0, pendingIn(table))
 	if n := ask[int](t, pool, `SELECT max(attempts) FROM `+table); n != 0 {
 		t.Errorf("%d attempts are charged", n)
+	}
+}
+
+// While one topic is unavailable, the events of the others are sent, however many wait before them. The
+// events of the topic are sent when it is available again, in order and without an attempt.
+func TestOneTopicIsUnavailable(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	kafka := &sender{silent: "silent"}
+	const keys, each = 600, 3
+	for n := range each {
+		var events []outbox.Event
+		for k := range keys {
+			events = append(events, outbox.Event{Topic: "silent", Key: fmt.Append(nil, "s", k), Value: fmt.Append(nil, n)})
+		}
+		publish(t, pool, o, events...)
+	}
+	for k := range 20 {
+		publish(t, pool, o, outbox.Event{Topic: "good", Key: fmt.Append(nil, "g", k), Value: []byte("0")})
+	}
+	var log lockedBuffer
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{Batch: 100, MaxRetryDelay: 100 * time.Millisecond, RetryDelay: time.Millisecond,
+		PollInterval: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	eventually(t, pool, keys*each, pendingIn(table))
+	kafka.set(func() { kafka.silent = "" })
+	publish(t, pool, o, outbox.Event{Topic: "silent", Key: []byte("s0"), Value: []byte("3")})
+	eventually(t, pool, 0, pendingIn(table))
+	for k := range keys {
+		want := []string{"0", "1", "2"}
+		if k == 0 {
+			want = append(want, "3")
+		}
+		if got := kafka.values(fmt.Sprint("s", k)); !slices.Equal(got, want) {
+			t.Fatalf("key %d: %q; want %q", k, got, want)
+		}
+	}
+	if n := ask[int](t, pool, `SELECT max(attempts) FROM `+table); n != 0 {
+		t.Errorf("%d attempts are charged", n)
+	}
+	if text := log.String(); !strings.Contains(text, "a topic of the outbox is unavailable") || strings.Contains(text, "the relay failed") {
+		t.Errorf("the log is:\n%s", text)
 	}
 }
 

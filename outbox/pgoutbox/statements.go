@@ -13,8 +13,8 @@ import (
 type statements struct {
 	insert  string // ids, topics, keys, types, values, headers
 	table   string // the oid of the table, and the number of the server's process
-	busy    string // the class of locks, how many shards, and which not
-	take    string // shards, how many of each
+	busy    string // the class of locks, how many shards, which not, and topics to leave out
+	take    string // shards, how many of each, topics to leave out
 	beside  string // the same, and the topics and keys of which to take nothing
 	publish string // ids, seqs
 	remove  string // ids, seqs
@@ -46,7 +46,7 @@ const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS
 const take = `WITH taken AS MATERIALIZED (
 		SELECT o.* FROM unnest($1::integer[]) AS s (shard), LATERAL (
 			SELECT shard, id, aggregatetype, aggregateid, payload, headers, seq FROM {{table}} o
-			WHERE o.shard = s.shard::smallint AND {{ready}} {{but}} ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS o)
+			WHERE o.shard = s.shard::smallint AND o.aggregatetype <> ALL ($3::text[]) AND {{ready}} {{but}} ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS o)
 	SELECT id::text, ` + topicAndKey + `, CASE WHEN size <= {{largest}} THEN payload END, CASE WHEN size <= {{largest}} THEN headers END, seq, size
 	FROM taken, LATERAL (SELECT ` + named + ` + coalesce(octet_length(payload), 0)
 		+ CASE WHEN pg_column_size(headers) > 10000 THEN octet_length(headers::text) ELSE 0 END AS size) AS s
@@ -54,7 +54,7 @@ const take = `WITH taken AS MATERIALIZED (
 	SELECT NULL, ` + topicAndKey + `, NULL, NULL, min(seq), 0
 	FROM (SELECT shard, max(seq) AS last FROM taken GROUP BY shard) AS s, LATERAL (
 		SELECT aggregatetype, aggregateid, seq FROM {{table}} o
-		WHERE o.shard = s.shard AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o
+		WHERE o.shard = s.shard AND o.aggregatetype <> ALL ($3::text[]) AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o
 	WHERE aggregateid IS NOT NULL AND NOT EXISTS (SELECT FROM taken WHERE taken.seq = o.seq)
 	GROUP BY aggregatetype, aggregateid
 	ORDER BY seq`
@@ -66,7 +66,7 @@ const (
 	named = `(octet_length(aggregatetype)::bigint + coalesce(octet_length(aggregateid), 0))`
 )
 
-const besides = `AND (o.aggregateid IS NULL OR (o.aggregatetype, o.aggregateid) NOT IN (SELECT * FROM unnest($3::text[], $4::bytea[])))`
+const besides = `AND (o.aggregateid IS NULL OR (o.aggregatetype, o.aggregateid) NOT IN (SELECT * FROM unnest($4::text[], $5::bytea[])))`
 
 func newStatements(t pgmigrate.Table) statements {
 	fill := func(sql string) string {
@@ -84,7 +84,7 @@ func newStatements(t pgmigrate.Table) statements {
 		// oldest event first, up to the limit.
 		busy: fill(`WITH waiting AS MATERIALIZED (
 				SELECT shard::integer, first FROM generate_series(0, 63) AS shard, LATERAL (
-					SELECT seq AS first FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{ready}} ORDER BY seq LIMIT 1) AS o
+					SELECT seq AS first FROM {{table}} o WHERE o.shard = shard.shard::smallint AND o.aggregatetype <> ALL ($4::text[]) AND {{ready}} ORDER BY seq LIMIT 1) AS o
 				WHERE shard <> ALL ($3::integer[]) ORDER BY first)
 			SELECT shard FROM waiting WHERE pg_try_advisory_xact_lock($1, shard) LIMIT $2`),
 		take:   fill(strings.Replace(take, "{{but}}", "", 1)),

@@ -17,14 +17,15 @@ const maxLooks = 16
 // aggregate identifies events that are kept in order.
 type aggregate struct{ topic, key string }
 
-// take returns the events at the heads of some shards, in order, and locks them until tx ends. Rows that
-// can't be decoded, or are too large, are rejected, and the events behind them wait.
-func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]row, error) {
+// take returns the events at the heads of some shards, in order, and locks them until tx ends. It leaves out
+// the paused topics. Rows that can't be decoded, or are too large, are rejected, and the events behind them
+// wait.
+func (w *worker) take(ctx context.Context, tx pgx.Tx, paused []string, out *outcome) ([]row, error) {
 	tried := []int32{} // not nil, which is NULL
 	for {
 		var mine []int32
 		err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error {
-			rows, err := tx.Query(watch.Context(), w.outbox.sql.busy, w.class, shardsAtOnce, tried)
+			rows, err := tx.Query(watch.Context(), w.outbox.sql.busy, w.class, shardsAtOnce, tried, paused)
 			if err != nil {
 				return err
 			}
@@ -34,7 +35,7 @@ func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]row, erro
 		if err != nil || len(mine) == 0 {
 			return nil, err
 		}
-		events, err := w.head(ctx, tx, mine, out)
+		events, err := w.head(ctx, tx, mine, paused, out)
 		if err != nil || len(events)+len(out.marks) > 0 {
 			return events, err
 		}
@@ -44,15 +45,15 @@ func (w *worker) take(ctx context.Context, tx pgx.Tx, out *outcome) ([]row, erro
 
 // head reads the heads of shards. If another session has locked an event, the later events of its key must
 // wait. head then reads again without these keys, so that they do not fill the batch.
-func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, out *outcome) (events []row,
-	err error) {
+func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, paused []string, out *outcome) (
+	events []row, err error) {
 	var topics []string
 	var keys [][]byte
 	limit := max(1, w.cfg.Batch/len(shards))
 	for n := 1; ; n++ {
 		// This statement must be separate from busy, so that it sees the commits made before the locks were
 		// released.
-		sql, args := w.outbox.sql.take, []any{shards, limit}
+		sql, args := w.outbox.sql.take, []any{shards, limit, paused}
 		if n > 1 {
 			sql, args = w.outbox.sql.beside, append(args, topics, keys)
 		}

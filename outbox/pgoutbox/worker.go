@@ -176,8 +176,8 @@ func (w *worker) notified(ctx context.Context) error {
 }
 
 // round locks shards that no other worker holds, and sends and marks the events at their heads. It returns
-// the number of events published or rejected, and relay.ErrUnavailable if others failed. The transaction is
-// idle while events are sent to Kafka. PostgreSQL ends it after IdleLimit; otherwise a failed host would hold
+// the number of events published or rejected. If others failed because Kafka is unavailable, it returns
+// relay.ErrUnavailable; if Kafka answers, it pauses their topics. The transaction is idle while events are sent to Kafka. PostgreSQL ends it after IdleLimit; otherwise a failed host would hold
 // its shards until TCP detects the failure.
 func (w *worker) round(ctx context.Context) (n int, err error) {
 	begin := fmt.Sprintf(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d; SET CONSTRAINTS ALL IMMEDIATE`,
@@ -193,7 +193,9 @@ func (w *worker) round(ctx context.Context) (n int, err error) {
 	settling := context.WithoutCancel(ctx)
 	defer func() { _ = w.askIn(settling, tx.Rollback) }() // nothing to roll back after a commit
 	var out outcome
-	taken, err := w.take(ctx, tx, &out)
+	paused, tried := w.pauses.begin()
+	defer func() { w.pauses.end(tried, out.available) }()
+	taken, err := w.take(ctx, tx, paused, &out)
 	if err != nil || len(taken)+len(out.marks) == 0 {
 		return 0, err
 	}
@@ -210,25 +212,53 @@ func (w *worker) round(ctx context.Context) (n int, err error) {
 	if n, err = w.settle(settling, tx, &out); err != nil {
 		return 0, err
 	}
-	return n, out.unavailable
+	return n, w.pause(ctx, tried, &out)
 }
 
-// outcome is the result of a batch: the published and the rejected events. Other events are unchanged.
+// pause pauses the topics that were unavailable in a batch. It returns an error if Kafka does not answer
+// either.
+func (w *worker) pause(ctx context.Context, tried string, out *outcome) error {
+	for topic, err := range out.unavailable {
+		if ctx.Err() != nil || w.sender.Ping(ctx) != nil {
+			return err
+		}
+		length, begun := w.pauses.extend(topic, topic == tried)
+		if !begun {
+			continue
+		}
+		w.failures.Add(1)
+		_ = w.failure(err)
+		w.cfg.Logger.WarnContext(ctx, "a topic of the outbox is unavailable, and Kafka answers: its events wait, those of other topics are sent",
+			"topic", fmt.Sprintf("%.64s", topic), "pause", length, "error", err)
+	}
+	return nil
+}
+
+// outcome is the result of a batch: the published and the rejected events, the topics of which one was
+// published or rejected, and those that were unavailable, with the first error. Other events are unchanged.
 type outcome struct {
 	marks       []mark
-	unavailable error
+	available   map[string]bool
+	unavailable map[string]error
 }
 
 func (o *outcome) add(taken []*row, errs []error) {
+	o.available, o.unavailable = make(map[string]bool), make(map[string]error)
 	for i, err := range errs {
+		topic := taken[i].Topic
 		switch {
 		case err == nil:
 			o.marks = append(o.marks, mark{row: taken[i]})
+			o.available[topic] = true
 		case errors.Is(err, relay.ErrRejected):
 			o.reject(taken[i], err)
+			o.available[topic] = true
 		case !errors.Is(err, relay.ErrHeldBack):
-			o.unavailable = cmp.Or(o.unavailable, err)
+			o.unavailable[topic] = cmp.Or(o.unavailable[topic], err)
 		}
+	}
+	for topic := range o.unavailable {
+		delete(o.available, topic)
 	}
 }
 

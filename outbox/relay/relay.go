@@ -69,6 +69,7 @@ const (
 	maxBuffered = 1 << 30
 	// metadataMinAge is the minimum pause between metadata requests for a missing partition.
 	metadataMinAge = 250 * time.Millisecond
+	minOverhead    = 100 * time.Millisecond // the minimum of the client
 )
 
 // Producer sends events to Kafka. It is safe for concurrent use: concurrent calls of Send alternate wave by
@@ -90,7 +91,8 @@ func New(cfg Config) (*Producer, error) {
 			DefaultTimeout)
 	}
 	p := &Producer{timeout: cmp.Or(cfg.Timeout, DefaultTimeout), limits: make(map[string]int)}
-	p.options = append(p.options, kgo.MetadataMinAge(metadataMinAge))
+	p.options = append(p.options, kgo.MetadataMinAge(metadataMinAge),
+		kgo.RequestTimeoutOverhead(max(p.timeout, minOverhead))) // bounds the first request on a connection, which has no context
 	p.options = append(p.options, cfg.Options...)
 	p.options = append(p.options, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ManualFlushing(),
 		kgo.ProducerBatchMaxBytes(MaxSize),
@@ -117,6 +119,10 @@ func New(cfg Config) (*Producer, error) {
 func (p *Producer) Ping(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.ping(ctx)
+}
+
+func (p *Producer) ping(ctx context.Context) error {
 	client, err := p.open()
 	if err != nil {
 		return err

@@ -21,10 +21,15 @@ const waveBytes = 1_000_000
 // each other.
 //
 // When ctx ends, Send finishes the current wave, within Config.Timeout, and sends no other.
+//
+// If Kafka answers but does not confirm the events of some topics in time, for example without a leader or
+// with too few replicas, Send goes on with the other topics, once. A topic that never answers so delays the
+// others by Config.Timeout.
 func (p *Producer) Send(ctx context.Context, events []outbox.Event) []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := &sending{p: p, events: events, errs: make([]error, len(events)), blocked: make(map[aggregate]bool)}
+	s := &sending{p: p, events: events, errs: make([]error, len(events)), blocked: make(map[aggregate]bool),
+		silent: make(map[string]error)}
 	all := make([]int, len(events))
 	for i := range all {
 		all[i] = i
@@ -46,6 +51,7 @@ type sending struct {
 	events  []outbox.Event
 	errs    []error
 	blocked map[aggregate]bool // one of its events was not published
+	silent  map[string]error   // topics of which nothing more is sent, and why
 	stopped error              // the reason for sending no more waves
 }
 
@@ -62,13 +68,17 @@ func (s *sending) heldBack(i int) bool {
 	return e.Key != nil && s.blocked[aggregate{e.Topic, string(e.Key)}]
 }
 
-// unblocked returns the events that may be sent. It holds back the events behind one that was not published.
+// unblocked returns the events that may be sent. It holds back the events behind one that was not published,
+// and fails those that can't be sent now.
 func (s *sending) unblocked(events []int) []int {
 	free := make([]int, 0, len(events))
 	for _, i := range events {
-		if s.heldBack(i) {
+		switch why := cmp.Or(s.stopped, s.silent[s.events[i].Topic]); {
+		case s.heldBack(i):
 			s.errs[i] = ErrHeldBack
-		} else {
+		case why != nil:
+			s.fail(i, why)
+		default:
 			free = append(free, i)
 		}
 	}
@@ -103,16 +113,10 @@ type partition struct {
 // unknown or has been lowered.
 func (s *sending) send(ctx context.Context, events []int) {
 	events = s.unblocked(events)
-	if s.stopped != nil {
-		for _, i := range events {
-			s.fail(i, s.stopped)
-		}
-		return
-	}
 	if len(events) == 0 {
 		return
 	}
-	refused := make(map[partition][]int)
+	refused, open := make(map[partition][]int), make(map[string]bool)
 	why := make(map[partition]error)
 	results, down := s.p.produce(ctx, s.records(events))
 	for n, res := range results {
@@ -127,12 +131,13 @@ func (s *sending) send(ctx context.Context, events []int) {
 			delete(s.p.limits, s.events[i].Topic)
 			s.fail(i, fmt.Errorf("%w: topic %q: %w%s", ErrRejected, s.events[i].Topic, res.err, hint(res.err)))
 		case unknown:
+			open[s.events[i].Topic] = true
 			why := cmp.Or(down, res.err)
 			s.fail(i, fmt.Errorf("%w: topic %q: %w%s", ErrUnavailable, s.events[i].Topic, why, hint(why)))
 		}
 	}
 	if down != nil {
-		s.stopped = fmt.Errorf("%w: %w%s", ErrUnavailable, down, hint(down))
+		s.leaveOut(ctx, open, fmt.Errorf("%w: %w%s", ErrUnavailable, down, hint(down)))
 	}
 	var former, latter []int
 	for at, batch := range refused {
@@ -147,6 +152,18 @@ func (s *sending) send(ctx context.Context, events []int) {
 	}
 	s.send(ctx, former)
 	s.send(ctx, latter)
+}
+
+// leaveOut stops sending events of the topics of which a wave had open results, if Kafka answers. If it does
+// not, or this is not the first time, it stops sending.
+func (s *sending) leaveOut(ctx context.Context, topics map[string]bool, why error) {
+	if len(s.silent) > 0 || ctx.Err() != nil || s.p.ping(ctx) != nil {
+		s.stopped = why
+		return
+	}
+	for topic := range topics {
+		s.silent[topic] = why
+	}
 }
 
 func (s *sending) records(events []int) []*kgo.Record {
