@@ -11,7 +11,6 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/dynamostore"
 	"github.com/idemsk/idemsk/idem/memstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
@@ -255,7 +254,7 @@ func readEngine(v *Vars, concurrency int) idem.Config {
 		DeadlineMargin: v.Duration("IDEMSK_DEADLINE_MARGIN", idem.Defaults().DeadlineMargin, time.Millisecond,
 			time.Minute),
 		Wait: readWait(v),
-		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", schedule.DefaultCommitWindow(concurrency), 1,
+		CommitWindow: v.Int("IDEMSK_COMMIT_WINDOW", idem.DefaultCommitWindow(concurrency), 1,
 			store.MaxCommitWindow),
 		HashKeys: v.Bool("IDEMSK_HASH_KEYS", false),
 	}
@@ -307,7 +306,7 @@ func readRecords(v *Vars, d Defaults) kafka.Config {
 		Key:         readKey(v),
 		Fingerprint: readFingerprint(v),
 		Namespace:   v.String("IDEMSK_NAMESPACE", d.Name),
-		Concurrency: v.Int("IDEMSK_CONCURRENCY", schedule.DefaultConcurrency, 1, maxConcurrency),
+		Concurrency: v.Int("IDEMSK_CONCURRENCY", idem.DefaultConcurrency, 1, maxConcurrency),
 		Function:    d.Name,
 		Order:       readOrder(v, d.Order),
 	}

@@ -34,17 +34,17 @@ func (e *Engine) refuses(task *Task) error {
 
 // unended reports whether a claimed key may be one of which an attempt has begun and not ended, so that the
 // task must end as a dead letter.
-func (e *Engine) unended(claim *Claim) bool { return e.takesUnended(claim) && !claim.Task.Rejected }
+func (e *Engine) unended(claim *claim) bool { return e.takesUnended(claim) && !claim.Task.Rejected }
 
 // takesUnended reports whether a claim has taken over a key of which an attempt may have begun and not ended.
 // The key has counted at least that attempt. A rejected task does not release it: the next task with the key
 // may have a handler, as that of a record without a key, which is identified later by its place.
-func (e *Engine) takesUnended(claim *Claim) bool {
+func (e *Engine) takesUnended(claim *claim) bool {
 	return e.cfg.AtMostOnce && claim.hold.takesOver && claim.res.Entry.Attempts > 1
 }
 
 // noteUnended keeps the entries of attempts that have not ended, for their dead letters.
-func noteUnended(claims []*Claim) {
+func noteUnended(claims []*claim) {
 	for _, claim := range claims {
 		if claim.res.State == store.ClaimLeaseOver {
 			seen := claim.res.Entry
@@ -55,7 +55,7 @@ func noteUnended(claims []*Claim) {
 
 // redriveToken returns the token by which a claim opens a FAILED key. A key whose outcome is unknown is not
 // opened, so the first claim does not carry it.
-func (e *Engine) redriveToken(claim *Claim) int64 {
+func (e *Engine) redriveToken(claim *claim) int64 {
 	if e.cfg.AtMostOnce && !claim.atMostOnce.opens {
 		return 0
 	}
@@ -64,7 +64,7 @@ func (e *Engine) redriveToken(claim *Claim) int64 {
 
 // opening returns the claims of redriven tasks that are to be sent again, with their tokens, because their keys
 // FAILED with a known outcome.
-func opening(claims []*Claim) (failed []*Claim) {
+func opening(claims []*claim) (failed []*claim) {
 	for _, claim := range claims {
 		entry := &claim.res.Entry
 		opens := claim.res.State == store.ClaimFailed && entry.Token == claim.Task.RedriveToken &&
@@ -81,7 +81,7 @@ func opening(claims []*Claim) (failed []*Claim) {
 // end as a dead letter again. An operator who lets a task be handled again leaves a failure in the entry
 // (store.CodeResolved), and attempts after that leave theirs. A key without an entry, because its retention is
 // over or because it is another key than that of the dead letter, has none.
-func (e *Engine) unsettled(claim *Claim) bool {
+func (e *Engine) unsettled(claim *claim) bool {
 	return e.cfg.AtMostOnce && claim.Task.OutcomeUnknown && !claim.Task.Rejected && !claim.atMostOnce.opens &&
 		claim.res.Entry.Failure == nil
 }
@@ -136,7 +136,7 @@ func (x *execution) keep(err error) {
 }
 
 // begunError describes the attempt of a claim whose handler has returned.
-func (claim *Claim) begunError(err error) error {
+func (claim *claim) begunError(err error) error {
 	return fmt.Errorf("attempt %d of owner %s, token %d, began at %s and ended with: %w",
 		claim.res.Entry.Attempts, claim.hold.owner, claim.res.Entry.Token, stamp(claim.hold.claimedAt), err)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Begun is a task whose handler may be called, by the caller of Session.Begin.
-type Begun struct {
+// begun is a task whose handler may be called, by the caller of Session.Begin.
+type begun struct {
 	execution
 	done    func(out Outcome, more bool)
 	grouped bool // its completion is sent with others; it has a place in the window
@@ -18,8 +18,8 @@ type Begun struct {
 // must end with Session.Return. It returns nil for a task that has ended without its handler, and done was
 // called for it. For the others, done is called as by RunAsync. At most Config.CommitWindow tasks may have
 // begun and not ended: Begin waits for others.
-func (s *Session) Begin(claims []*Claim, done func(i int, out Outcome, more bool)) []*Begun {
-	begun := make([]*Begun, len(claims))
+func (s *session) Begin(claims []*claim, done func(i int, out Outcome, more bool)) []*begun {
+	begun := make([]*begun, len(claims))
 	var waiting sync.WaitGroup // for answers
 	defer waiting.Wait()
 	for i, claim := range claims {
@@ -39,11 +39,11 @@ func (s *Session) Begin(claims []*Claim, done func(i int, out Outcome, more bool
 }
 
 // Context returns the context for the handler. It ends when the claim is lost.
-func (b *Begun) Context() context.Context { return b.ctx }
+func (b *begun) Context() context.Context { return b.ctx }
 
 // Withdraw ends a task whose handler is not called: because of an earlier one of its lane, if behind is set, or
 // because its claim is lost. The attempt is given back. Withdraw waits for the answer.
-func (b *Begun) Withdraw(behind bool) {
+func (b *begun) Withdraw(behind bool) {
 	defer b.leaveUnless(false)
 	b.out.Kind = NotStarted
 	if b.out.Err = context.Cause(b.ctx); behind {
@@ -63,7 +63,7 @@ func (b *Begun) Withdraw(behind bool) {
 // Return ends tasks whose handlers have returned results. The completions without an effect are sent together,
 // and Return does not wait for their answers. For a task that must wait for an answer, it returns a function,
 // which the caller must call, also in another goroutine; nil for the others.
-func (s *Session) Return(begun []*Begun, result func(i int) (value []byte, err error)) (rest []func()) {
+func (s *session) Return(begun []*begun, result func(i int) (value []byte, err error)) (rest []func()) {
 	rest = make([]func(), len(begun))
 	together := make([]commit, 0, len(begun))
 	for i, b := range begun {
@@ -78,12 +78,12 @@ func (s *Session) Return(begun []*Begun, result func(i int) (value []byte, err e
 	return rest
 }
 
-func newBegun(s *Session, claim *Claim, done func(out Outcome, more bool)) *Begun {
-	return &Begun{execution: newExecution(s, claim), done: done}
+func newBegun(s *session, claim *claim, done func(out Outcome, more bool)) *begun {
+	return &begun{execution: newExecution(s, claim), done: done}
 }
 
 // begin begins the task, and waits for its place in the window.
-func (b *Begun) begin() bool {
+func (b *begun) begin() bool {
 	b.grouped = b.claim.hold.held && b.session.commits.enter(b.session.handlers)
 	begun := false
 	defer func() { b.leaveUnless(begun) }()
@@ -95,19 +95,19 @@ func (b *Begun) begin() bool {
 
 // leaveUnless frees the task's place in the window, unless something else frees it. It is deferred, because a
 // handler or a sink of dead letters may end its goroutine.
-func (b *Begun) leaveUnless(taken bool) {
+func (b *begun) leaveUnless(taken bool) {
 	if b.grouped && !taken {
 		b.session.commits.leave()
 	}
 }
 
 // settlesAtOnce reports whether settle does not wait for an answer.
-func (b *Begun) settlesAtOnce(effect store.Effect, err error) bool {
+func (b *begun) settlesAtOnce(effect store.Effect, err error) bool {
 	return err == nil && effect == nil && !b.claim.beats() && (b.grouped || b.handler == nil || b.claim.committed != nil)
 }
 
 // settle ends the task by the result of its handler. A completion that nothing waits for is queued by add.
-func (b *Begun) settle(result []byte, effect store.Effect, err error, add func(commit)) {
+func (b *begun) settle(result []byte, effect store.Effect, err error, add func(commit)) {
 	taken := false
 	defer func() { b.leaveUnless(taken) }()
 	set, left := b.returned(result, effect, err)

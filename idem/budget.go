@@ -80,7 +80,7 @@ func jittered(d time.Duration) time.Duration {
 }
 
 // retryDelay is the time before the next attempt of a claim's task.
-func (e *Engine) retryDelay(claim *Claim) time.Duration {
+func (e *Engine) retryDelay(claim *claim) time.Duration {
 	return e.cfg.retryDelay(claim.res.Entry.Attempts)
 }
 
@@ -97,12 +97,12 @@ func (c Config) OverrunGrace() time.Duration {
 // a lost connection, must not delay later completions for longer.
 func (c Config) patience() time.Duration { return min(c.Lease/retryShare, longPatience) }
 
-// MaxPrefetchAge returns how long a prefetched claim may wait for its handler to begin without needing an
+// maxPrefetchAge returns how long a prefetched claim may wait for its handler to begin without needing an
 // extension. It leaves some reserve, because the duration of handlers is only an estimate.
-func (e *Engine) MaxPrefetchAge() time.Duration { return e.cfg.Lease / prefetchShare }
+func (e *Engine) maxPrefetchAge() time.Duration { return e.cfg.Lease / prefetchShare }
 
 // GiveUpAt returns the time at which the caller of a session must answer, even if handlers have not returned.
 // All contexts of the session have ended by then. It returns false if the session has no deadline.
-func (s *Session) GiveUpAt() (time.Time, bool) {
+func (s *session) GiveUpAt() (time.Time, bool) {
 	return s.deadline.Add(-s.engine.cfg.DeadlineMargin / giveUpShare), s.bounded
 }

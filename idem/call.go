@@ -10,18 +10,18 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// Call is a call of a handler for several claimed tasks, and the context of this handler. If the handler
+// jointCall is a call of a handler for several claimed tasks, and the context of this handler. If the handler
 // takes the effect of the call (store.EffectFrom with this context), the keys of all tasks complete in the
 // transaction of the effect, or none does. The store must be a store.CallTransactor, and all tasks must be
 // claimed.
 //
 // The caller makes a Call with Session.Call, calls the handler, then Seal, and then either Commit or Discard.
 // The tasks have begun before (Session.Begin), and end after that (Session.Return).
-type Call struct {
+type jointCall struct {
 	context.Context // of the handlers
 
-	session *Session
-	claims  []*Claim
+	session *session
+	claims  []*claim
 	store   callStore // nil if there can be no effect
 
 	mu       sync.Mutex
@@ -37,18 +37,18 @@ type callStore interface {
 }
 
 // Call returns a call for claimed tasks.
-func (s *Session) Call(claims []*Claim) *Call {
-	c := &Call{Context: s.handlers, session: s, claims: claims}
+func (s *session) Call(claims []*claim) *jointCall {
+	c := &jointCall{Context: s.handlers, session: s, claims: claims}
 	// With AtMostOnce a call is not made again after its transaction was rolled back, so it has none.
 	if !s.engine.cfg.AtMostOnce &&
-		!slices.ContainsFunc(claims, func(claim *Claim) bool { return !claim.hold.held }) {
+		!slices.ContainsFunc(claims, func(claim *claim) bool { return !claim.hold.held }) {
 		c.store = s.engine.calls
 	}
 	return c
 }
 
 // Value returns the function for store.EffectFrom, or the value of the handlers' context.
-func (c *Call) Value(key any) any {
+func (c *jointCall) Value(key any) any {
 	if key != (store.EffectKey{}) {
 		return c.Context.Value(key)
 	}
@@ -60,7 +60,7 @@ func (c *Call) Value(key any) any {
 
 // enlisting returns the effect of the call, or nil if tasks have their own, or if the handler has returned
 // without one.
-func (c *Call) enlisting() store.Effect {
+func (c *jointCall) enlisting() store.Effect {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.effect == nil && !c.returned && !c.separate {
@@ -71,13 +71,13 @@ func (c *Call) enlisting() store.Effect {
 
 // TaskContext returns the context of one task of the call. own is that of the task's handler. Its effect is
 // that of the call if the handler has taken that, and otherwise one of the task.
-func (c *Call) TaskContext(own context.Context) context.Context {
+func (c *jointCall) TaskContext(own context.Context) context.Context {
 	return taskContext{Context: own, call: c}
 }
 
 type taskContext struct {
 	context.Context
-	call *Call
+	call *jointCall
 }
 
 // Value returns the function for store.EffectFrom, or the value of the handler's context.
@@ -100,7 +100,7 @@ func (t taskContext) Value(key any) any {
 
 // Seal ends a call whose handler has returned: it gets no effect any more. An error means that its effect
 // can't be committed, and was discarded. Otherwise the caller calls Commit or Discard.
-func (c *Call) Seal() error {
+func (c *jointCall) Seal() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.returned = true
@@ -116,7 +116,7 @@ func (c *Call) Seal() error {
 }
 
 // Discard discards the effect of a call that has failed.
-func (c *Call) Discard() { discard(c.effect) }
+func (c *jointCall) Discard() { discard(c.effect) }
 
 // Commit commits the effect of a call, if it has one, and the completions of all tasks. The handler has
 // returned a result for each task, of which result returns the value and the error. again has the indices of
@@ -124,7 +124,7 @@ func (c *Call) Discard() { discard(c.effect) }
 // those whose keys are held, if a key was taken by another owner. All other results are those of their tasks.
 //
 // An error means that the call failed as a whole, and that nothing was committed.
-func (c *Call) Commit(result func(i int) (value []byte, err error)) (again []int, err error) {
+func (c *jointCall) Commit(result func(i int) (value []byte, err error)) (again []int, err error) {
 	if c.effect == nil {
 		return nil, nil
 	}
@@ -149,7 +149,7 @@ func (c *Call) Commit(result func(i int) (value []byte, err error)) (again []int
 }
 
 // settle sends the completions until the store has answered all, or the time has ended.
-func (c *Call) settle(sets []store.Settlement) (again []int, err error) {
+func (c *jointCall) settle(sets []store.Settlement) (again []int, err error) {
 	started := time.Now()
 	ctx, cancel := c.session.settleContext()
 	defer cancel()

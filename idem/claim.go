@@ -23,7 +23,7 @@ type claimScratch struct {
 // Claim sends the claims to the store in one call and fills in their results. A claim that ended in an
 // unknown error may be sent again: it keeps its owner for the length of a lease, so that the store recognises
 // it (rule 5). The keys must differ from each other.
-func (s *Session) Claim(claims []*Claim) {
+func (s *session) Claim(claims []*claim) {
 	buf, _ := scratch.Get().(*claimScratch)
 	defer func() {
 		clear(buf.reqs)
@@ -72,7 +72,7 @@ func (s *Session) Claim(claims []*Claim) {
 func unavailableStore(err error) error { return fmt.Errorf("%w: %w", ErrStoreUnavailable, err) }
 
 // request returns the request of a claim; false if its key is invalid.
-func (e *Engine) request(claim *Claim, now time.Time) (store.ClaimRequest, bool) {
+func (e *Engine) request(claim *claim, now time.Time) (store.ClaimRequest, bool) {
 	if err := e.refuses(&claim.Task); err != nil {
 		claim.res = store.ClaimResult{Err: err}
 		return store.ClaimRequest{}, false
@@ -154,10 +154,10 @@ func claimErrorKind(err error) Kind {
 	return KindUnknown
 }
 
-// MayTakeOverBeside reports whether the next claim of a key whose owner's lease is over may take it over beside
+// mayTakeOverBeside reports whether the next claim of a key whose owner's lease is over may take it over beside
 // other tasks (Claim.TakeOver). One attempt has begun, whose process may have died of another task, and at least
 // two are left: one beside others, and one alone.
-func (e *Engine) MayTakeOverBeside(claim *Claim) bool {
+func (e *Engine) mayTakeOverBeside(claim *claim) bool {
 	const attempts = 3
 	return claim.res.State == store.ClaimLeaseOver && claim.res.Entry.Attempts <= 1 &&
 		e.attemptLimit(claim) >= attempts && !e.cfg.AtMostOnce
@@ -166,7 +166,7 @@ func (e *Engine) MayTakeOverBeside(claim *Claim) bool {
 // Release releases claims that were not run, without counting their attempts, in one call to the store. A key
 // that can't be released is free when its lease ends. The task may be claimed again afterwards, by a new
 // owner.
-func (s *Session) Release(claims []*Claim) {
+func (s *session) Release(claims []*claim) {
 	var ss []store.Settlement
 	for _, claim := range claims {
 		if claim.hold.held && !s.engine.unended(claim) {

@@ -12,12 +12,12 @@ import (
 // commits sends the completions of a session in groups (group commit). A completion is sent at once if no
 // request is in progress. While n are, completions are gathered until they are n eighths of a full request, so
 // that a completion waits less while there are few. They are gathered until they fill a request or none is in
-// progress without Engine.PartialRequests, in a session with a deadline, whose caller waits for all of them, and
+// progress without Engine.partialRequests, in a session with a deadline, whose caller waits for all of them, and
 // if one commits an effect: the store commits effects on one item that are sent together one after another,
 // and those of two requests conflict. A request is in progress until it has returned or has taken longer than
 // Config.patience. The completions of Session.Return are sent at once.
 type commits struct {
-	session *Session
+	session *session
 	// window holds an element for each task whose handler may have run and whose completion is not confirmed.
 	// It is nil if the store is no Batcher: then completions are not grouped.
 	window chan struct{}
@@ -130,7 +130,7 @@ func (c *commits) mayBePartial(n int) bool {
 	case c.session.bounded, slices.ContainsFunc(c.waiting, effect):
 		return false
 	default:
-		return n*engine.PartialRequests() >= c.sending*engine.batch
+		return n*engine.partialRequests() >= c.sending*engine.batch
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 const letterTime = 30 * time.Second
 
 // sendDeadLetter returns ErrDeadLetterNotSent (wrapped) with the cause, a panic's too.
-func (s *Session) sendDeadLetter(task *Task, letter DeadLetter) (err error) {
+func (s *session) sendDeadLetter(task *Task, letter DeadLetter) (err error) {
 	began := s.began()
 	defer func() {
 		if v := recover(); v != nil {
@@ -32,7 +32,7 @@ func (s *Session) sendDeadLetter(task *Task, letter DeadLetter) (err error) {
 
 // letterContext bounds the sending of a dead letter so that a quarter of the margin is left to settle the
 // key.
-func (s *Session) letterContext() (context.Context, context.CancelFunc) {
+func (s *session) letterContext() (context.Context, context.CancelFunc) {
 	if end, ok := s.settling.Deadline(); ok {
 		return context.WithDeadline(s.settling, s.engine.cfg.lettersEnd(end))
 	}

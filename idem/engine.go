@@ -195,15 +195,15 @@ func (e *Engine) BatchSize() int {
 
 const (
 	smallRequest    = 32 // the maximum size of a request for partial ones
-	partialRequests = 8  // see Engine.PartialRequests
+	partialRequests = 8  // see Engine.partialRequests
 )
 
-// PartialRequests returns how many requests may be in progress before a caller without batches sends only full
+// partialRequests returns how many requests may be in progress before a caller without batches sends only full
 // ones: 8, or 0 if partial requests are sent alone. Beside n requests in progress, a partial one has at least n
 // eighths of a full one, so that a task waits less while there are few. A store with small requests gets them,
 // such as DynamoDB with 25 elements, which answers many requests at once. PostgreSQL and Redis take 100: one
 // server answers all requests, and is faster with few large ones.
-func (e *Engine) PartialRequests() int {
+func (e *Engine) partialRequests() int {
 	if e.BatchSize() > smallRequest {
 		return 0
 	}
@@ -220,9 +220,9 @@ func (e *Engine) Config() Config { return e.cfg }
 // Do runs one task: it claims the key, waits while it is in flight elsewhere, runs the handler and settles
 // the key.
 func (e *Engine) Do(ctx context.Context, task Task) Outcome {
-	s := e.Session(ctx)
+	s := e.newSession(ctx)
 	defer s.Close()
-	claims := []*Claim{{Task: task}}
+	claims := []*claim{{Task: task}}
 	claim := claims[0]
 	for {
 		claim.TakeOver = !e.cfg.AtMostOnce || claim.State() == store.ClaimLeaseOver

@@ -16,8 +16,8 @@ import (
 // handler (begin), the call, what its result means (conclude). settle.go has what follows: the settlement of
 // the key, and what its answer means.
 type execution struct {
-	session *Session
-	claim   *Claim
+	session *session
+	claim   *claim
 	out     Outcome // what is known so far
 
 	began   time.Time
@@ -26,7 +26,7 @@ type execution struct {
 	handler *handlerContext         // ctx, if the task is claimed
 }
 
-func newExecution(s *Session, claim *Claim) execution {
+func newExecution(s *session, claim *claim) execution {
 	return execution{session: s, claim: claim, out: claim.outcome()}
 }
 
@@ -35,7 +35,7 @@ func (x *execution) cfg() *Config { return &x.session.engine.cfg }
 // begin begins the context of the handler, unless it must not be called. The outcome is final then.
 func (x *execution) begin() bool {
 	if !x.claim.hold.held {
-		return x.session.engine.FailsOpen(x.claim.res.Err) && x.beginUnprotected()
+		return x.session.engine.failsOpen(x.claim.res.Err) && x.beginUnprotected()
 	}
 	begun := false
 	defer func() { // deferred, because a sink of dead letters may end its goroutine
@@ -162,14 +162,14 @@ func (x *execution) notBegun(err error, wait time.Duration) {
 
 // attemptLimit is the limit of rule 8: the number of the last attempt. A task without a dead-letter sink has
 // no limit, nor has a rejected one that leaves its key claimed (takesUnended).
-func (e *Engine) attemptLimit(claim *Claim) int {
+func (e *Engine) attemptLimit(claim *claim) int {
 	if e.cfg.MaxAttempts < 0 || claim.Task.DeadLetters == nil || e.takesUnended(claim) {
 		return math.MaxInt
 	}
 	return e.cfg.MaxAttempts
 }
 
-func exhausted(claim *Claim, limit int) error {
+func exhausted(claim *claim, limit int) error {
 	entry := &claim.res.Entry
 	last := "none was recorded"
 	if entry.Failure != nil {

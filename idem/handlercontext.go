@@ -24,7 +24,7 @@ type handlerContext struct {
 }
 
 // begin begins the context. The attempt and the key are set.
-func (c *handlerContext) begin(s *Session) {
+func (c *handlerContext) begin(s *session) {
 	c.transactor = s.engine.transactor
 	c.Context, c.end = context.WithCancelCause(s.handlers)
 }

@@ -24,7 +24,7 @@ const minBeatTimeout = 250 * time.Millisecond
 // An extension has a tenth of the lease to be answered, at least minBeatTimeout, and is sent again a tenth
 // later. The lease therefore outlasts one network connection that stops carrying data.
 type heartbeat struct {
-	session *Session
+	session *session
 	task    *Task
 	owner   string
 	handler handlerContext // has the key and the token too
@@ -41,7 +41,7 @@ type heartbeat struct {
 
 // newHeartbeat returns the heartbeat of a claim, which has not begun. A claim that is settled before the
 // first beat costs no request.
-func newHeartbeat(s *Session, claim *Claim) *heartbeat {
+func newHeartbeat(s *session, claim *claim) *heartbeat {
 	return &heartbeat{
 		session: s, task: &claim.Task, owner: claim.hold.owner,
 		handler:  handlerContext{attempt: claim.attempt(), stored: claim.key},

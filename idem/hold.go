@@ -23,21 +23,21 @@ type hold struct {
 }
 
 // reset removes the result of a claim, so that the task can be claimed again by a new owner.
-func (claim *Claim) reset() {
+func (claim *claim) reset() {
 	claim.res = store.ClaimResult{}
 	claim.hold.held, claim.hold.owner = false, ""
 	claim.committed = nil
 }
 
 // settlement returns a settlement of the claim's key.
-func (claim *Claim) settlement(op store.SettleOp, retention time.Duration) store.Settlement {
+func (claim *claim) settlement(op store.SettleOp, retention time.Duration) store.Settlement {
 	return store.Settlement{
 		Op: op, Key: claim.key, Token: claim.res.Entry.Token, Owner: claim.hold.owner, Retention: retention,
 	}
 }
 
 // completion returns the completion of the claim's key. A result that is too large is not stored.
-func (claim *Claim) completion(cfg *Config, result []byte, omitted int) store.Settlement {
+func (claim *claim) completion(cfg *Config, result []byte, omitted int) store.Settlement {
 	set := claim.settlement(store.OpComplete, cfg.Retention)
 	if set.Result, set.ResultOmitted = result, omitted; len(result) > max(0, cfg.MaxResult) {
 		set.Result, set.ResultOmitted = nil, len(result)
@@ -47,19 +47,19 @@ func (claim *Claim) completion(cfg *Config, result []byte, omitted int) store.Se
 
 // startHeartbeat starts the heartbeat of a claimed key and the context of its handler. It lasts until
 // stopHeartbeat.
-func (claim *Claim) startHeartbeat(s *Session) {
+func (claim *claim) startHeartbeat(s *session) {
 	claim.hold.beat = newHeartbeat(s, claim)
 	claim.hold.beat.handler.begin(s)
 	claim.hold.beat.begin(claim.hold.claimedAt)
 }
 
 // beats reports whether an extension of the claim is in progress.
-func (claim *Claim) beats() bool {
+func (claim *claim) beats() bool {
 	return claim.hold.beat != nil && claim.hold.beat.sending()
 }
 
 // stopHeartbeat stops the heartbeat of a claim, if it has one.
-func (claim *Claim) stopHeartbeat() {
+func (claim *claim) stopHeartbeat() {
 	if h := &claim.hold; h.beat != nil {
 		h.beat.stop()
 		h.beat = nil
@@ -67,7 +67,7 @@ func (claim *Claim) stopHeartbeat() {
 }
 
 // needsRenewal reports whether a claim is older than the interval of heartbeats.
-func (claim *Claim) needsRenewal(cfg *Config) bool {
+func (claim *claim) needsRenewal(cfg *Config) bool {
 	return time.Since(claim.hold.claimedAt) >= cfg.beat()
 }
 

@@ -50,7 +50,7 @@ func (out *Outcome) attempt(task *Task) Attempt {
 }
 
 // tell tells the observer what happened to a claim's task.
-func (s *Session) tell(claim *Claim, e Event) {
+func (s *session) tell(claim *claim, e Event) {
 	if s.engine.cfg.Observer == nil {
 		return
 	}
@@ -59,7 +59,7 @@ func (s *Session) tell(claim *Claim, e Event) {
 }
 
 // began returns the time for ended. Without an observer it is zero, and costs nothing.
-func (s *Session) began() (now time.Time) {
+func (s *session) began() (now time.Time) {
 	if s.engine.cfg.Observer != nil {
 		now = time.Now()
 	}
@@ -68,7 +68,7 @@ func (s *Session) began() (now time.Time) {
 
 // ended tells the observer that the handler or the dead-letter sink has returned, or that the lease has
 // ended.
-func (s *Session) ended(step observe.Step, task *Task, attempt Attempt, stored string, began time.Time,
+func (s *session) ended(step observe.Step, task *Task, attempt Attempt, stored string, began time.Time,
 	err error) {
 	if !began.IsZero() {
 		s.engine.cfg.Observer.Observe(s.ctx, Event{

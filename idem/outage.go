@@ -108,7 +108,7 @@ func (o *outage) holds(now time.Time) bool {
 
 // begin asks whether the task of a claim may call the handler. If not, it returns how long the task must wait
 // at least.
-func (o *outage) begin(claim *Claim) (wait time.Duration, err error) {
+func (o *outage) begin(claim *claim) (wait time.Duration, err error) {
 	if o.quiet() || claim.Task.Rejected {
 		return 0, nil
 	}

@@ -12,7 +12,7 @@ import (
 // Run runs a task after its claim and returns the outcome. A claimed task is executed and settled. If the
 // store is unavailable and the engine fails open, the task is executed without protection. Any other task is
 // not executed. When Run returns, the handler has returned.
-func (s *Session) Run(claim *Claim) Outcome {
+func (s *session) Run(claim *claim) Outcome {
 	x := newExecution(s, claim)
 	if !x.begin() {
 		return x.out
@@ -37,7 +37,7 @@ func (s *Session) Run(claim *Claim) Outcome {
 // returned. It waits for a completion that commits an effect, because the next handler may have to see the
 // effect. A completion whose effect is a store.SeparateEffect is sent at once. On a store that is no Batcher
 // RunAsync is Run.
-func (s *Session) RunAsync(claim *Claim, done func(out Outcome, more bool)) {
+func (s *session) RunAsync(claim *claim, done func(out Outcome, more bool)) {
 	b := newBegun(s, claim, done)
 	if !b.begin() {
 		return
@@ -58,7 +58,7 @@ func separate(effect store.Effect) bool {
 // errNotStarted means that the caller's context ended before a task was begun.
 var errNotStarted = errors.New("idem: not started")
 
-func (s *Session) notStartedError() error {
+func (s *session) notStartedError() error {
 	if s.ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", errNotStarted, context.Cause(s.ctx))
 	}

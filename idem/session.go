@@ -10,7 +10,7 @@ import (
 // time for settlements and dead letters. Its last quarter is left for the caller to answer (budget.go).
 //
 // A session is safe for concurrent use.
-type Session struct {
+type session struct {
 	engine   *Engine
 	ctx      context.Context // for claims: the caller's, less the time for its answer
 	handlers context.Context // ends at the deadline less the margin
@@ -23,9 +23,9 @@ type Session struct {
 	commits commits
 }
 
-// Session returns a session. The caller must call Close when its tasks have ended.
-func (e *Engine) Session(ctx context.Context) *Session {
-	s := &Session{engine: e}
+// newSession returns a session. The caller must call Close when its tasks have ended.
+func (e *Engine) newSession(ctx context.Context) *session {
+	s := &session{engine: e}
 	if e.BatchSize() > 1 {
 		s.commits.session, s.commits.window = s, make(chan struct{}, e.cfg.CommitWindow)
 	}
@@ -49,17 +49,17 @@ func (e *Engine) Session(ctx context.Context) *Session {
 }
 
 // Close ends the session's contexts.
-func (s *Session) Close() {
+func (s *session) Close() {
 	s.cancel()
 }
 
 // Flush sends the completions of RunAsync that wait to be sent together with others. Call it when no more
 // tasks will be run.
-func (s *Session) Flush() { s.commits.flush() }
+func (s *session) Flush() { s.commits.flush() }
 
 // WaitForCommits waits until the completions of RunAsync have been answered, or until the session's time
 // ends. Call it before a task that may end the process.
-func (s *Session) WaitForCommits() { s.commits.wait(s.handlers) }
+func (s *session) WaitForCommits() { s.commits.wait(s.handlers) }
 
 // Handlers returns the parent of the handlers' contexts, which ends at the deadline less the margin.
-func (s *Session) Handlers() context.Context { return s.handlers }
+func (s *session) Handlers() context.Context { return s.handlers }

@@ -125,7 +125,7 @@ func (x *execution) fenced(err *store.FencedError) {
 const releaseTries = 3
 
 // send sends a settlement until the store has answered it, or its time or number of tries has ended.
-func (s *Session) send(set store.Settlement) settlementAnswer {
+func (s *session) send(set store.Settlement) settlementAnswer {
 	started := time.Now()
 	ctx, cancel := s.settleContext()
 	defer cancel()
@@ -148,7 +148,7 @@ func telling(ctx context.Context, before, last error) error {
 }
 
 // sendReleases sends releases, up to releaseTries times.
-func (s *Session) sendReleases(ss []store.Settlement) {
+func (s *session) sendReleases(ss []store.Settlement) {
 	if len(ss) == 0 {
 		return
 	}
@@ -173,7 +173,7 @@ func notAnswered(ss []store.Settlement, errs []error) (left []store.Settlement) 
 }
 
 // settleContext bounds a settlement by the session's deadline, or by a lease if there is none.
-func (s *Session) settleContext() (context.Context, context.CancelFunc) {
+func (s *session) settleContext() (context.Context, context.CancelFunc) {
 	if s.bounded {
 		return s.settling, func() {}
 	}

@@ -68,13 +68,13 @@ type DeadLetter struct {
 	Err       error         // the handler's error, or one that wraps ErrAttemptsExhausted
 }
 
-// Claim is a task and the result of its claim. Callers that schedule many tasks create one for each, set Task
+// claim is a task and the result of its claim. Callers that schedule many tasks create one for each, set Task
 // and TakeOver, and pass it to Session.Claim and then to Session.Run.
-type Claim struct {
+type claim struct {
 	Task Task
 	// TakeOver allows the claim to take the key from an owner whose lease has ended. A caller that runs tasks
 	// concurrently sends claims without it first. If State is store.ClaimLeaseOver, it claims again with
-	// TakeOver, beside others if Engine.MayTakeOverBeside allows it, and otherwise while no other handler runs, so
+	// TakeOver, beside others if Engine.mayTakeOverBeside allows it, and otherwise while no other handler runs, so
 	// that only the message that killed its process has an attempt counted (rule 7). With Config.AtMostOnce no
 	// other claim may set it.
 	TakeOver bool
@@ -82,7 +82,7 @@ type Claim struct {
 	// a failure is no sign of an outage.
 	Together bool
 	// Again means that the task is handled alone after a call of several tasks that failed as a whole
-	// (CallFailed). If it is released without counting the attempt, FailedBefore still tells its next owner
+	// (CallFailed). If it is released without counting the attempt, failedBefore still tells its next owner
 	// to handle it alone: its effect may have taken place.
 	Again bool
 
@@ -97,18 +97,18 @@ type Claim struct {
 }
 
 // State returns the result of the last claim.
-func (claim *Claim) State() store.ClaimState { return claim.res.State }
+func (claim *claim) State() store.ClaimState { return claim.res.State }
 
 // FailedBefore reports whether the last attempt at the task failed, or was a call of several tasks that
 // failed as a whole. A caller that handles several tasks in one call handles such a task alone, so that it
 // does not make others fail with it. An outage of a dependency does not count.
-func (claim *Claim) FailedBefore() bool {
+func (claim *claim) FailedBefore() bool {
 	f := claim.res.Entry.Failure
 	return f != nil && f.Code != store.CodeUnavailable
 }
 
 // failure is the stored form of the error of an attempt. A task that is to be handled alone stays one.
-func (claim *Claim) failure(err error) *store.Failure {
+func (claim *claim) failure(err error) *store.Failure {
 	f := failureOf(err)
 	if f.Code == store.CodeUnavailable && (claim.Again || claim.FailedBefore()) {
 		f.Code = store.CodeCallFailed
@@ -118,31 +118,31 @@ func (claim *Claim) failure(err error) *store.Failure {
 
 // interrupted is the stored form of the error of an attempt that was cancelled: nil, so that the failure
 // before stands, unless the task is to be handled alone.
-func (claim *Claim) interrupted(err error) *store.Failure {
+func (claim *claim) interrupted(err error) *store.Failure {
 	if !claim.Again {
 		return nil
 	}
 	return claim.failure(Unavailable(err))
 }
 
-// Delayed reports whether the last claim was refused because of a delay (Config.RetryDelay, RetryAfter) that
+// delayed reports whether the last claim was refused because of a delay (Config.RetryDelay, RetryAfter) that
 // has not passed yet. Another claim would be refused as well.
-func (claim *Claim) Delayed() bool {
+func (claim *claim) delayed() bool {
 	return claim.res.State == store.ClaimInFlight && claim.res.Entry.Released() &&
 		time.Since(claim.hold.claimedAt) < claim.res.ClaimableIn
 }
 
 // Err returns the error of the last claim.
-func (claim *Claim) Err() error { return claim.res.Err }
+func (claim *claim) Err() error { return claim.res.Err }
 
-func (claim *Claim) attempt() Attempt {
+func (claim *claim) attempt() Attempt {
 	return Attempt{Key: claim.Task.Key, Token: claim.res.Entry.Token, Number: claim.res.Entry.Attempts,
 		Source: claim.Task.Source}
 }
 
 // outcome returns the outcome of a task that was not claimed. For a claimed one it has what is known before
 // the handler runs.
-func (claim *Claim) outcome() Outcome {
+func (claim *claim) outcome() Outcome {
 	entry := &claim.res.Entry
 	out := Outcome{Key: claim.key, Token: entry.Token, FirstClaimed: entry.CreatedAt, Source: entry.Source,
 		Err: claim.res.Err, ClaimTook: claim.took}
@@ -169,7 +169,7 @@ func (claim *Claim) outcome() Outcome {
 	return out
 }
 
-func (claim *Claim) heldUntil() string {
+func (claim *claim) heldUntil() string {
 	entry := &claim.res.Entry
 	what, until := "lease", entry.LeaseUntil
 	if entry.Released() {

@@ -9,10 +9,10 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// FailsOpen reports whether a task is run without protection although its claim ended with an error: the
+// failsOpen reports whether a task is run without protection although its claim ended with an error: the
 // store does not answer, and the engine fails open. A store with a wrong configuration does not count,
 // because it would never protect a task.
-func (e *Engine) FailsOpen(err error) bool {
+func (e *Engine) failsOpen(err error) bool {
 	return e.cfg.FailOpen && errors.Is(err, ErrStoreUnavailable) &&
 		!errors.Is(err, store.ErrMisconfigured)
 }

@@ -17,7 +17,7 @@ const (
 
 // Wait waits before the next claim of a key that is in flight elsewhere, as long as WaitTime says. It returns
 // false at once if WaitTime does, and when the session's time ends.
-func (s *Session) Wait(claim *Claim) bool {
+func (s *session) Wait(claim *claim) bool {
 	pause, ok := s.WaitTime(claim)
 	return ok && sleep(s.handlers, pause)
 }
@@ -26,7 +26,7 @@ func (s *Session) Wait(claim *Claim) bool {
 // exponential backoff and jitter, and no longer than its lease or delay. It returns false if the key is not
 // in flight, or if it can't become claimable within Config.Wait and the deadline less the margin. Call it
 // once after each claim.
-func (s *Session) WaitTime(claim *Claim) (time.Duration, bool) {
+func (s *session) WaitTime(claim *claim) (time.Duration, bool) {
 	if claim.res.State != store.ClaimInFlight || s.engine.cfg.Wait < 0 {
 		return 0, false
 	}
@@ -51,7 +51,7 @@ func (s *Session) WaitTime(claim *Claim) (time.Duration, bool) {
 	return pause, true
 }
 
-func (s *Session) waitLimit(now time.Time) time.Time {
+func (s *session) waitLimit(now time.Time) time.Time {
 	limit := now.Add(store.MaxLease * 24) // neither a deadline nor a limit
 	if d, ok := s.handlers.Deadline(); ok {
 		limit = d

@@ -8,7 +8,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/observe"
-	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // BulkHandler performs the effects of many records, and returns one error for each, in their order: nil if
@@ -45,7 +44,7 @@ func (h BulkHandler) many() BulkAttempts {
 
 // BulkAttempts is a BulkHandler that also gets the attempt of each record, and returns its result to be
 // stored. A nil Err of a result means that the effect took place.
-type BulkAttempts func(ctx context.Context, rs []RecordAttempt) ([]schedule.Result, error)
+type BulkAttempts func(ctx context.Context, rs []RecordAttempt) ([]idem.BulkResult, error)
 
 func (BulkAttempts) each() HandlerFunc { return nil }
 
@@ -58,7 +57,7 @@ type RecordAttempt struct {
 	// handled without protection.
 	Attempt idem.Attempt
 	ctx     context.Context
-	item    *schedule.Item
+	item    *idem.Item
 }
 
 // Context returns the context of the record's handler: lines that are logged with it name the record
@@ -71,7 +70,7 @@ func (r *RecordAttempt) inLaneOf(other *RecordAttempt) bool {
 }
 
 // attempts returns the handler as a BulkAttempts.
-func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]schedule.Result, error) {
+func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]idem.BulkResult, error) {
 	records := make([]Record, len(rs))
 	for i := range rs {
 		records[i] = *rs[i].Record
@@ -80,7 +79,7 @@ func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]schedu
 	if err != nil {
 		return nil, err
 	}
-	results := make([]schedule.Result, len(errs))
+	results := make([]idem.BulkResult, len(errs))
 	for i, err := range errs {
 		results[i].Err = err
 	}
@@ -88,7 +87,7 @@ func (h BulkHandler) attempts(ctx context.Context, rs []RecordAttempt) ([]schedu
 }
 
 // bulk calls the bulk handler.
-func (p *Processor) bulk(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+func (p *Processor) bulk(ctx context.Context, items []*idem.Item) ([]idem.BulkResult, error) {
 	records := make([]RecordAttempt, len(items))
 	for i, it := range items {
 		attempt, _ := idem.AttemptFrom(it.Context())

@@ -19,7 +19,6 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/observe"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -131,12 +130,12 @@ func TestBulkHandlerWithTooFewErrorsIsRetried(t *testing.T) {
 func TestLogLinesOfABulkHandler(t *testing.T) {
 	var out bytes.Buffer
 	logger := slog.New(observe.LogHandler(slog.NewTextHandler(&out, nil)))
-	bulk := func(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
+	bulk := func(ctx context.Context, rs []kafka.RecordAttempt) ([]idem.BulkResult, error) {
 		for i := range rs {
 			logger.InfoContext(rs[i].Context(), "handled")
 		}
 		logger.InfoContext(ctx, "all")
-		return make([]schedule.Result, len(rs)), nil
+		return make([]idem.BulkResult, len(rs)), nil
 	}
 	newBulkProcessor(t, kafka.BulkAttempts(bulk), kafka.Config{}).Run(t.Context(), "",
 		[][]kafka.Record{{record(1, "a"), record(2, "b")}})
@@ -154,9 +153,9 @@ func TestLogLinesOfABulkHandler(t *testing.T) {
 // and replayed.
 func TestBulkAttempts(t *testing.T) {
 	var calls [][]kafka.RecordAttempt
-	bulk := func(_ context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
+	bulk := func(_ context.Context, rs []kafka.RecordAttempt) ([]idem.BulkResult, error) {
 		calls = append(calls, rs)
-		results := make([]schedule.Result, len(rs))
+		results := make([]idem.BulkResult, len(rs))
 		for i, r := range rs {
 			results[i].Value = []byte("result of " + string(r.Record.Key))
 			if string(r.Record.Key) == "bad" {

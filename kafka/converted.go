@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // maxConverted is the size of the converted keys and values of a call, in bytes, behind which no further
@@ -34,8 +33,8 @@ func Converted(h Handler, convert func(ctx context.Context, r *Record) error) Ha
 }
 
 func (h BulkAttempts) converted(convert func(ctx context.Context, r *Record) error) BulkAttempts {
-	return func(ctx context.Context, rs []RecordAttempt) ([]schedule.Result, error) {
-		results := make([]schedule.Result, len(rs))
+	return func(ctx context.Context, rs []RecordAttempt) ([]idem.BulkResult, error) {
+		results := make([]idem.BulkResult, len(rs))
 		var call []RecordAttempt
 		var places []int // of the records of the call, in rs
 		var failed []*RecordAttempt
@@ -48,7 +47,7 @@ func (h BulkAttempts) converted(convert func(ctx context.Context, r *Record) err
 					"its call has %d bytes of converted records, and the record is in a later one", size))
 				continue
 			case behind:
-				results[i].Err = idem.OutOfTurn(schedule.ErrBehind)
+				results[i].Err = idem.OutOfTurn(idem.ErrBehind)
 				continue
 			}
 			record := *r.Record

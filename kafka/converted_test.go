@@ -12,7 +12,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -39,14 +38,14 @@ func TestConvertedRecordsOfACall(t *testing.T) {
 	} {
 		var calls []string
 		many, _ := kafka.Converted(kafka.BulkAttempts(func(_ context.Context, rs []kafka.RecordAttempt) (
-			results []schedule.Result, err error) {
+			results []idem.BulkResult, err error) {
 			for _, r := range rs {
 				calls = append(calls, string(r.Record.Value))
 				if string(r.Record.Value) == "X" {
-					results = append(results, schedule.Result{Err: failed})
+					results = append(results, idem.BulkResult{Err: failed})
 					continue
 				}
-				results = append(results, schedule.Result{Value: r.Record.Value})
+				results = append(results, idem.BulkResult{Value: r.Record.Value})
 			}
 			return results, nil
 		}), upper).(kafka.BulkAttempts)
@@ -72,10 +71,10 @@ func TestConvertedRecordsOfACall(t *testing.T) {
 func TestConvertedCallThatFails(t *testing.T) {
 	rs := []kafka.RecordAttempt{{Record: &kafka.Record{Value: []byte("a")}}}
 	for says, h := range map[string]kafka.BulkAttempts{
-		"no database": func(context.Context, []kafka.RecordAttempt) ([]schedule.Result, error) {
+		"no database": func(context.Context, []kafka.RecordAttempt) ([]idem.BulkResult, error) {
 			return nil, errors.New("no database")
 		},
-		"returned 0 results for 1 records": func(context.Context, []kafka.RecordAttempt) ([]schedule.Result, error) {
+		"returned 0 results for 1 records": func(context.Context, []kafka.RecordAttempt) ([]idem.BulkResult, error) {
 			return nil, nil
 		},
 	} {
@@ -139,13 +138,13 @@ func callsOfTwoDeliveries(t *testing.T, convert func(ctx context.Context, r *kaf
 	cfg idem.Config) (calls []string) {
 	t.Helper()
 	handler := kafka.Converted(kafka.BulkAttempts(func(_ context.Context, rs []kafka.RecordAttempt) (
-		[]schedule.Result, error) {
+		[]idem.BulkResult, error) {
 		var offsets []string
 		for _, r := range rs {
 			offsets = append(offsets, fmt.Sprint(r.Record.Offset, "#", r.Attempt.Number))
 		}
 		calls = append(calls, strings.Join(offsets, " "))
-		return make([]schedule.Result, len(rs)), nil
+		return make([]idem.BulkResult, len(rs)), nil
 	}), convert)
 	engine, err := idem.New(memstore.New(memstore.Config{BatchSize: 25}), cfg)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -64,12 +63,12 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 	}
 	attrs := append(make([]slog.Attr, 0, 12), slog.String("source", m.Task.Source))
 	switch m.State {
-	case schedule.Overrun:
+	case idem.ItemOverrun:
 		attrs = append(attrs, slog.String("outcome", "Overrun"),
-			slog.String("error", schedule.ErrOverrun.Error()))
-	case schedule.BehindOverrun:
+			slog.String("error", idem.ErrOverrun.Error()))
+	case idem.ItemBehindOverrun:
 		attrs = append(attrs, slog.String("outcome", "Behind"))
-	case schedule.Ended:
+	case idem.ItemEnded:
 		attrs = appendOutcome(attrs, m)
 	}
 	if alarm {
@@ -81,7 +80,7 @@ func logRecord(ctx context.Context, log *slog.Logger, m *Message) {
 // simple reports whether a record's outcome is a plain execution: it was executed without an error, with
 // protection.
 func (m *Message) simple() bool {
-	return m.State == schedule.Ended && !m.Duplicate && m.Outcome.Err == nil &&
+	return m.State == idem.ItemEnded && !m.Duplicate && m.Outcome.Err == nil &&
 		m.Outcome.Kind == idem.Executed
 }
 
@@ -121,9 +120,9 @@ func appendOutcome(attrs []slog.Attr, m *Message) []slog.Attr {
 func severity(m *Message) (level slog.Level, alarm bool) {
 	out := &m.Outcome
 	switch {
-	case m.State == schedule.Overrun:
+	case m.State == idem.ItemOverrun:
 		return slog.LevelError, true
-	case m.State == schedule.BehindOverrun:
+	case m.State == idem.ItemBehindOverrun:
 		return slog.LevelDebug, false
 	case out.Kind == idem.CompletionFailed, isBlocked(out):
 		return slog.LevelError, !m.Duplicate

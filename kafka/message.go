@@ -7,13 +7,12 @@ import (
 	"runtime/debug"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
 // Message is one record of a batch, with its outcome.
 type Message struct {
-	schedule.Item
+	idem.Item
 	Record *Record
 
 	processor *Processor
@@ -108,7 +107,7 @@ func (t task) Send(ctx context.Context, b idem.DeadLetter) error {
 	return t.processor.cfg.DeadLetters.Send(ctx, l)
 }
 
-// SubstituteFor implements schedule.Substitute.
+// SubstituteFor implements idem.Substitute.
 func (t task) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
 	err := unfit(out, t.Task.RedriveToken)
 	if err == nil || t.rejected != nil {
@@ -120,7 +119,7 @@ func (t task) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
 // explain adds an error to an outcome for the log: that a record has no attempts left but is retried because
 // no dead letters are configured, or that the result of a completed record is not stored.
 func (m *Message) explain() {
-	if m.State != schedule.Ended {
+	if m.State != idem.ItemEnded {
 		return
 	}
 	out, cfg := &m.Outcome, m.processor.engine.Config()

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem"
 )
 
 // PrepareTime is the time after which the context of key and fingerprint functions ends, for the records of
@@ -28,7 +28,7 @@ func prepareContext(ctx context.Context) (context.Context, context.CancelFunc) {
 type preparation struct {
 	ctx     context.Context // of the stream
 	prepare func(context.Context, *streamMessage)
-	ready   func([]*schedule.Item) // takes prepared records
+	ready   func([]*idem.Item) // takes prepared records
 
 	mu         sync.Mutex
 	partitions map[string]*preparing // by the prefix of their lanes
@@ -71,7 +71,7 @@ func (p *preparation) run(partition string, of *preparing) {
 	defer of.stop()
 	for group := p.next(partition, of); group != nil; group = p.next(partition, of) {
 		ctx, cancel := prepareContext(of.ctx)
-		items := make([]*schedule.Item, len(group))
+		items := make([]*idem.Item, len(group))
 		for i, m := range group {
 			if of.ctx.Err() != nil {
 				break
@@ -100,7 +100,7 @@ func (p *preparation) next(partition string, of *preparing) (group []*streamMess
 }
 
 // finish passes prepared records on, unless their partition was stopped meanwhile.
-func (p *preparation) finish(of *preparing, items []*schedule.Item) {
+func (p *preparation) finish(of *preparing, items []*idem.Item) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if of.ctx.Err() == nil {

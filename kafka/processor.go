@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // Processor processes records with an engine. It is safe for concurrent use. A process should have one.
@@ -18,7 +17,7 @@ type Processor struct {
 	each      HandlerFunc  // nil if many is set
 	many      BulkAttempts // nil if each is set
 	cfg       Config
-	scheduler *schedule.Scheduler
+	scheduler *idem.Scheduler
 }
 
 // NewProcessor returns a processor. It returns idem.ErrInvalidConfig (wrapped), which names every invalid
@@ -36,12 +35,12 @@ func NewProcessor(engine *idem.Engine, handler Handler, cfg Config) (*Processor,
 			"a record whose outcome is unknown needs a dead letter", idem.ErrInvalidConfig)
 	}
 	p := &Processor{engine: engine, each: handler.each(), many: handler.many(), cfg: cfg}
-	rules := schedule.Config{Concurrency: cfg.Concurrency}
+	rules := idem.SchedulerConfig{Concurrency: cfg.Concurrency}
 	if p.many != nil {
 		rules.Bulk, rules.Concurrency, rules.CallItems = p.bulk, cfg.Calls, cfg.CallRecords
 	}
 	var err error
-	if p.scheduler, err = schedule.New(engine, rules); err != nil {
+	if p.scheduler, err = idem.NewScheduler(engine, rules); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -84,7 +83,7 @@ func (p *Processor) Run(ctx context.Context, cluster string, partitions [][]Reco
 	defer end(b)
 	p.scheduler.Run(context.WithValue(ctx, callsKey{}, &b.calls), b.lanes())
 	for m := range b.Messages() {
-		if m.State == schedule.Overrun {
+		if m.State == idem.ItemOverrun {
 			b.Overruns = append(b.Overruns, m)
 		}
 		m.explain()
@@ -115,8 +114,8 @@ func (p *Processor) prepare(ctx context.Context, cluster string, partitions [][]
 }
 
 // itemsOf returns the items of messages.
-func itemsOf(messages []Message) []*schedule.Item {
-	items := make([]*schedule.Item, len(messages))
+func itemsOf(messages []Message) []*idem.Item {
+	items := make([]*idem.Item, len(messages))
 	for i := range messages {
 		items[i] = &messages[i].Item
 	}
@@ -124,7 +123,7 @@ func itemsOf(messages []Message) []*schedule.Item {
 }
 
 // lanes arranges the messages in lanes according to Config.Order.
-func (b *Batch) lanes() (lanes [][]*schedule.Item) {
+func (b *Batch) lanes() (lanes [][]*idem.Item) {
 	for _, messages := range b.Partitions {
 		switch b.processor.cfg.Order {
 		case DefaultOrder, ByPartition:
@@ -141,7 +140,7 @@ func (b *Batch) lanes() (lanes [][]*schedule.Item) {
 }
 
 // lanesByKey adds a lane for each Kafka key of a partition, and for each record without one.
-func lanesByKey(lanes [][]*schedule.Item, messages []Message) [][]*schedule.Item {
+func lanesByKey(lanes [][]*idem.Item, messages []Message) [][]*idem.Item {
 	byKey := make(map[string]int, len(messages))
 	for i := range messages {
 		m := &messages[i]
@@ -153,7 +152,7 @@ func lanesByKey(lanes [][]*schedule.Item, messages []Message) [][]*schedule.Item
 		if key != nil {
 			byKey[string(key)] = len(lanes)
 		}
-		lanes = append(lanes, []*schedule.Item{&m.Item})
+		lanes = append(lanes, []*idem.Item{&m.Item})
 	}
 	return lanes
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/observe"
-	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // Report has the counts of a batch, or those that Add has counted. Each try of a record is counted once in
@@ -102,12 +101,12 @@ func (r *Report) addEnd(e *idem.Event) {
 // end returns the event that the try of a message has ended. began is the time at which its age counts.
 func (m *Message) end(began time.Time) (e idem.Event) {
 	switch m.State {
-	case schedule.Overrun:
+	case idem.ItemOverrun:
 		e = idem.Event{Step: observe.Overrun, Task: &m.Task,
-			Attempt: idem.Attempt{Key: m.Task.Key, Source: m.Task.Source}, Err: schedule.ErrOverrun}
-	case schedule.BehindOverrun:
-		e = (&idem.Outcome{Kind: idem.NotStarted, Err: schedule.ErrBehind}).End(&m.Task)
-	case schedule.Ended:
+			Attempt: idem.Attempt{Key: m.Task.Key, Source: m.Task.Source}, Err: idem.ErrOverrun}
+	case idem.ItemBehindOverrun:
+		e = (&idem.Outcome{Kind: idem.NotStarted, Err: idem.ErrBehind}).End(&m.Task)
+	case idem.ItemEnded:
 		e = m.Outcome.End(&m.Task)
 		e.Duplicate = m.Duplicate
 	}

@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // Stream processes the records of an endless source, such as a consumer process, in lanes by Config.Order. A
-// record that is not settled is tried again (see schedule.Config), and blocks only its lane. The logger of
+// record that is not settled is tried again (see idem.SchedulerConfig), and blocks only its lane. The logger of
 // Config gets a line for each try with any other outcome than a plain execution, and the observer of the
 // engine is told of each try.
 //
@@ -22,7 +21,7 @@ type Stream struct {
 	cluster   string
 	done      func(*Message)
 	preparing preparation
-	lanes     *schedule.Stream
+	lanes     *idem.Stream
 }
 
 // Stream returns a stream of records of a cluster, which ends when ctx ends: the contexts of handlers end
@@ -36,7 +35,7 @@ func (p *Processor) Stream(ctx context.Context, cluster string, done func(*Messa
 	s := &Stream{processor: p, ctx: ctx, cluster: cluster, done: done}
 	s.lanes = p.scheduler.Stream(ctx, s.settled, s.retried)
 	s.preparing = preparation{
-		ctx: ctx, prepare: s.prepare, ready: func(items []*schedule.Item) { s.lanes.Add(items...) },
+		ctx: ctx, prepare: s.prepare, ready: func(items []*idem.Item) { s.lanes.Add(items...) },
 		partitions: make(map[string]*preparing),
 	}
 	return s
@@ -70,7 +69,7 @@ func (s *Stream) prepare(ctx context.Context, m *streamMessage) {
 
 // Revoke removes the records of a partition, unless their handlers have begun: their claims are released, and
 // the attempts are not counted. It then waits for those that have begun, until ctx ends, and returns those
-// that have not ended by then. Their State is schedule.Overrun, and their Outcome must not be read. done is not
+// that have not ended by then. Their State is idem.ItemOverrun, and their Outcome must not be read. done is not
 // called for any of these after Revoke has returned. The keys of those that were returned are still settled.
 func (s *Stream) Revoke(ctx context.Context, topic string, partition int32) (running []*Message) {
 	prefix := lanePrefix(topic, partition)
@@ -90,7 +89,7 @@ func (s *Stream) Close(ctx context.Context) (running []*Message) {
 // Retrying returns how many lanes wait to try a record again, and how many of these are blocked until an
 // operator fixes the cause (see Report.Blocked).
 func (s *Stream) Retrying() (lanes, blocked int) {
-	s.lanes.EachRetrying(func(it *schedule.Item) {
+	s.lanes.EachRetrying(func(it *idem.Item) {
 		if lanes++; isBlocked(&it.Outcome) {
 			blocked++
 		}
@@ -98,7 +97,7 @@ func (s *Stream) Retrying() (lanes, blocked int) {
 	return lanes, blocked
 }
 
-func messages(items []*schedule.Item) []*Message {
+func messages(items []*idem.Item) []*Message {
 	all := make([]*Message, len(items))
 	for i, it := range items {
 		all[i] = messageOf(it)
@@ -107,7 +106,7 @@ func messages(items []*schedule.Item) []*Message {
 }
 
 // messageOf returns the message of an item.
-func messageOf(it *schedule.Item) *Message {
+func messageOf(it *idem.Item) *Message {
 	t, _ := it.Substitute.(task)
 	return t.Message
 }
@@ -129,13 +128,13 @@ func lanePrefix(topic string, partition int32) string {
 	return topic + "/" + strconv.Itoa(int(partition)) + "/"
 }
 
-func (s *Stream) settled(it *schedule.Item) {
+func (s *Stream) settled(it *idem.Item) {
 	s.tried(it)
 	s.done(messageOf(it))
 }
 
 // retried looks again for the key of a record that could not be identified.
-func (s *Stream) retried(it *schedule.Item) {
+func (s *Stream) retried(it *idem.Item) {
 	s.tried(it)
 	if m := messageOf(it); m.rejected != nil && idem.IsUnavailable(m.rejected) {
 		m.rejected = nil
@@ -146,7 +145,7 @@ func (s *Stream) retried(it *schedule.Item) {
 }
 
 // tried logs an outcome and tells the observer.
-func (s *Stream) tried(it *schedule.Item) {
+func (s *Stream) tried(it *idem.Item) {
 	m := messageOf(it)
 	m.explain()
 	logRecord(s.ctx, s.processor.cfg.Logger, m)

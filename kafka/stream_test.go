@@ -16,7 +16,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -278,7 +277,7 @@ func TestRevokeStopsAPartition(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if running := s.stream.Revoke(ctx, "payments", 1); len(running) != 1 ||
-			running[0].Record.Source() != "payments-1@5" || running[0].State != schedule.Overrun {
+			running[0].Record.Source() != "payments-1@5" || running[0].State != idem.ItemOverrun {
 			t.Errorf("%d records still run", len(running))
 		}
 		<-time.After(time.Minute)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/app/internal/memory"
-	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/lambda/sqs"
@@ -125,7 +125,7 @@ func (f *Function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		invoke = f.messages.Invoke
 	}
 	out, err := invoke(ctx, payload)
-	if errors.Is(err, schedule.ErrOverrun) {
+	if errors.Is(err, idem.ErrOverrun) {
 		f.overrun.happened(ctx)
 		return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: "Overrun", ShouldExit: true}
 	}

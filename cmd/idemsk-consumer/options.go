@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/idemsk-consumer/internal/childcall"
 	"github.com/idemsk/idemsk/cmd/idemsk-consumer/internal/webcall"
 	"github.com/idemsk/idemsk/cmd/internal/flagerror"
-	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/internal/text/words"
 	"github.com/idemsk/idemsk/kafka"
@@ -110,7 +110,7 @@ func (o *options) build(ctx context.Context, base *app.Base) (kafka.Handler, err
 	base.Vars.WarnUnused(ctx, base.Logger, "--calls is the number of calls at once", "IDEMSK_CONCURRENCY")
 	calls := cmp.Or(o.calls, 1)
 	if o.calls == 0 && o.url != "" && base.CallRecords(1) == 1 {
-		calls = schedule.DefaultConcurrency
+		calls = idem.DefaultConcurrency
 	}
 	runtime, err := o.runtime(ctx, base, calls)
 	if err != nil {

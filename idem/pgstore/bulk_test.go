@@ -15,29 +15,28 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 )
 
 // inCall does something in the transaction of a call.
-type inCall func(ctx context.Context, tx pgx.Tx, items []*schedule.Item) error
+type inCall func(ctx context.Context, tx pgx.Tx, items []*idem.Item) error
 
 // bulk runs items with these keys with a bulk handler that copies an effect for each of them in the
 // transaction of the call. then is called in this transaction; its error is that of the call. bulk returns
 // the numbers of items of the calls.
 func (b *bank) bulk(ctx context.Context, keys []string,
-	then inCall) (items []*schedule.Item, calls []int) {
+	then inCall) (items []*idem.Item, calls []int) {
 	b.Helper()
 	return b.bulkInLanes(ctx, keys, 1, then)
 }
 
 // bulkInLanes is bulk with several items in a lane.
 func (b *bank) bulkInLanes(ctx context.Context, keys []string, inLane int,
-	then inCall) (items []*schedule.Item, calls []int) {
+	then inCall) (items []*idem.Item, calls []int) {
 	b.Helper()
-	scheduler, err := schedule.New(b.engine, schedule.Config{
-		Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+	scheduler, err := idem.NewScheduler(b.engine, idem.SchedulerConfig{
+		Bulk: func(ctx context.Context, items []*idem.Item) ([]idem.BulkResult, error) {
 			calls = append(calls, len(items))
 			tx, err := pgstore.TxFrom(ctx)
 			if err != nil {
@@ -50,20 +49,20 @@ func (b *bank) bulkInLanes(ctx context.Context, keys []string, inLane int,
 			if err == nil && then != nil {
 				err = then(ctx, tx, items)
 			}
-			return make([]schedule.Result, len(items)), err
+			return make([]idem.BulkResult, len(items)), err
 		}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, key := range keys {
-		items = append(items, &schedule.Item{Task: b.task(key, nil)})
+		items = append(items, &idem.Item{Task: b.task(key, nil)})
 	}
 	scheduler.Run(ctx, slices.Collect(slices.Chunk(items, inLane)))
 	return items, calls
 }
 
 // wantOnce checks that all items were executed except those with other kinds, each with one effect.
-func (b *bank) wantOnce(items []*schedule.Item, others map[string]idem.Kind) {
+func (b *bank) wantOnce(items []*idem.Item, others map[string]idem.Kind) {
 	b.Helper()
 	for _, it := range items {
 		kind, other := others[it.Task.Key]
@@ -94,7 +93,7 @@ func numbered(n int) []string {
 func TestCallCommitsWithItsCompletions(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{CommitWindow: 2500})
 	keys := numbered(2500)
-	items, calls := b.bulk(t.Context(), keys, func(_ context.Context, _ pgx.Tx, items []*schedule.Item) error {
+	items, calls := b.bulk(t.Context(), keys, func(_ context.Context, _ pgx.Tx, items []*idem.Item) error {
 		if n := b.effects(); n != 0 {
 			t.Errorf("%d effects are seen before the handler has returned", n)
 		}
@@ -114,15 +113,15 @@ func TestCallCommitsWithItsCompletions(t *testing.T) {
 func TestStatementsEnlistedWithACall(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	noAccount := errors.New("no such account")
-	scheduler, err := schedule.New(b.engine, schedule.Config{
-		Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+	scheduler, err := idem.NewScheduler(b.engine, idem.SchedulerConfig{
+		Bulk: func(ctx context.Context, items []*idem.Item) ([]idem.BulkResult, error) {
 			rows := int64(1)
 			for _, it := range items {
 				if it.Task.Key == "k0001" {
 					rows = 2
 				}
 			}
-			return make([]schedule.Result, len(items)), errors.Join(
+			return make([]idem.BulkResult, len(items)), errors.Join(
 				pgstore.Enlist(ctx, `INSERT INTO `+b.table+`_effects SELECT unnest($1::text[])`,
 					keysOfItems(items)),
 				pgstore.EnlistRows(ctx, rows, idem.Permanent(noAccount), `SELECT 1`))
@@ -130,18 +129,18 @@ func TestStatementsEnlistedWithACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var items []*schedule.Item
+	var items []*idem.Item
 	for _, key := range numbered(3) {
-		items = append(items, &schedule.Item{Task: b.task(key, nil)})
+		items = append(items, &idem.Item{Task: b.task(key, nil)})
 	}
-	scheduler.Run(t.Context(), [][]*schedule.Item{items})
+	scheduler.Run(t.Context(), [][]*idem.Item{items})
 	b.wantOnce(items, map[string]idem.Kind{"k0001": idem.DeadLettered})
 	if !errors.Is(items[1].Outcome.Err, noAccount) {
 		t.Error(items[1].Outcome.Err)
 	}
 }
 
-func keysOfItems(items []*schedule.Item) (keys []string) {
+func keysOfItems(items []*idem.Item) (keys []string) {
 	for _, it := range items {
 		keys = append(keys, it.Task.Key)
 	}
@@ -150,7 +149,7 @@ func keysOfItems(items []*schedule.Item) (keys []string) {
 
 // A call whose transaction can't be committed is rolled back, and its items are handled alone.
 func TestCallThatCantCommit(t *testing.T) {
-	has := func(items []*schedule.Item) bool { return slices.Contains(keysOfItems(items), "k0001") }
+	has := func(items []*idem.Item) bool { return slices.Contains(keysOfItems(items), "k0001") }
 	retried := map[string]idem.Kind{"k0001": idem.Retry}
 	for _, tc := range []struct {
 		name  string
@@ -187,7 +186,7 @@ func TestCallThatCantCommit(t *testing.T) {
 			execute(t, b.pool, `ALTER TABLE `+b.table+
 				`_effects ADD UNIQUE (what) DEFERRABLE INITIALLY DEFERRED`)
 			items, calls := b.bulk(t.Context(), numbered(3),
-				func(ctx context.Context, tx pgx.Tx, items []*schedule.Item) error {
+				func(ctx context.Context, tx pgx.Tx, items []*idem.Item) error {
 					if !has(items) {
 						return nil
 					}
@@ -209,7 +208,7 @@ func TestCallThatEndsItsTransactionIsNotRepeated(t *testing.T) {
 	for _, inLane := range []int{1, 3} {
 		b := newBank(t, newPool(t, server.URL()), idem.Config{})
 		items, calls := b.bulkInLanes(t.Context(), numbered(3), inLane,
-			func(ctx context.Context, tx pgx.Tx, _ []*schedule.Item) error {
+			func(ctx context.Context, tx pgx.Tx, _ []*idem.Item) error {
 				_, err := tx.Exec(ctx, `COMMIT`)
 				return err
 			})
@@ -234,7 +233,7 @@ func TestUnansweredCommitOfACall(t *testing.T) {
 			faultproxy.Within(t, soon, "two calls", func(ctx context.Context) {
 				first, _ := b.bulk(ctx, keys[:60], nil)
 				second, calls := b.bulk(ctx, keys[60:],
-					func(ctx context.Context, tx pgx.Tx, _ []*schedule.Item) error {
+					func(ctx context.Context, tx pgx.Tx, _ []*idem.Item) error {
 						b.prepareCommit(ctx, tx)
 						proxy.NextReply(fault)
 						return nil
@@ -250,7 +249,7 @@ func TestUnansweredCommitOfACall(t *testing.T) {
 		b, proxy := newBankBehind(t, idem.Config{}, time.Second)
 		b.pool = newPool(t, server.URL())
 		faultproxy.Within(t, soon, "a call", func(ctx context.Context) {
-			items, calls := b.bulk(ctx, numbered(20), func(_ context.Context, _ pgx.Tx, items []*schedule.Item) error {
+			items, calls := b.bulk(ctx, numbered(20), func(_ context.Context, _ pgx.Tx, items []*idem.Item) error {
 				if len(items) > 1 {
 					proxy.Existing(faultproxy.Silent)
 				}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -147,11 +146,11 @@ func (b *bank) transactions() int64 {
 func TestEnlistedStatementsOfManyRecordsCommitTogether(t *testing.T) {
 	const records = 400
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
-	scheduler, err := schedule.New(b.engine, schedule.Config{Concurrency: 100})
+	scheduler, err := idem.NewScheduler(b.engine, idem.SchedulerConfig{Concurrency: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lanes [][]*schedule.Item
+	var lanes [][]*idem.Item
 	for i := range records {
 		h := b.enlists(fmt.Sprint(i))
 		if i%50 == 0 {
@@ -161,7 +160,7 @@ func TestEnlistedStatementsOfManyRecordsCommitTogether(t *testing.T) {
 					pgstore.EnlistRows(ctx, 1, idem.Permanent(errBoom), `SELECT 1 WHERE false`))
 			}
 		}
-		lanes = append(lanes, []*schedule.Item{{Task: b.handled(fmt.Sprint("k", i), h)}})
+		lanes = append(lanes, []*idem.Item{{Task: b.handled(fmt.Sprint("k", i), h)}})
 	}
 	scheduler.Run(t.Context(), lanes)
 	for i, lane := range lanes {
@@ -282,17 +281,17 @@ func TestSlowStatementsMakeSmallerGroups(t *testing.T) {
 	if b.engine, err = idem.New(b.store, idem.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	scheduler, err := schedule.New(b.engine, schedule.Config{Concurrency: records})
+	scheduler, err := idem.NewScheduler(b.engine, idem.SchedulerConfig{Concurrency: records})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lanes [][]*schedule.Item
+	var lanes [][]*idem.Item
 	for i := range records {
 		h := func(ctx context.Context) ([]byte, error) {
 			_, err := b.enlists(fmt.Sprint(i))(ctx)
 			return nil, errors.Join(err, pgstore.Enlist(ctx, `SELECT pg_sleep(0.05)`))
 		}
-		lanes = append(lanes, []*schedule.Item{{Task: b.handled(fmt.Sprint("k", i), idem.HandlerFunc(h))}})
+		lanes = append(lanes, []*idem.Item{{Task: b.handled(fmt.Sprint("k", i), idem.HandlerFunc(h))}})
 	}
 	scheduler.Run(t.Context(), lanes)
 	for _, lane := range lanes {

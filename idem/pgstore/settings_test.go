@@ -14,7 +14,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // stateful is a bank whose effects have the settings under which they were written.
@@ -246,11 +245,11 @@ func TestSettingsOfOthers(t *testing.T) {
 func TestEachRecordHasItsTenant(t *testing.T) {
 	const records = 50
 	b := newStateful(t, newPool(t, server.URL()))
-	scheduler, err := schedule.New(b.engine, schedule.Config{Concurrency: records})
+	scheduler, err := idem.NewScheduler(b.engine, idem.SchedulerConfig{Concurrency: records})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lanes [][]*schedule.Item
+	var lanes [][]*idem.Item
 	for i := range records {
 		h := func(ctx context.Context) ([]byte, error) {
 			change := ""
@@ -259,7 +258,7 @@ func TestEachRecordHasItsTenant(t *testing.T) {
 			}
 			return nil, b.enlist(ctx, fmt.Sprint(i), change, false)
 		}
-		lanes = append(lanes, []*schedule.Item{{Task: b.handled(fmt.Sprint("k", i), idem.HandlerFunc(h))}})
+		lanes = append(lanes, []*idem.Item{{Task: b.handled(fmt.Sprint("k", i), idem.HandlerFunc(h))}})
 	}
 	scheduler.Run(t.Context(), lanes)
 	for i, lane := range lanes {

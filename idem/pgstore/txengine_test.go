@@ -16,7 +16,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -325,8 +324,8 @@ func TestIdleTransactionIsRolledBack(t *testing.T) {
 func TestStatementsOfAFailedCallAreRolledBack(t *testing.T) {
 	b := newBank(t, newPool(t, server.URL()), idem.Config{})
 	calls := 0
-	scheduler, err := schedule.New(b.engine, schedule.Config{
-		Bulk: func(_ context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+	scheduler, err := idem.NewScheduler(b.engine, idem.SchedulerConfig{
+		Bulk: func(_ context.Context, items []*idem.Item) ([]idem.BulkResult, error) {
 			calls++
 			for _, it := range items {
 				tx, err := pgstore.TxFrom(it.Context())
@@ -340,13 +339,13 @@ func TestStatementsOfAFailedCallAreRolledBack(t *testing.T) {
 			if calls == 1 {
 				return nil, errors.New("after all statements")
 			}
-			return make([]schedule.Result, len(items)), nil
+			return make([]idem.BulkResult, len(items)), nil
 		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	items := []*schedule.Item{{Task: b.task("a", nil)}, {Task: b.task("b", nil)}, {Task: b.task("c", nil)}}
-	scheduler.Run(t.Context(), [][]*schedule.Item{items})
+	items := []*idem.Item{{Task: b.task("a", nil)}, {Task: b.task("b", nil)}, {Task: b.task("c", nil)}}
+	scheduler.Run(t.Context(), [][]*idem.Item{items})
 	if calls != 4 || b.effects() != 3 {
 		t.Errorf("%d calls, %d effects; want 4 and 3", calls, b.effects())
 	}

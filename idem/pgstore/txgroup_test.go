@@ -16,7 +16,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -186,12 +185,12 @@ func TestStatementOfManyThatCantBePrepared(t *testing.T) {
 func TestBadArgumentThroughTheEngine(t *testing.T) {
 	const attempts, records = 3, 20
 	b := newBank(t, newPool(t, server.URL()), idem.Config{MaxAttempts: attempts, RetryDelay: -1})
-	scheduler, err := schedule.New(b.engine, schedule.Config{Concurrency: records})
+	scheduler, err := idem.NewScheduler(b.engine, idem.SchedulerConfig{Concurrency: records})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range attempts {
-		var lanes [][]*schedule.Item
+		var lanes [][]*idem.Item
 		for i := range records {
 			h := b.enlists(fmt.Sprint(i))
 			if i == 7 {
@@ -199,7 +198,7 @@ func TestBadArgumentThroughTheEngine(t *testing.T) {
 					return nil, pgstore.Enlist(ctx, `SELECT $1::int4`, struct{}{})
 				}
 			}
-			lanes = append(lanes, []*schedule.Item{{Task: b.handled(fmt.Sprint("k", i), h)}})
+			lanes = append(lanes, []*idem.Item{{Task: b.handled(fmt.Sprint("k", i), h)}})
 		}
 		scheduler.Run(t.Context(), lanes)
 		want := map[bool]idem.Kind{true: idem.DeadLettered, false: idem.Retry}[n == attempts-1]
@@ -245,7 +244,7 @@ func TestTransactionWithABadArgument(t *testing.T) {
 	}
 	t.Run("a call", func(t *testing.T) {
 		items, calls := b.bulk(t.Context(), numbered(3),
-			func(ctx context.Context, _ pgx.Tx, items []*schedule.Item) error {
+			func(ctx context.Context, _ pgx.Tx, items []*idem.Item) error {
 				if items[len(items)-1].Task.Key == "k0002" {
 					return pgstore.Enlist(ctx, `SELECT $1::int4`, struct{}{})
 				}

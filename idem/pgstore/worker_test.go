@@ -17,7 +17,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
@@ -71,16 +70,16 @@ func payAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := schedule.Config{Concurrency: batchOfWorker, Backoff: workersPause}
+	cfg := idem.SchedulerConfig{Concurrency: batchOfWorker, Backoff: workersPause}
 	if os.Getenv(bulkEnv) == "true" {
 		cfg.Bulk = payTogether(table)
 	}
-	scheduler, err := schedule.New(engine, cfg)
+	scheduler, err := idem.NewScheduler(engine, cfg)
 	if err != nil {
 		return err
 	}
 	var unsettled sync.WaitGroup
-	stream := scheduler.Stream(ctx, func(it *schedule.Item) {
+	stream := scheduler.Stream(ctx, func(it *idem.Item) {
 		fmt.Println(it.Task.Key, it.Outcome.Kind)
 		unsettled.Done()
 	}, nil)
@@ -92,7 +91,7 @@ func payAll(ctx context.Context) error {
 		}
 		for n := from; n < to; n++ {
 			unsettled.Add(1)
-			stream.Add(&schedule.Item{Lane: strconv.Itoa(n), Task: payment(pool, table, n)})
+			stream.Add(&idem.Item{Lane: strconv.Itoa(n), Task: payment(pool, table, n)})
 		}
 		unsettled.Wait()
 	}
@@ -100,9 +99,9 @@ func payAll(ctx context.Context) error {
 }
 
 // payTogether books the payments of a call with one statement in its transaction.
-func payTogether(table string) schedule.BulkHandler {
-	return func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
-		results := make([]schedule.Result, len(items))
+func payTogether(table string) idem.BulkHandler {
+	return func(ctx context.Context, items []*idem.Item) ([]idem.BulkResult, error) {
+		results := make([]idem.BulkResult, len(items))
 		var ids, amounts []int
 		for i, it := range items {
 			var n int

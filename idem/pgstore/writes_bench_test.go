@@ -14,7 +14,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 	"github.com/idemsk/idemsk/internal/test/storebench"
 )
@@ -102,7 +101,7 @@ func loop(b *testing.B, pool *pgxpool.Pool, size int) {
 
 // bulk books in the transactions of the calls of a bulk handler, by one statement each.
 func bulk(b *testing.B, pool *pgxpool.Pool) {
-	scheduled(b, pool, schedule.Config{Bulk: func(ctx context.Context, items []*schedule.Item) ([]schedule.Result, error) {
+	scheduled(b, pool, idem.SchedulerConfig{Bulk: func(ctx context.Context, items []*idem.Item) ([]idem.BulkResult, error) {
 		booked := make([]string, len(items))
 		for i, it := range items {
 			booked[i] = it.Lane
@@ -111,17 +110,17 @@ func bulk(b *testing.B, pool *pgxpool.Pool) {
 		if err == nil {
 			_, err = tx.Exec(ctx, bookMany, booked)
 		}
-		return make([]schedule.Result, len(items)), err
+		return make([]idem.BulkResult, len(items)), err
 	}}, nil)
 }
 
 // stream books with handlers of one record.
 func stream(b *testing.B, pool *pgxpool.Pool, handle func(ctx context.Context, account string) error) {
-	scheduled(b, pool, schedule.Config{Concurrency: concurrently}, handle)
+	scheduled(b, pool, idem.SchedulerConfig{Concurrency: concurrently}, handle)
 }
 
 // scheduled books with a scheduler, in a lane for each account.
-func scheduled(b *testing.B, pool *pgxpool.Pool, cfg schedule.Config,
+func scheduled(b *testing.B, pool *pgxpool.Pool, cfg idem.SchedulerConfig,
 	handle func(ctx context.Context, account string) error) {
 	engine := idem.Config{CommitWindow: storebench.Polled}
 	storebench.Stream(b, newStore(b, pool, pgstore.Config{}), engine, cfg, handle)

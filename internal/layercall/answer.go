@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -31,7 +30,7 @@ func places() identifiers[mskevent.Place] {
 }
 
 // results is resultsBy places.
-func results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error) {
+func results(rs []kafka.RecordAttempt, answer []byte) ([]idem.BulkResult, error) {
 	return resultsBy(places(), rs, answer)
 }
 
@@ -39,9 +38,9 @@ func results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error)
 // names in batchItemFailures. An empty answer names none. An answer of which checkAnswer has an error, or whose
 // list can't be read, means that the call failed as a whole. A function may return anything else; the layer
 // answers the event source itself.
-func resultsBy[K comparable](ids identifiers[K], rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result,
+func resultsBy[K comparable](ids identifiers[K], rs []kafka.RecordAttempt, answer []byte) ([]idem.BulkResult,
 	error) {
-	out := make([]schedule.Result, len(rs))
+	out := make([]idem.BulkResult, len(rs))
 	if len(bytes.Trim(answer, mskevent.Blanks)) == 0 {
 		return out, nil
 	}
@@ -72,7 +71,7 @@ func resultsBy[K comparable](ids identifiers[K], rs []kafka.RecordAttempt, answe
 
 // addResults adds the results of a list. What can't be read is left out: the effects of its records have
 // happened.
-func addResults[K comparable](ids identifiers[K], out []schedule.Result, index map[K]int,
+func addResults[K comparable](ids identifiers[K], out []idem.BulkResult, index map[K]int,
 	list json.RawMessage) {
 	var items []json.RawMessage
 	_ = json.Unmarshal(list, &items)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -22,13 +21,13 @@ type Caller struct {
 
 // Each is a kafka.HandlerFunc: it makes a call for each record.
 func (c *Caller) Each(ctx context.Context, r kafka.Record) ([]byte, error) {
-	return one(ctx, r, func(rs []kafka.RecordAttempt) ([]schedule.Result, error) {
+	return one(ctx, r, func(rs []kafka.RecordAttempt) ([]idem.BulkResult, error) {
 		return c.call(ctx, rs, []mskevent.Record{recordOf(&rs[0])})
 	})
 }
 
 // one calls a function with one record, and returns its result.
-func one(ctx context.Context, r kafka.Record, call func([]kafka.RecordAttempt) ([]schedule.Result, error)) ([]byte, error) {
+func one(ctx context.Context, r kafka.Record, call func([]kafka.RecordAttempt) ([]idem.BulkResult, error)) ([]byte, error) {
 	attempt, _ := idem.AttemptFrom(ctx)
 	results, err := call([]kafka.RecordAttempt{{Record: &r, Attempt: attempt}})
 	if err != nil {
@@ -38,7 +37,7 @@ func one(ctx context.Context, r kafka.Record, call func([]kafka.RecordAttempt) (
 }
 
 // Many is a kafka.BulkAttempts: it makes one call. Records for which the event has no room are in a later call.
-func (c *Caller) Many(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
+func (c *Caller) Many(ctx context.Context, rs []kafka.RecordAttempt) ([]idem.BulkResult, error) {
 	records := make([]mskevent.Record, 0, len(rs))
 	size := mskevent.Cluster(c.Cluster).Size()
 	for i := range rs {
@@ -60,14 +59,14 @@ func (c *Caller) Many(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule
 		if called > 1 && !idem.IsUnavailable(err) {
 			err = idem.CallFailed(err)
 		}
-		results = slices.Repeat([]schedule.Result{{Err: err}}, called)
+		results = slices.Repeat([]idem.BulkResult{{Err: err}}, called)
 	}
-	later := schedule.Result{Err: idem.OutOfTurn(fmt.Errorf("an event has at most %d bytes", c.MaxEvent))}
-	return append(results, slices.Repeat([]schedule.Result{later}, len(rs)-called)...), nil
+	later := idem.BulkResult{Err: idem.OutOfTurn(fmt.Errorf("an event has at most %d bytes", c.MaxEvent))}
+	return append(results, slices.Repeat([]idem.BulkResult{later}, len(rs)-called)...), nil
 }
 
 // call makes a call, and returns the results of its records.
-func (c *Caller) call(ctx context.Context, rs []kafka.RecordAttempt, records []mskevent.Record) ([]schedule.Result, error) {
+func (c *Caller) call(ctx context.Context, rs []kafka.RecordAttempt, records []mskevent.Record) ([]idem.BulkResult, error) {
 	envelope := mskevent.Cluster(c.Cluster)
 	answer, err := c.Runtime(ctx, envelope.Event(len(records), func(i int) *mskevent.Record { return &records[i] }))
 	if err != nil {

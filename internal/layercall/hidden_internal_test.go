@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -22,20 +21,20 @@ func record() []kafka.RecordAttempt {
 // names the record.
 var ways = map[string]struct {
 	item    string
-	results func(t *testing.T, answer []byte) ([]schedule.Result, error)
+	results func(t *testing.T, answer []byte) ([]idem.BulkResult, error)
 }{
-	"the layer on Kafka": {kafkaItem, func(_ *testing.T, answer []byte) ([]schedule.Result, error) {
+	"the layer on Kafka": {kafkaItem, func(_ *testing.T, answer []byte) ([]idem.BulkResult, error) {
 		return new(records).results(record(), answer)
 	}},
-	"the layer on SQS": {`{"itemIdentifier":"m-1"}`, func(_ *testing.T, answer []byte) ([]schedule.Result, error) {
+	"the layer on SQS": {`{"itemIdentifier":"m-1"}`, func(_ *testing.T, answer []byte) ([]idem.BulkResult, error) {
 		return messages(nil).results(record(), answer)
 	}},
-	"a process, with many records": {kafkaItem, func(t *testing.T, answer []byte) ([]schedule.Result, error) {
+	"a process, with many records": {kafkaItem, func(t *testing.T, answer []byte) ([]idem.BulkResult, error) {
 		return answering(answer).Many(t.Context(), record())
 	}},
-	"a process, with one record": {kafkaItem, func(t *testing.T, answer []byte) ([]schedule.Result, error) {
+	"a process, with one record": {kafkaItem, func(t *testing.T, answer []byte) ([]idem.BulkResult, error) {
 		value, err := answering(answer).Each(t.Context(), *record()[0].Record)
-		return []schedule.Result{{Value: value, Err: err}}, nil
+		return []idem.BulkResult{{Value: value, Err: err}}, nil
 	}},
 }
 

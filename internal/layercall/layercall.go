@@ -15,7 +15,6 @@ import (
 
 	"github.com/idemsk/idemsk/app"
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -46,12 +45,12 @@ func Build(ctx context.Context, base *app.Base) (msk.Handler, error) {
 	base.Vars.WarnUnused(ctx, base.Logger, "the layer does not use it: the function's runtime takes one call at a time",
 		"IDEMSK_CONCURRENCY")
 	converted := base.Config.Schemas.Converts()
-	call := func(ctx context.Context, rs []kafka.RecordAttempt) ([]schedule.Result, error) {
+	call := func(ctx context.Context, rs []kafka.RecordAttempt) ([]idem.BulkResult, error) {
 		inv, _ := ctx.Value(invocationKey{}).(*invocation)
 		return inv.call(ctx, rs, converted)
 	}
 	return Handler(base, 1, func(ctx context.Context, r kafka.Record) ([]byte, error) {
-		return one(ctx, r, func(rs []kafka.RecordAttempt) ([]schedule.Result, error) { return call(ctx, rs) })
+		return one(ctx, r, func(rs []kafka.RecordAttempt) ([]idem.BulkResult, error) { return call(ctx, rs) })
 	}, call), nil
 }
 
@@ -97,11 +96,11 @@ type source interface {
 	// Converted records have another key or value than the event of the invocation.
 	event(rs []kafka.RecordAttempt, converted bool) ([]byte, error)
 	// results returns what the answer of a call says of each of its records.
-	results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error)
+	results(rs []kafka.RecordAttempt, answer []byte) ([]idem.BulkResult, error)
 }
 
 // call calls the function with some of the records, and returns a result for each.
-func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt, converted bool) ([]schedule.Result,
+func (inv *invocation) call(ctx context.Context, rs []kafka.RecordAttempt, converted bool) ([]idem.BulkResult,
 	error) {
 	event, err := inv.event(rs, converted)
 	if err != nil {
@@ -157,7 +156,7 @@ func (all *records) event(rs []kafka.RecordAttempt, converted bool) ([]byte, err
 	return all.kafka.Envelope.Event(len(part), func(i int) *mskevent.Record { return &part[i] }), nil
 }
 
-func (*records) results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error) {
+func (*records) results(rs []kafka.RecordAttempt, answer []byte) ([]idem.BulkResult, error) {
 	return results(rs, answer)
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/sqs"
@@ -84,6 +84,6 @@ func withAttempt(message json.RawMessage, a *kafka.RecordAttempt) (json.RawMessa
 	return json.Marshal(fields)
 }
 
-func (messages) results(rs []kafka.RecordAttempt, answer []byte) ([]schedule.Result, error) {
+func (messages) results(rs []kafka.RecordAttempt, answer []byte) ([]idem.BulkResult, error) {
 	return resultsBy(identifiers[string]{of: sqs.MessageID, read: mskevent.MessageID}, rs, answer)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -53,7 +52,7 @@ func New(engine *idem.Engine, handler kafka.Handler, cfg Config) (*Consumer, err
 //   - if an operator must act: access was withdrawn, the brokers have refused the credentials for 40 s, the
 //     group uses another protocol, another process has the same InstanceID, a topic was deleted and created
 //     again, or a batch can't be read at all. It drains first;
-//   - if handlers did not return when it drained: schedule.ErrOverrun (wrapped), with the records. The process
+//   - if handlers did not return when it drained: idem.ErrOverrun (wrapped), with the records. The process
 //     should then end. Their keys stay claimed until the lease ends.
 //
 // All other failures, of brokers, of the network and of the store, are logged and waited for. An error of a
@@ -134,6 +133,6 @@ func (m *member) overrun(running []*kafka.Message) error {
 			sources = append(sources, source)
 		}
 	}
-	return fmt.Errorf("consumer: %w: %d of them after %v: %s", schedule.ErrOverrun, len(running),
+	return fmt.Errorf("consumer: %w: %d of them after %v: %s", idem.ErrOverrun, len(running),
 		m.cfg.DrainTimeout, strings.Join(sources, ", "))
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 )
 
@@ -129,7 +129,7 @@ func OverrunError(overruns []*kafka.Message, name func(*kafka.Message) string) e
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Errorf("%w: %s; its key stays claimed until the lease ends, and the process must end",
-		schedule.ErrOverrun, strings.Join(names, ", "))
+		idem.ErrOverrun, strings.Join(names, ", "))
 }
 
 // RecordError is an error of one record.

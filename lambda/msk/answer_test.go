@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
@@ -188,7 +187,7 @@ func TestDefaults(t *testing.T) {
 	}
 	equal(t, "answer", got, `{"batchItemFailures":[]}`)
 	equal(t, "effects", s.ledger.total(), 50)
-	equal(t, "at most at once", s.ledger.most <= schedule.DefaultConcurrency, true)
+	equal(t, "at most at once", s.ledger.most <= idem.DefaultConcurrency, true)
 	s.ledger.fails("bad", errBoom)
 	_, err = s.invoke(recordAt("payments-0@2", "bad"))
 	wantErr(t, err, errBoom) // FailBatch

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/lambda/msk"
@@ -65,7 +64,7 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 		begun := time.Now()
 		resp, err := s.process(recordAt("payments-0@6", "before"), recordAt("payments-0@7", "a"),
 			recordAt("payments-0@8", "behind"), recordAt("payments-1@1", "other"))
-		wantErr(t, err, schedule.ErrOverrun)
+		wantErr(t, err, idem.ErrOverrun)
 		wantContains(t, err.Error(), "payments-0@7", "the process must end")
 		wantContains(t, s.log.of("batch")[0]["error"].(string),
 			"payments-0@7: schedule: a handler did not return")
@@ -113,7 +112,7 @@ func TestDuplicateOfAnOverrunIsNotStarted(t *testing.T) {
 		s := newFixture(t)
 		release := overrun(s, "a")
 		_, err := s.process(recordAt("payments-0@7", "a"), recordAt("payments-1@1", "a"))
-		wantErr(t, err, schedule.ErrOverrun)
+		wantErr(t, err, idem.ErrOverrun)
 		equal(t, "overruns", s.last().Overruns, 1)
 		equal(t, "not started", s.last().NotStarted, 1)
 		release()
@@ -136,7 +135,7 @@ func TestHandlersThatReturnAtTheDeadlineAreCountedOnce(t *testing.T) {
 				}
 			}
 			if _, err := s.process(records...); err != nil {
-				wantErr(t, err, schedule.ErrOverrun)
+				wantErr(t, err, idem.ErrOverrun)
 			}
 			checkCounts(t, s.last())
 			equal(t, "executed", s.last().Executed, 0) // it was too late to complete
@@ -156,7 +155,7 @@ func TestErrorNamesAtMostFiveOverruns(t *testing.T) {
 			records = append(records, recordAt("payments-"+string(rune('0'+n))+"@1", key))
 		}
 		_, err := s.process(records...)
-		wantErr(t, err, schedule.ErrOverrun)
+		wantErr(t, err, idem.ErrOverrun)
 		wantContains(t, err.Error(), "payments-0@1", "payments-4@1", "and 3 more")
 		equal(t, "overruns", s.last().Overruns, 8)
 		release()
@@ -175,7 +174,7 @@ func TestDeadLetterThatIsNotSentInTimeIsAnOverrun(t *testing.T) {
 			return errors.New("too late")
 		}
 		_, err := s.process(recordAt("payments-0@7", "a"))
-		wantErr(t, err, schedule.ErrOverrun)
+		wantErr(t, err, idem.ErrOverrun)
 		close(gate)
 		synctest.Wait()
 		equal(t, "status", s.get(keyA).Status, store.StatusStarted)

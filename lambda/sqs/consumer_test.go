@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
@@ -267,7 +266,7 @@ func TestOverrun(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := f.invoke(ctx, event(message{queue: standard, id: "1", key: "k"}))
-		if !errors.Is(err, schedule.ErrOverrun) {
+		if !errors.Is(err, idem.ErrOverrun) {
 			t.Fatalf("error %v", err)
 		}
 		wantContains(t, err.Error(), "payments/1")

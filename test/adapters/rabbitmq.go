@@ -8,7 +8,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -19,7 +18,7 @@ import (
 type RabbitMQ struct {
 	Channel     *amqp.Channel
 	Queue, Dead string
-	Scheduler   *schedule.Scheduler
+	Scheduler   *idem.Scheduler
 	Handle      func(context.Context, amqp.Delivery) ([]byte, error)
 }
 
@@ -30,7 +29,7 @@ func (q *RabbitMQ) Run(ctx context.Context) error {
 	if err := errors.Join(declared, err, q.Channel.Confirm(false)); err != nil {
 		return err
 	}
-	stream := q.Scheduler.Stream(ctx, func(it *schedule.Item) {
+	stream := q.Scheduler.Stream(ctx, func(it *idem.Item) {
 		if d, ok := it.Substitute.(delivery); ok {
 			_ = d.Ack(false) // after an error it is delivered again
 		}
@@ -38,7 +37,7 @@ func (q *RabbitMQ) Run(ctx context.Context) error {
 	defer stream.Close(context.WithoutCancel(ctx))
 	for m := range deliveries {
 		d := delivery{m, q}
-		stream.Add(&schedule.Item{Lane: m.MessageId, Substitute: d, Task: idem.Task{
+		stream.Add(&idem.Item{Lane: m.MessageId, Substitute: d, Task: idem.Task{
 			Key: d.key(m.MessageId), Fingerprint: store.FingerprintOf(m.Body), Source: q.Queue + "@" + m.MessageId,
 			Handler: d, DeadLetters: d}})
 	}
@@ -77,7 +76,7 @@ func (d delivery) Send(ctx context.Context, letter idem.DeadLetter) error {
 	return nil
 }
 
-// SubstituteFor implements schedule.Substitute: a message whose key is refused fails under a key of its own.
+// SubstituteFor implements idem.Substitute: a message whose key is refused fails under a key of its own.
 func (d delivery) SubstituteFor(out *idem.Outcome) (idem.Task, bool) {
 	if out.Kind == idem.ReplayedFailed {
 		return idem.Task{}, false

@@ -8,7 +8,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/test/adapters"
 )
 
@@ -40,7 +39,7 @@ func consumeQueue(ctx context.Context, broker string, engine *idem.Engine,
 	if err != nil {
 		return err
 	}
-	scheduler, err := schedule.New(engine, schedule.Config{})
+	scheduler, err := idem.NewScheduler(engine, idem.SchedulerConfig{})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
@@ -46,7 +45,7 @@ func BenchmarkSlowHandlers(b *testing.B) {
 func slowly(b *testing.B, brokers []string, records, concurrency int, took time.Duration) (rate float64,
 	memory uint64) {
 	b.Helper()
-	engine, err := idem.New(slowStore(storeLatency), idem.Config{CommitWindow: schedule.DefaultCommitWindow(concurrency)})
+	engine, err := idem.New(slowStore(storeLatency), idem.Config{CommitWindow: idem.DefaultCommitWindow(concurrency)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,12 +6,11 @@ import (
 	"slices"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/kafka"
 )
 
 // handleAll is the bulk handler. It handles the records one after another.
-func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []schedule.Result,
+func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (results []idem.BulkResult,
 	err error) {
 	records, attempts := make([]*record, len(rs)), make([]idem.Attempt, len(rs))
 	contexts := make([]context.Context, len(rs))
@@ -23,7 +22,7 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 	if !p.ended() {
 		p.checkCall(records, attempts)
 	}
-	results = make([]schedule.Result, len(rs))
+	results = make([]idem.BulkResult, len(rs))
 	returned, failed := false, make(map[string]bool)
 	defer func() { // also after a panic
 		unknown := p.is(effects, "at-most-once") && idem.IsOutcomeUnknown(err)
@@ -38,7 +37,7 @@ func (p *process) handleAll(_ context.Context, rs []kafka.RecordAttempt) (result
 		if failure != nil && r != nil && p.lane(r) != "" {
 			failed[p.lane(r)] = true
 		}
-		if results[i] = (schedule.Result{Value: result, Err: failure}); failure != nil &&
+		if results[i] = (idem.BulkResult{Value: result, Err: failure}); failure != nil &&
 			p.is("handler", "bulk that throws") && !idem.IsPermanent(failure) {
 			if i > 0 && p.is(effects, "at-most-once") {
 				// idem.Unavailable would say that no record of the call had its effect

@@ -18,7 +18,7 @@ import (
 
 	"github.com/idemsk/idemsk/app"
 	appprocess "github.com/idemsk/idemsk/app/process"
-	"github.com/idemsk/idemsk/idem/schedule"
+	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka/consumer"
 )
 
@@ -163,7 +163,7 @@ func (g *group) member(name string) {
 		g.running.Go(func() { ended <- g.consume(ctx, p, name) })
 		select {
 		case err := <-ended:
-			if err != nil && !p.ended() && !errors.Is(err, schedule.ErrOverrun) {
+			if err != nil && !p.ended() && !errors.Is(err, idem.ErrOverrun) {
 				// requests are held for longer than a shutdown may take
 				g.violatedf(p.name, "ended: %v", err)
 			}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -239,7 +238,7 @@ func (given *Props) withDefaults() Props {
 
 // inherit sets the defaults that the function defines, or that depend on other properties.
 func (i *Idempotency) inherit(p *Props) {
-	d, concurrency := idem.Defaults(), schedule.DefaultConcurrency
+	d, concurrency := idem.Defaults(), idem.DefaultConcurrency
 	setDefault(&i.Namespace, p.Source.ConsumerGroup)
 	setDefault(&i.Key, "header:"+kafka.DefaultKeyHeader)
 	if strings.HasPrefix(i.Key, "hash:") { // values of one key differ in what the key leaves out
@@ -252,7 +251,7 @@ func (i *Idempotency) inherit(p *Props) {
 		setDefault(&i.Concurrency, concurrency)
 	}
 	setDefault(&i.KeyScope, KeyScopeTopic)
-	setDefault(&i.CommitWindow, schedule.DefaultCommitWindow(i.Concurrency))
+	setDefault(&i.CommitWindow, idem.DefaultCommitWindow(i.Concurrency))
 	if p.wrapped() {
 		setDefault(&i.CallRecords, 1)
 	}

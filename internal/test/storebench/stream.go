@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 )
 
@@ -23,20 +22,20 @@ const inProgress = 4 * Polled
 
 // Stream takes b.N fresh records through a scheduler, as a consumer process does. handle is the handler of a
 // record in a lane, unless cfg has a bulk handler.
-func Stream(b *testing.B, st store.Store, engine idem.Config, cfg schedule.Config,
+func Stream(b *testing.B, st store.Store, engine idem.Config, cfg idem.SchedulerConfig,
 	handle func(ctx context.Context, lane string) error) {
 	b.Helper()
 	e, err := idem.New(st, engine)
 	if err != nil {
 		b.Fatal(err)
 	}
-	scheduler, err := schedule.New(e, cfg)
+	scheduler, err := idem.NewScheduler(e, cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
 	room := make(chan struct{}, inProgress)
 	var left sync.WaitGroup
-	s := scheduler.Stream(b.Context(), func(it *schedule.Item) {
+	s := scheduler.Stream(b.Context(), func(it *idem.Item) {
 		if it.Outcome.Kind != idem.Executed {
 			b.Errorf("%v: %v", it.Outcome.Kind, it.Outcome.Err)
 		}
@@ -45,10 +44,10 @@ func Stream(b *testing.B, st store.Store, engine idem.Config, cfg schedule.Confi
 	}, nil)
 	b.ResetTimer()
 	for n := 0; n < b.N; n += Polled {
-		var items []*schedule.Item
+		var items []*idem.Item
 		for i := n; i < min(n+Polled, b.N); i++ {
 			lane := strconv.Itoa(i % Lanes)
-			items = append(items, &schedule.Item{Lane: lane, Task: idem.Task{Key: fmt.Sprint("key ", i),
+			items = append(items, &idem.Item{Lane: lane, Task: idem.Task{Key: fmt.Sprint("key ", i),
 				Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) { return nil, handle(ctx, lane) })}})
 			room <- struct{}{}
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
-	"github.com/idemsk/idemsk/idem/schedule"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/test/redisserver"
 	"github.com/idemsk/idemsk/internal/test/testkit"
@@ -48,7 +47,7 @@ func BenchmarkStreams(b *testing.B) {
 
 // stream takes records through a scheduler whose handlers do nothing.
 func stream(b *testing.B, st store.Store) {
-	Stream(b, st, idem.Config{}, schedule.Config{Concurrency: concurrently},
+	Stream(b, st, idem.Config{}, idem.SchedulerConfig{Concurrency: concurrently},
 		func(context.Context, string) error { return nil })
 }
 

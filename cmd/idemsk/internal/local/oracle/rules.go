@@ -11,7 +11,6 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/payments"
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/idem/schedule"
 )
 
 // Rules are the settings of the function that decide the outcome of a record.
@@ -53,7 +52,7 @@ func ReadRules(function string, variables []string) (Rules, error) {
 		KeyScope:  env["IDEMSK_KEY_SCOPE"], MissingKey: env["IDEMSK_MISSING_KEY"],
 		HashKeys:     env["IDEMSK_HASH_KEYS"] == "true",
 		MaxAttempts:  number("IDEMSK_MAX_ATTEMPTS", usual.MaxAttempts),
-		CommitWindow: number("IDEMSK_COMMIT_WINDOW", schedule.DefaultCommitWindow(number("IDEMSK_CONCURRENCY", 1))),
+		CommitWindow: number("IDEMSK_COMMIT_WINDOW", idem.DefaultCommitWindow(number("IDEMSK_CONCURRENCY", 1))),
 		Simulate:     cmp.Or(env["IDEMSK_SIMULATE"], "on") == "on",
 	}
 	return rules, errors.Join(append(errs, checkKey(rules.Key))...)

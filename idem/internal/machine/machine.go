@@ -1,0 +1,283 @@
+// Package machine decides what a scheduler does: which items are claimed, which handlers are called, which claims
+// are released, and when. It has no goroutines and no locks, and does no I/O. Time and random numbers are its
+// driver's ([Rules]). [Machine.Step] takes the time and events, and returns the actions that follow from them. A
+// driver does the actions and passes their answers back as events.
+//
+// An item takes these steps, each in the file of that name:
+//
+//	added ─▶ claimed (claims.go) ─▶ called (calls.go) ─▶ concluded (conclude.go) ─▶ reported (lane.go)
+//
+// keys.go has the rules for items with one key, and outages.go those for an outage of what handlers need.
+package machine
+
+import "time"
+
+// Machine is the state of a stream, or of a batch.
+type Machine struct {
+	Rules
+	now     time.Time
+	actions []Action
+
+	lanes   map[string]*Lane // by name; of a stream, those that are not stopped
+	all     []*Lane          // of a batch
+	live    int              // lanes that have not ended
+	added   uint64           // items
+	queued  int              // items that have not begun
+	touched Queue[*Lane]     // to be looked at
+	closed  bool             // nothing begins any more, because the stream was closed
+	over    bool             // nothing begins any more, because the time of handlers has ended
+	flushed bool             // see flush
+
+	keys   map[string]*Item   // the item that uses each key: it is claimed, or in progress
+	twins  map[string][]*Item // of a batch: the items that have ended of each key that occurs more than once
+	calls  calls
+	claims claims
+	outage outage
+	alarms alarms
+}
+
+// Rules are what a machine is configured with.
+type Rules struct {
+	Concurrency int           // calls of handlers at once
+	Bulk        bool          // a handler takes many items in a call
+	Once        bool          // a batch: an item that is not settled ends its lane, and is not tried again
+	Request     int           // how many claims a request of the store takes
+	Partial     int           // how many eighths of a request others may be in progress beside; 0 for a batch
+	MayWait     time.Duration // how long a claim may wait for its handler to begin
+	Window      int           // of items whose completions are not answered
+	// Backoff is the pause of an item after its first try, and of claims after the first that the store has not
+	// answered. It doubles, up to MaxBackoff and MaxPause.
+	Backoff, MaxBackoff, MaxPause time.Duration
+	Latency                       *Estimate // of handlers
+	Engine                        Engine
+	// Jitter returns a random time of at most d.
+	Jitter func(d time.Duration) time.Duration
+}
+
+// Engine is what a machine asks, which needs no I/O.
+type Engine interface {
+	// WaitTime returns how long to wait before an item's key, which is in flight elsewhere, is claimed again;
+	// false if the item ends with that.
+	WaitTime(it *Item) (time.Duration, bool)
+	// HandlerDown reports whether there is an outage of what handlers need, and how long none may be called.
+	HandlerDown() (wait time.Duration, down bool)
+	// CallSize returns how many items the next call of a bulk handler gets at most.
+	CallSize() int
+}
+
+// pauseFor returns how long an item waits after the nth try (from 1), if that is at most a time.
+func (r *Rules) pauseFor(n int, most time.Duration) time.Duration {
+	d := r.Backoff
+	for ; n > 1 && d < most; n-- {
+		d *= 2
+	}
+	d = min(d, most)
+	return d/2 + r.Jitter(d/2)
+}
+
+// New returns a machine without items.
+func New(r Rules) *Machine {
+	m := &Machine{Rules: r, lanes: make(map[string]*Lane), keys: make(map[string]*Item)}
+	m.claims.pause.of = ringFunc(func() {}) // advance follows
+	m.claims.sweep.of = ringFunc(m.sweepClaims)
+	m.outage.next.of = ringFunc(func() {})
+	return m
+}
+
+// Event is what has happened. Its apply is in the file about what it is about.
+type Event interface{ apply(m *Machine) }
+
+// Action is what a driver is to do. Its kind says which of the other fields are set.
+type Action struct {
+	Kind  ActionKind
+	Item  *Item
+	From  *Item
+	Items []*Item
+	Lane  *Lane
+}
+
+// ActionKind is the kind of an action.
+type ActionKind uint8
+
+// The kinds of actions.
+const (
+	DoClaim   ActionKind = iota // claim the keys of Items; the answer is Answered
+	DoRelease                   // release the claims of Items; the answer is Released
+	DoCall                      // run Item; the answers are Returned and Settled
+	DoBulk                      // call a bulk handler for Items; the answers are those of DoCall, CallReturned and CallEnded
+	DoAlone                     // take the key of Item over and run it; the answers are Returned and Settled
+	DoShare                     // copy the outcome of From to Item
+	DoReport                    // tell the caller Item's outcome; the answer is Reported
+	DoExplain                   // DoReport of an item that can't be claimed
+	DoFlush                     // send the completions that wait for others, because none follows soon
+	DoEnd                       // tell who waits for it that Lane has ended
+	DoFinish                    // the batch has ended
+	DoTell                      // of the driver: tell the reports
+)
+
+// Step applies events and returns what is to be done, in order. The slice is valid until the next step.
+func (m *Machine) Step(now time.Time, events ...Event) []Action {
+	clear(m.actions)
+	m.now, m.actions = now, m.actions[:0]
+	for _, e := range events {
+		e.apply(m)
+	}
+	m.advance()
+	return m.actions
+}
+
+// Next returns the time of the next Tick; zero if none is needed.
+func (m *Machine) Next() time.Time { return m.alarms.next() }
+
+func (m *Machine) do(a Action) { m.actions = append(m.actions, a) }
+
+// advance decides what can be done now.
+func (m *Machine) advance() {
+	for {
+		for m.touched.Len() > 0 {
+			m.touched.Pop().schedule()
+		}
+		isolated := m.isolating()
+		m.sendReleases()
+		m.sendClaims()
+		m.beginCalls()
+		m.endHeld()
+		if m.touched.Len() == 0 && isolated == m.isolating() {
+			m.flush()
+			return
+		}
+	}
+}
+
+// each yields the lanes that have not ended and were not stopped by the caller of a stream.
+func (m *Machine) each(yield func(*Lane) bool) {
+	for _, l := range m.lanes {
+		if !yield(l) {
+			return
+		}
+	}
+	for _, l := range m.all {
+		if !l.over && !yield(l) {
+			return
+		}
+	}
+}
+
+// ended reports whether nothing may begin any more.
+func (m *Machine) ended() bool { return m.closed || m.over }
+
+// flush sends the completions of a batch that wait for others when no handler follows.
+func (m *Machine) flush() {
+	if len(m.all) > 0 && m.queued == 0 && m.calls.running == 0 && !m.flushed {
+		m.flushed = true
+		m.do(Action{Kind: DoFlush})
+	}
+}
+
+// Added is new items of a stream. Those of a lane are in order.
+type Added struct{ Items []*Item }
+
+func (e Added) apply(m *Machine) {
+	if m.closed {
+		return
+	}
+	for _, it := range e.Items {
+		l := m.lanes[it.Lane]
+		if l == nil {
+			l = new(Lane)
+			l.join(m, it.Lane)
+			m.lanes[it.Lane] = l
+		}
+		l.append(it)
+		l.touch()
+	}
+}
+
+// Given is the lanes of a batch. No other items follow.
+type Given struct{ Lanes [][]*Item }
+
+func (e Given) apply(m *Machine) {
+	m.twins = twinsOf(e.Lanes)
+	lanes := make([]Lane, len(e.Lanes))
+	for n, items := range e.Lanes {
+		if len(items) == 0 {
+			continue
+		}
+		l := &lanes[n]
+		l.join(m, "")
+		l.queue = make([]*Item, 0, len(items))
+		for _, it := range items {
+			l.append(it)
+		}
+		m.all = append(m.all, l)
+		l.touch()
+	}
+	if m.live == 0 {
+		m.do(Action{Kind: DoFinish})
+	}
+}
+
+// GiveUp returns the items of a batch whose handlers have not returned, and those behind them, for a caller that
+// must answer. Nothing is written to them any more.
+func (m *Machine) GiveUp() (overruns, behind []*Item) {
+	m.closed = true
+	for _, l := range m.all {
+		left := l.leftovers()
+		for i, it := range left {
+			if it.removed = true; i == 0 {
+				overruns = append(overruns, it)
+			} else {
+				behind = append(behind, it)
+			}
+		}
+	}
+	return overruns, behind
+}
+
+// Lanes returns the lanes of a stream whose names match.
+func (m *Machine) Lanes(match func(name string) bool) (lanes []*Lane) {
+	for name, l := range m.lanes {
+		if match(name) {
+			lanes = append(lanes, l)
+		}
+	}
+	return lanes
+}
+
+// Close lets nothing begin any more.
+func (m *Machine) Close() { m.closed = true }
+
+// Over reports whether the time of handlers has ended (TimeUp).
+func (m *Machine) Over() bool { return m.over }
+
+// Retrying yields the next item of each lane of a stream that waits for another try.
+func (m *Machine) Retrying(yield func(*Item) bool) {
+	for _, l := range m.lanes {
+		if len(l.queue) > 0 && l.queue[0].tries > 0 && !l.queue[0].unreported && !yield(l.queue[0]) {
+			return
+		}
+	}
+}
+
+// TimeUp is the end of the time of handlers.
+type TimeUp struct{}
+
+func (TimeUp) apply(m *Machine) {
+	m.over = true
+	if m.Once {
+		m.calls.suspects = nil
+		for _, l := range m.all {
+			l.timeUp()
+		}
+	}
+}
+
+// Closing is the end of a stream.
+type Closing struct{}
+
+func (Closing) apply(m *Machine) {
+	m.closed = true
+	m.alarms.unset(&m.claims.pause)
+	m.alarms.unset(&m.claims.sweep)
+	m.alarms.unset(&m.outage.next)
+}
