@@ -121,21 +121,24 @@ func TestBatchedClaimsDuringATransactionFindTheirKeysInFlight(t *testing.T) {
 			out.Responses[i] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: types.BatchStatementErrorCodeEnumTransactionConflict}}
 		}
 	}
-	session := strict(t, s, 0).Session(t.Context())
-	defer session.Close()
-	claims := make([]*idem.Claim, 3)
-	for i := range claims {
-		claims[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i),
-			Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
-				t.Error("the handler of a COMPLETED key was called")
-				return nil, nil
-			})}}
+	scheduler, err := idem.NewScheduler(strict(t, s, -1), idem.SchedulerConfig{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, want := range []store.ClaimState{store.ClaimInFlight, store.ClaimCompleted} {
-		session.Claim(claims)
-		for i, claim := range claims {
-			equalState(t, fmt.Sprint("key-", i), claim.State(), want)
-			session.Run(claim)
+	for _, want := range []idem.Kind{idem.InFlight, idem.Replayed} {
+		lanes := make([][]*idem.Item, 3)
+		for i := range lanes {
+			lanes[i] = []*idem.Item{{Task: idem.Task{Key: fmt.Sprint("key-", i),
+				Handler: idem.HandlerFunc(func(context.Context) ([]byte, error) {
+					t.Error("the handler of a COMPLETED key was called")
+					return nil, nil
+				})}}}
+		}
+		scheduler.Run(t.Context(), lanes)
+		for _, lane := range lanes {
+			if out := lane[0].Outcome; out.Kind != want {
+				t.Errorf("%s: %v, %v; want %v", out.Key, out.Kind, out.Err, want)
+			}
 		}
 		m.statements = nil
 	}

@@ -309,33 +309,26 @@ func (b *books) batchOf(t *testing.T, cfg idem.Config, keys int,
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := e.Session(t.Context())
-	defer s.Close()
-	claims := make([]*idem.Claim, keys)
-	for i := range claims {
-		claims[i] = &idem.Claim{Task: idem.Task{Key: fmt.Sprint("key-", i),
+	s, err := idem.NewScheduler(e, idem.SchedulerConfig{Concurrency: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lanes := make([][]*idem.Item, keys)
+	for i := range lanes {
+		lanes[i] = []*idem.Item{{Task: idem.Task{Key: fmt.Sprint("key-", i),
 			Handler: idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
 				tx, err := dynamostore.TxFrom(ctx)
 				if err != nil {
 					return nil, err
 				}
 				return nil, tx.Enlist(write(i))
-			})}}
+			})}}}
 	}
-	s.Claim(claims)
-	var mu sync.Mutex
+	s.Run(t.Context(), lanes)
 	kinds := map[idem.Kind]int{}
-	var wg sync.WaitGroup
-	for _, claim := range claims {
-		wg.Go(func() {
-			s.RunAsync(claim, func(out idem.Outcome, _ bool) {
-				mu.Lock()
-				defer mu.Unlock()
-				kinds[out.Kind]++
-			})
-		})
+	for _, lane := range lanes {
+		kinds[lane[0].Outcome.Kind]++
 	}
-	wg.Wait()
 	return kinds
 }
 

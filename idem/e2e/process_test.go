@@ -102,8 +102,13 @@ func (w *worker) run(text string) (err error) {
 		idem.Config{Lease: w.Lease, Unbatched: kind.unbatched}); err != nil {
 		return err
 	}
-	session := w.engine.Session(context.Background())
-	defer session.Close()
+	scheduler, err := idem.NewScheduler(w.engine, idem.SchedulerConfig{Backoff: time.Hour, MaxBackoff: time.Hour}) // an item is tried once
+	if err != nil {
+		return err
+	}
+	ended := func(it *idem.Item) { w.ended(it.Task.Key, it.Outcome) }
+	stream := scheduler.Stream(context.Background(), ended, ended)
+	defer stream.Close(context.Background())
 	for in := json.NewDecoder(os.Stdin); ; {
 		var o order
 		if in.Decode(&o) != nil {
@@ -111,14 +116,11 @@ func (w *worker) run(text string) (err error) {
 		}
 		switch o.Do {
 		case claim:
-			claims := make([]*idem.Claim, len(o.Keys))
+			items := make([]*idem.Item, len(o.Keys))
 			for i, key := range o.Keys {
-				claims[i] = &idem.Claim{Task: w.task(key)}
+				items[i] = &idem.Item{Lane: key, Task: w.task(key)}
 			}
-			session.Claim(claims)
-			for i, c := range claims {
-				go session.RunAsync(c, func(out idem.Outcome, _ bool) { w.ended(o.Keys[i], out) })
-			}
+			stream.Add(items...)
 		case take:
 			for _, key := range o.Keys {
 				go func() { w.ended(key, w.engine.Do(context.Background(), w.task(key))) }()

@@ -177,11 +177,17 @@ func TestUnansweredCommitOnStandbyCountsOnce(t *testing.T) {
 		t.Parallel()
 		p := newPair(t, applied)
 		b := newBank(t, p.pool, idem.Config{BreakerFailures: -1})
-		session := b.engine.Session(t.Context())
-		defer session.Close()
-		claim := &idem.Claim{Task: b.task("k", b.pays("first", nil))}
-		session.Claim([]*idem.Claim{claim})
-		failOver(p, func() { b.want(session.Run(claim), idem.Executed) })
+		claimed, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan idem.Outcome, 1)
+		task := b.task("k", b.pays("first", nil))
+		pay := task.Handler
+		task.Handler = idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {
+			close(claimed)
+			<-goOn
+			return pay.Handle(ctx)
+		})
+		go func() { ended <- b.engine.Do(t.Context(), task) }()
+		<-claimed
+		failOver(p, func() { close(goOn); b.want(<-ended, idem.Executed) })
 		out := b.engine.Do(t.Context(), b.task("k", b.pays("second", nil)))
 		b.want(out, idem.Replayed)
 		if string(out.Result) != "first" || b.effects() != 1 {

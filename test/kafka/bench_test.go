@@ -99,26 +99,25 @@ func newCluster(b *testing.B) *kfake.Cluster {
 	return cluster
 }
 
-// engineLoop is a poll loop that runs the records of each partition of a poll in a session.
+// engineLoop is a poll loop that runs the records of each poll as a batch.
 func engineLoop(b *testing.B, cluster *kfake.Cluster, records int) {
 	b.Helper()
 	engine, err := idem.New(memstore.New(memstore.Config{}), idem.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	session := engine.Session(b.Context())
-	defer session.Close()
+	scheduler, err := idem.NewScheduler(engine, idem.SchedulerConfig{})
+	if err != nil {
+		b.Fatal(err)
+	}
 	handler := idem.HandlerFunc(func(context.Context) ([]byte, error) { return nil, nil })
 	pollLoop(b, cluster, records, func(polled []*kgo.Record) {
-		claims := make([]*idem.Claim, len(polled))
+		items := make([]*idem.Item, len(polled))
 		for i, r := range polled {
-			claims[i] = &idem.Claim{Task: idem.Task{Key: string(r.Headers[0].Value),
+			items[i] = &idem.Item{Task: idem.Task{Key: string(r.Headers[0].Value),
 				Fingerprint: store.FingerprintOf(r.Value), Handler: handler}}
 		}
-		session.Claim(claims)
-		for _, claim := range claims {
-			session.Run(claim)
-		}
+		scheduler.Run(b.Context(), [][]*idem.Item{items})
 	})
 }
 
