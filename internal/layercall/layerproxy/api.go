@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -125,7 +124,7 @@ func (a *api) next(w http.ResponseWriter, r *http.Request) {
 		case <-mine.done: // without work for this request
 			asked, mine.done = a.asked, make(chan struct{})
 		case c := <-a.work:
-			a.hand(w, c)
+			a.hand(w, r, c)
 			return
 		case <-r.Context().Done():
 			return
@@ -133,7 +132,7 @@ func (a *api) next(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (a *api) hand(w http.ResponseWriter, c *call) {
+func (a *api) hand(w http.ResponseWriter, r *http.Request, c *call) {
 	a.mu.Lock()
 	if c.answer != nil {
 		a.open[c.id()] = c
@@ -142,9 +141,9 @@ func (a *api) hand(w http.ResponseWriter, c *call) {
 	}
 	a.mu.Unlock()
 	maps.Copy(w.Header(), c.header)
-	w.Header().Set("Content-Length", strconv.Itoa(len(c.payload)))
-	w.WriteHeader(c.status)
-	_, _ = w.Write(c.payload) // a runtime that does not read it will not answer it
+	if !runtimeapi.Deliver(w, r, c.status, c.payload) && c.answer != nil {
+		a.settle(c, answer{err: idem.Unavailable(errLost)})
+	}
 }
 
 // pass gives the runtime an event as it is, and waits until the answer has passed through as well, the
@@ -182,6 +181,9 @@ func (a *api) hasPassed(id string) {
 
 // errNotTaken means that the runtime did not ask for the next invocation in time.
 var errNotTaken = errors.New("the function's runtime did not ask for the next invocation")
+
+// errLost means that the runtime closed its connection, or ended, before it had the event.
+var errLost = errors.New("the function's runtime closed the connection to the Runtime API before it had the event")
 
 // call gives the runtime an event and returns its answer. It returns errNotTaken if ctx ends or the runtime
 // has gone before the runtime takes the event. When the runtime has taken it, call waits for the answer

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -145,10 +146,35 @@ func TestProcessThatDoesNotReadItsEventTimesOut(t *testing.T) {
 	payload := make([]byte, runtimeapi.MaxPayload)
 	_, err := f.Invoke(t.Context(), payload)
 	var timedOut *runtimeapi.TimeoutError
-	if !errors.As(err, &timedOut) {
-		t.Errorf("error %v, want a timeout", err)
+	if !errors.As(err, &timedOut) || !errors.Is(err, runtimeapi.ErrNotTaken) {
+		t.Errorf("error %v, want a timeout of an event that was not taken", err)
 	}
 	clear(payload) // which the race detector watches
+}
+
+// The next process gets an event that a process did not read to its end. After the second such process no
+// process has taken the event.
+func TestEventGoesToTheNextProcessIfOneEndsBeforeItHasReadIt(t *testing.T) {
+	t.Parallel()
+	const ends = modeVariable + "=ends before it has read its event"
+	payload := bytes.Repeat([]byte("a"), runtimeapi.MaxPayload) // more than the connection holds
+	for name, second := range map[string]string{"and the next one reads it": modeVariable + "=plain", "and so does the next one": ends} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t, "")
+			cfg.Command = []string{"sh", "-c", `export "$2"; if mkdir "$0" 2>/dev/null; then export "$1"; fi; exec "$3"`,
+				filepath.Join(t.TempDir(), "started"), ends, second, cfg.Command[0]}
+			f := start(t, cfg)
+			result, err := f.Invoke(t.Context(), payload)
+			switch {
+			case second == ends && !errors.Is(err, runtimeapi.ErrNotTaken):
+				t.Errorf("error %v, want that no process has taken the event", err)
+			case second != ends && (err != nil || !bytes.Equal(result.Payload, payload)):
+				t.Errorf("%d bytes, error %v; want the event", len(result.Payload), err)
+			}
+			wantStarts(t, f, 2)
+		})
+	}
 }
 
 func TestAnswerIsAcceptedAfterTheEventWasRead(t *testing.T) {
