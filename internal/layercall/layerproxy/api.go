@@ -2,7 +2,6 @@ package layerproxy
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -268,12 +267,13 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, runtimeapi.MaxResponse))
-	if r.Trailer.Get(headerErrorType) != "" {
-		failed, body = true, streamedError(r.Trailer.Get(trailerErrorBody))
+	kind := r.Header.Get(headerErrorType)
+	if streamed := r.Trailer.Get(headerErrorType); streamed != "" {
+		failed, kind, body = true, streamed, runtimeapi.StreamedError(r.Trailer)
 	}
 	got := answer{payload: body}
 	if failed {
-		got = answer{err: layercall.FunctionError(body)}
+		got = answer{err: layercall.FunctionError(kind, body)}
 	}
 	var large *http.MaxBytesError
 	switch {
@@ -290,15 +290,6 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	default:
 		reply(w, http.StatusAccepted, map[string]string{"status": "OK"})
 	}
-}
-
-// streamedError returns the error in the trailers of a streamed answer, which takes the place of the answer.
-func streamedError(encoded string) []byte {
-	body, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return []byte(encoded)
-	}
-	return body
 }
 
 func refuse(w http.ResponseWriter, status int, kind, message string) {

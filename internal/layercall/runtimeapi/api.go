@@ -249,7 +249,7 @@ func (a *api) response(w http.ResponseWriter, r *http.Request) {
 	}
 	a.take(w, r, inv, func(body []byte) answer {
 		if kind := r.Trailer.Get(headerErrorType); kind != "" {
-			return answer{err: a.streamedError(inv.id, kind, r.Trailer.Get(trailerErrorBody))}
+			return answer{err: a.parseError(inv.id, kind, StreamedError(r.Trailer))}
 		}
 		return answer{payload: body}
 	})
@@ -396,11 +396,13 @@ func readBody(r *http.Request) (body []byte, size int64, err error) {
 	return buffer.Bytes(), size, err
 }
 
-// streamedError returns the error in the trailers of a streamed answer.
-func (a *api) streamedError(id, kind, encoded string) *FunctionError {
+// StreamedError returns the error document in the trailers of a streamed answer, which takes the place of the
+// answer.
+func StreamedError(trailer http.Header) []byte {
+	encoded := trailer.Get(trailerErrorBody)
 	body, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		body = []byte(encoded)
+		return []byte(encoded)
 	}
-	return a.parseError(id, kind, body)
+	return body
 }

@@ -1,33 +1,27 @@
 package runtimeapi
 
 import (
+	"cmp"
 	"encoding/json"
-	"strings"
+	"fmt"
 )
-
-const maxErrorText = 1000 // bytes of an error that is no JSON that go into the message
 
 func (a *api) rejected(id, kind, message string) *FunctionError {
 	return &FunctionError{Function: a.cfg.Name, RequestID: id, Type: kind, Message: message, Rejected: true}
 }
 
-// parseError reads an error document, which is optional. kind is the type in the header.
 func (a *api) parseError(id, kind string, body []byte) *FunctionError {
-	var document struct {
-		ErrorType    string `json:"errorType"`
-		ErrorMessage string `json:"errorMessage"`
+	kind, message := ErrorDocument(kind, body)
+	return &FunctionError{Function: a.cfg.Name, RequestID: id, Type: cmp.Or(kind, "Runtime.Unknown"), Message: message, Payload: body}
+}
+
+// ErrorDocument returns the type and the message of an error that a runtime reports. Runtimes name the type in
+// the document, in the header Lambda-Runtime-Function-Error-Type, whose value is kind, or in both; the
+// document counts. A body of another form is not quoted: it may have values of the records.
+func ErrorDocument(kind string, body []byte) (errorType, message string) {
+	var document struct{ ErrorType, ErrorMessage string }
+	if err := json.Unmarshal(body, &document); err != nil || document.ErrorType == "" && document.ErrorMessage == "" {
+		return kind, fmt.Sprintf("its error is no document with errorType or errorMessage (%d bytes, not shown)", len(body))
 	}
-	e := &FunctionError{Function: a.cfg.Name, RequestID: id, Type: kind, Payload: body}
-	if err := json.Unmarshal(body, &document); err != nil {
-		e.Message = strings.ToValidUTF8(string(body[:min(len(body), maxErrorText)]), "\uFFFD")
-	} else {
-		e.Message = document.ErrorMessage
-		if document.ErrorType != "" {
-			e.Type = document.ErrorType
-		}
-	}
-	if e.Type == "" {
-		e.Type = "Runtime.Unknown"
-	}
-	return e
+	return cmp.Or(document.ErrorType, kind), document.ErrorMessage
 }
