@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/internal/layercall/runtimeapi"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // MaxRetryAfter bounds a delay. A delay that is negative is none. Both keep the conversion from overflowing.
@@ -69,7 +69,7 @@ func IsError(answer []byte) bool {
 // or of unknown outcome, so that a function needs no library. Runtimes report the name with its package
 // (Java), or without (Python, .NET); Node.js reports the property name.
 func FunctionError(kind string, payload []byte) error {
-	kind, message := runtimeapi.ErrorDocument(kind, payload)
+	kind, message := mskevent.ErrorDocument(kind, payload)
 	err := fmt.Errorf("the function failed: %s: %s", cmp.Or(kind, "Error"), message)
 	switch kind[strings.LastIndexAny(kind, ".$:+")+1:] {
 	case "PermanentError", "PermanentException":
