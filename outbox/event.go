@@ -15,7 +15,7 @@ import (
 
 // The headers that a relay adds to those of an event.
 const (
-	// IDHeader contains the event's ID. Events must not have this header.
+	// IDHeader contains the event's ID. Events must not have this header, in upper or lower case.
 	IDHeader = "event-id"
 	// KeyHeader contains the event's ID, unless the event has this header itself, in upper or lower case. It
 	// is the default header of idempotency keys for idemsk's consumers.
@@ -121,9 +121,9 @@ func (e *Event) validate(maxSize int) error {
 	}
 	for _, h := range e.Headers {
 		switch {
-		case h.Key == IDHeader:
+		case strings.EqualFold(h.Key, IDHeader):
 			errs = append(errs, fmt.Errorf("the header %s is reserved for the relay: set the event's ID",
-				IDHeader))
+				h.Key))
 		case h.Key == "":
 			errs = append(errs, errors.New("a header has no name"))
 		case !utf8.ValidString(h.Key) || strings.ContainsRune(h.Key, 0):

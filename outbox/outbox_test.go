@@ -59,6 +59,8 @@ func TestInvalidEventsAreNamedAndNothingIsWritten(t *testing.T) {
 		"not a UUID":                  {Topic: "a", ID: "1"},
 		"maximum is 300":              {Topic: "a", Value: make([]byte, 300)},
 		"the header event-id is":      {Topic: "a", Headers: []outbox.Header{{Key: outbox.IDHeader}}},
+		"the header Event-Id is":      {Topic: "a", Headers: []outbox.Header{{Key: "Event-Id", Value: []byte("x")}}},
+		"the header EVENT-ID is":      {Topic: "a", Headers: []outbox.Header{{Key: "EVENT-ID"}}},
 		"a header has no name":        {Topic: "a", Headers: []outbox.Header{{}}},
 		"not UTF-8 or contains a NUL": {Topic: "a", Headers: []outbox.Header{{Key: "a\xff"}}},
 		"or contains a NUL":           {Topic: "a", Headers: []outbox.Header{{Key: "a\x00"}}},

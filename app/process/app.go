@@ -80,6 +80,7 @@ func Run(ctx context.Context, build Build, vars *app.Vars, stderr io.Writer, opt
 		options = append(options, app.WithObserver(outcomes))
 	}
 	base := app.NewBase(vars, cfg.Config, stderr, options...)
+	vars.WarnUnused(ctx, base.Logger, "only functions have this setting", "IDEMSK_FAILURES")
 	parts, err := base.Parts(ctx, build)
 	if err != nil {
 		return err

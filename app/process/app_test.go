@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -75,5 +76,18 @@ func TestCollectorOfAContainer(t *testing.T) {
 		if got := debug.SetGCPercent(100); shared != (got == 100) {
 			t.Errorf("shared memory %t: the collector's percentage is %d", shared, got)
 		}
+	}
+}
+
+// A setting that only functions have is not taken for a misspelt name of another one.
+func TestSettingOfFunctionsIsNamedInAProcess(t *testing.T) {
+	t.Setenv("IDEMSK_FAILURES", "partial")
+	t.Setenv("IDEMSK_OUTAGE_FALURES", "7")
+	var stderr bytes.Buffer
+	build := func(context.Context, *Base) (kafka.Handler, error) { return nil, errors.New("no handler") }
+	err := Run(t.Context(), build, app.Environment(), &stderr)
+	if err == nil || !strings.Contains(stderr.String(), `"IDEMSK_FAILURES is set, but only functions have this setting"`) ||
+		strings.Count(stderr.String(), "Perhaps IDEMSK_OUTAGE_FAILURES is meant") != 1 {
+		t.Errorf("error %v, log %s", err, stderr.String())
 	}
 }

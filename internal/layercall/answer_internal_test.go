@@ -34,7 +34,7 @@ func FuzzResults(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		rs := []kafka.RecordAttempt{{Record: &kafka.Record{Topic: "t"}},
 			{Record: &kafka.Record{Topic: "t", Offset: 1}}}
-		if err := FunctionError(payload); err == nil || idem.RetryDelay(err) < 0 ||
+		if err := FunctionError("", payload); err == nil || idem.RetryDelay(err) < 0 ||
 			idem.RetryDelay(err) > 24*time.Hour {
 			t.Fatalf("the error %s: %v", payload, err)
 		}
@@ -119,7 +119,7 @@ func TestAnswersInDocs(t *testing.T) {
 			answer := strings.Trim(span, "`")
 			out, err := results(rs, []byte(answer))
 			if strings.HasPrefix(cells[0], "| an error of the type") {
-				err = FunctionError(fmt.Appendf(nil, `{"errorType":%q}`, answer))
+				err = FunctionError("", fmt.Appendf(nil, `{"errorType":%q}`, answer))
 			}
 			got := "failed: "
 			if err != nil {

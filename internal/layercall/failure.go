@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/mskevent"
 )
 
 // MaxRetryAfter bounds a delay. A delay that is negative is none. Both keep the conversion from overflowing.
@@ -63,26 +64,22 @@ func IsError(answer []byte) bool {
 	return json.Unmarshal(answer, &e) == nil && e.ErrorType != nil && e.ErrorMessage != nil
 }
 
-// FunctionError returns the error of a call by the payload with which the function's runtime reports it. The
-// name of the error's class may mark it as permanent, unavailable, or of unknown outcome, so that a function
-// needs no library. Runtimes report the name with its package (Java), or without (Python, .NET); Node.js
-// reports the property name. A payload of another form is not quoted: it may have values of the records.
-func FunctionError(payload []byte) error {
-	var e struct{ ErrorType, ErrorMessage string }
-	if err := json.Unmarshal(payload, &e); err != nil || e.ErrorType == "" && e.ErrorMessage == "" {
-		return fmt.Errorf("the function failed: its error is no document with errorType or errorMessage "+
-			"(%d bytes, not shown)", len(payload))
-	}
-	err := fmt.Errorf("the function failed: %s: %s", e.ErrorType, e.ErrorMessage)
-	switch e.ErrorType[strings.LastIndexAny(e.ErrorType, ".$:+")+1:] {
+// FunctionError returns the error of a call by the payload with which the function's runtime reports it, and by
+// the type in the header, which is kind. The name of the error's class may mark it as permanent, unavailable,
+// or of unknown outcome, so that a function needs no library. Runtimes report the name with its package
+// (Java), or without (Python, .NET); Node.js reports the property name.
+func FunctionError(kind string, payload []byte) error {
+	kind, message := mskevent.ErrorDocument(kind, payload)
+	err := fmt.Errorf("the function failed: %s: %s", cmp.Or(kind, "Error"), message)
+	switch kind[strings.LastIndexAny(kind, ".$:+")+1:] {
 	case "PermanentError", "PermanentException":
 		return idem.Permanent(err)
 	case "UnavailableError", "UnavailableException":
-		return idem.Unavailable(idem.RetryAfter(err, delayIn(e.ErrorMessage)))
+		return idem.Unavailable(idem.RetryAfter(err, delayIn(message)))
 	case "OutcomeUnknownError", "OutcomeUnknownException":
 		return idem.OutcomeUnknown(err)
 	}
-	if strings.Contains(e.ErrorType, "Timeout") || hasReturned(e.ErrorType, e.ErrorMessage) { // SocketTimeoutException
+	if strings.Contains(kind, "Timeout") || hasReturned(kind, message) { // SocketTimeoutException
 		return idem.OutcomeUnknown(err)
 	}
 	return err

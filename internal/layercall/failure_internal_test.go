@@ -1,6 +1,7 @@
 package layercall
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -95,14 +96,30 @@ func TestTypesOfErrors(t *testing.T) {
 		},
 	} {
 		for _, name := range types {
-			body, err := json.Marshal(map[string]any{"errorType": name, "errorMessage": "no such account"})
+			document, err := json.Marshal(map[string]any{"errorType": name, "errorMessage": "no such account"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := FunctionError(body); meaning(err) != want ||
-				err.Error() != "the function failed: "+name+": no such account" {
-				t.Errorf("%q: %s, %q; want %s", name, meaning(err), err, want)
+			notShown := "its error is no document with errorType or errorMessage (4 bytes, not shown)"
+			for _, e := range []struct{ header, body, message string }{
+				{"", string(document), "no such account"},
+				{name, `{"errorMessage":"no such account"}`, "no such account"},
+				{name, "4711", notShown},
+			} {
+				if err := FunctionError(e.header, []byte(e.body)); meaning(err) != want ||
+					err.Error() != "the function failed: "+cmp.Or(name, "Error")+": "+e.message {
+					t.Errorf("%q, header %q: %s, %q; want %s", e.body, e.header, meaning(err), err, want)
+				}
 			}
+		}
+	}
+}
+
+// The type in the document counts more than the one in the header: Python's runtime sends Unhandled there.
+func TestTypeInTheDocumentCounts(t *testing.T) {
+	for _, header := range []string{"Unhandled", "PermanentError"} {
+		if got := meaning(FunctionError(header, []byte(`{"errorType":"UnavailableError"}`))); got != "unavailable" {
+			t.Errorf("header %s: %s", header, got)
 		}
 	}
 }
@@ -132,7 +149,7 @@ func TestErrorsOfAnAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := meaning(FunctionError(body)); got != e.want {
+		if got := meaning(FunctionError("", body)); got != e.want {
 			t.Errorf("%s, %s: %s; want %s", e.kind, e.message, got, e.want)
 		}
 	}
@@ -147,7 +164,7 @@ func TestErrorsThatCannotBeReadAreRetried(t *testing.T) {
 		`{"errorType":"Error","errorMessage":"PermanentError: retry after 30s"}`,
 		`{"errorType":null,"errorMessage":"UnavailableError"}`,
 	} {
-		err := FunctionError([]byte(body))
+		err := FunctionError("", []byte(body))
 		if meaning(err) != "retry" || len(body) > 2 && strings.Contains(err.Error(), body) {
 			t.Errorf("%s: %s, %q; want retry, without the body", body, meaning(err), err)
 		}
@@ -184,11 +201,11 @@ func TestDelayOfAnUnavailableError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := meaning(FunctionError(body)); got != want {
+		if got := meaning(FunctionError("", body)); got != want {
 			t.Errorf("%q: %s; want %s", message, got, want)
 		}
 	}
-	if got := meaning(FunctionError([]byte(
+	if got := meaning(FunctionError("", []byte(
 		`{"errorType":"com.example.UnavailableException","errorMessage":null}`))); got != "unavailable" {
 		t.Errorf("without a message: %s", got)
 	}

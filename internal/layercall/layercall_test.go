@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // the number of its attempt. Its answer, or the error of the call, decides what becomes of them.
 func TestCallsOfAnInvocation(t *testing.T) {
 	t.Parallel()
-	raised := layercall.FunctionError([]byte(`{"errorType":"ValueError","errorMessage":"no such account"}`))
+	raised := layercall.FunctionError("", []byte(`{"errorType":"ValueError","errorMessage":"no such account"}`))
 	unreached := idem.Unavailable(errors.New("it did not get the event"))
 	const (
 		named = `{"batchItemFailures":[{"itemIdentifier":{"partition":"t-0","offset":1}}]}` // b

@@ -242,7 +242,7 @@ func (r *orderRun) function(_ context.Context, event []byte) ([]byte, error) {
 		case r.fails[name] > 0:
 			r.fails[name]--
 			if r.then == raises {
-				return nil, layercall.FunctionError([]byte(`{"errorType":"ValueError","errorMessage":"no such account"}`))
+				return nil, layercall.FunctionError("", []byte(`{"errorType":"ValueError","errorMessage":"no such account"}`))
 			}
 			stopped[lane], all, failed = true, true, append(failed, ids[i])
 		default:

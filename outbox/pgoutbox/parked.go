@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // ParkedEvent is an event that Kafka rejected MaxAttempts times. It stays in the table until an operator
@@ -13,10 +15,11 @@ import (
 type ParkedEvent struct {
 	ID, Topic string
 	Key       []byte // nil if the event has none
-	CreatedAt time.Time
-	At        time.Time // when it was parked
-	Attempts  int       // the number of rejections
-	Failure   string    // the last error
+	// CreatedAt and At are when it was written and parked. They are zero if another program has set them to
+	// infinity.
+	CreatedAt, At time.Time
+	Attempts      int    // the number of rejections
+	Failure       string // the last error
 }
 
 // ListParked yields at most limit parked events, 0 for all, ordered by the time of parking. After an error it
@@ -36,11 +39,13 @@ func (o *Outbox) ListParked(ctx context.Context, db Querier, limit int) iter.Seq
 		defer rows.Close()
 		for rows.Next() {
 			var e ParkedEvent
-			if err := rows.Scan(&e.ID, &e.Topic, &e.Key, &e.CreatedAt, &e.At, &e.Attempts,
+			var created, at pgtype.Timestamptz
+			if err := rows.Scan(&e.ID, &e.Topic, &e.Key, &created, &at, &e.Attempts,
 				&e.Failure); err != nil {
 				yield(ParkedEvent{}, wrong(err))
 				return
 			}
+			e.CreatedAt, e.At = created.Time, at.Time
 			if !yield(e, nil) {
 				return
 			}

@@ -91,6 +91,39 @@ func TestListParkedYieldsOldestFirst(t *testing.T) {
 	}
 }
 
+// A row of another program, whose times may be infinite, hides no parked event.
+func TestParkedEventsWithInfiniteTimesAreListed(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	for column, infinite := range map[string]string{"created_at": "infinity", "parked_at": "-infinity"} {
+		for _, at := range []string{infinite, "2026-01-01 00:00:00Z"} {
+			publish(t, pool, o, outbox.Event{Topic: "t", Key: []byte(column + " " + at)})
+			if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET parked_at = '2026-01-01 00:00:00Z', created_at = '2026-01-01 00:00:00Z'
+				WHERE parked_at IS NULL`); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := pool.Exec(t.Context(), `UPDATE `+table+` SET `+column+` = $1::text::timestamptz WHERE aggregateid = $2`,
+				at, column+" "+at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	n := 0
+	for e, err := range o.ListParked(t.Context(), pool, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		key := string(e.Key)
+		if e.CreatedAt.IsZero() != (key == "created_at infinity") || e.At.IsZero() != (key == "parked_at -infinity") {
+			t.Errorf("%s: created %v, parked %v", key, e.CreatedAt, e.At)
+		}
+	}
+	if n != 4 {
+		t.Errorf("%d events; want 4", n)
+	}
+}
+
 func TestListParkedErrorNamesTheRemedy(t *testing.T) {
 	pool := newPool(t, postgres.URL())
 	o, err := pgoutbox.New(pgoutbox.Config{Table: "missing"})

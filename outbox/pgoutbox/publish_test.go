@@ -143,6 +143,27 @@ func TestInvalidEventsAreErrors(t *testing.T) {
 	}
 }
 
+// An event that Publish accepts is not too large for the relay, whatever its headers become in JSON.
+func TestEventsThatArePublishedAreNotTooLargeForTheRelay(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{MaxSize: relay.MaxSize})
+	for text, inJSON := range map[string]int{"\x01": 6, "<": 1} {
+		largest := (relay.MaxSize - 1000) / inJSON
+		for _, n := range []int{largest, largest + 1000} {
+			e := outbox.Event{Topic: "t", Key: []byte(text), Headers: []outbox.Header{{Key: "h", Value: []byte(strings.Repeat(text, n))}}}
+			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return o.Publish(t.Context(), tx, e) })
+			if (err != nil) != (n > largest) || err != nil && !errors.Is(err, outbox.ErrInvalidEvent) {
+				t.Errorf("%d times %q: %v", n, text, err)
+			}
+		}
+	}
+	run(t, pool, o, &sender{}, pgoutbox.RelayConfig{MaxAttempts: 1})
+	eventually(t, pool, 0, pendingIn(table))
+	if parked := ask[int](t, pool, `SELECT count(*) FROM `+table+` WHERE parked_at IS NOT NULL`); parked != 0 {
+		t.Errorf("%d events are parked", parked)
+	}
+}
+
 // The roles of docs/outbox.md are sufficient for writers and relays, in any schema.
 func TestRolesInDocsAreSufficient(t *testing.T) {
 	admin := newPool(t, postgres.URL())

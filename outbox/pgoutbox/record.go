@@ -13,6 +13,7 @@ import (
 
 	"github.com/idemsk/idemsk/internal/pg/pgtrip"
 	"github.com/idemsk/idemsk/outbox"
+	"github.com/idemsk/idemsk/outbox/relay"
 )
 
 // typeHeader is the header whose value is stored in the column type.
@@ -31,6 +32,10 @@ func (o *Outbox) record(ctx context.Context, tx pgx.Tx, events []outbox.Event) e
 		var err error
 		if headers[i], err = encodeHeaders(e.Headers); err != nil {
 			return fmt.Errorf("pgoutbox: event %s: %w", e.ID, err)
+		}
+		if size := storedSize(e, headers[i]); size > relay.MaxSize {
+			return fmt.Errorf("%w: event %s: with its headers as JSON it has %d bytes; the maximum is %d: "+
+				"publish a reference to the data instead of the data", outbox.ErrInvalidEvent, e.ID, size, relay.MaxSize)
 		}
 	}
 	if err := o.write(ctx, tx, ids, topics, keys, types, values, headers); err != nil {
@@ -97,12 +102,24 @@ func encodeHeaders(headers []outbox.Header) (*string, error) {
 			stored[i].Base64 = h.Value
 		}
 	}
-	b, err := json.Marshal(stored)
-	if err != nil {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false) // PostgreSQL's text has no such escapes
+	if err := encoder.Encode(stored); err != nil {
 		return nil, err
 	}
-	s := string(b)
+	s := b.String()
 	return &s, nil
+}
+
+// storedSize returns at least the size that the statement take counts for the event's row.
+func storedSize(e *outbox.Event, headers *string) int {
+	size := len(e.Topic) + len(e.Key) + len(e.Value)
+	if headers != nil {
+		const blanks = 4 // that PostgreSQL writes for each header
+		size += len(*headers) + blanks*len(e.Headers)
+	}
+	return size
 }
 
 func decodeHeaders(column []byte) ([]outbox.Header, error) {

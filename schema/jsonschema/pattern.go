@@ -10,8 +10,8 @@ import (
 )
 
 // The patterns of JSON Schema are those of ECMAScript. The package regexp matches in a time that grows with the
-// text, but has no lookahead, lookbehind, references to groups, or repetitions above 1,000. Patterns with these
-// are matched by backtracking, which can take exponential time: it is bounded.
+// text, but has no lookahead, lookbehind, references to groups, or repetitions above 1,000, and reads some patterns
+// otherwise. Patterns with these are matched by backtracking, which can take exponential time: it is bounded.
 const (
 	patternTime = time.Second // of all patterns with backtracking, for one value
 
@@ -27,8 +27,12 @@ var (
 
 // pattern compiles a pattern. It is a jsonschema.RegexpEngine.
 func (s *steps) pattern(text string) (jsonschema.Regexp, error) {
-	if linear, err := regexp.Compile(text); err == nil {
-		return linear, nil
+	re2, ok, err := linear(text)
+	if err != nil {
+		return nil, err
+	}
+	if compiled, err := regexp.Compile(re2); ok && err == nil {
+		return compiled, nil
 	}
 	if len(text) > maxPattern || groups(text) > maxGroups {
 		return nil, errLargePattern

@@ -1,6 +1,7 @@
 package jsonschema_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -43,6 +44,73 @@ func TestPatternsOfECMAScript(t *testing.T) {
 		typ := compile(t, schema.Schema{Text: `{"format":"regex"}`})
 		if _, err := typ.ToJSON([]byte(quoted)); err != nil {
 			t.Errorf("%s is no regex: %v", pattern, err)
+		}
+	}
+}
+
+// Both kinds of matching have the classes of ECMAScript: a lookahead that always matches makes a pattern one
+// with backtracking.
+func TestClassesAreThoseOfECMAScript(t *testing.T) {
+	t.Parallel()
+	const (
+		spaces = "\t\n\v\f\r \u00a0\u1680\u2000\u2005\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+		others = "\x00\x0e!~\u0085\u180e\u200b\u2027\u202e\u2030\u2060\u3001\ufefeß😀\U0010ffff"
+		ends   = "\n\r\u2028\u2029"
+	)
+	for class, texts := range map[string][2]string{ // what it matches, and what it does not
+		`\s`:           {spaces, others},
+		`\S`:           {others, spaces},
+		`[\s]`:         {spaces, others},
+		`[^\s]`:        {others, spaces},
+		`[\S]`:         {others, spaces},
+		`[^\S]`:        {spaces, others},
+		`[\s\S]`:       {spaces + others, ""},
+		`[a\s.]`:       {spaces + "a.", "b"},
+		`[\-\s\]]`:     {spaces + "-]", "b"},
+		`.`:            {"\t\v\u00a0\u0085\ufeff" + others, ends},
+		`[.]`:          {".", "a"},
+		`\.`:           {".", "a"},
+		`[^]`:          {spaces + others, ""},
+		`(?:[^]]|[]])`: {"", "]"},
+		`(?i:é)`:       {"éÉ", "e"},
+		`(?s:.)`:       {spaces + others, ""},
+	} {
+		for _, before := range []string{"", "(?=)"} {
+			pattern := "^" + before + class + "$"
+			typ := compile(t, schema.Schema{Text: fmt.Sprintf(`{"pattern":%q}`, pattern)})
+			for i, text := range texts {
+				for _, c := range text {
+					value, err := json.Marshal(string(c))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := typ.ToJSON(value); (err == nil) != (i == 0) {
+						t.Errorf("%s, %U: %v", pattern, c, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What ECMAScript does not have, and the packages of Go would read, is an error of the schema.
+func TestPatternsOfOtherLanguagesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{
+		`a\Z`, `\Aa`, `a\z`, `\Q.\E`, `\a`, `\C`, `\e`, `\G`, `\h`, `\R`, `\X`, `\x{41}`, `\pL`, `\PL`, `[\pN]`, `[\a]`,
+		`[[:alpha:]]`, `[^[:alpha:]]`, `[a[:^digit:]]`, `\\\Z`,
+	} {
+		for _, before := range []string{"", "(?=)"} {
+			text := fmt.Sprintf(`{"pattern":%q}`, before+pattern)
+			if _, err := (jsonschema.Format{}).Compile(&schema.Schema{Text: text}); err == nil {
+				t.Errorf("%s is compiled", text)
+			}
+		}
+	}
+	for pattern, text := range map[string]string{`^\\Z$`: `\Z`, `^[\[:]+$`: `[:`, `^[:a]$`: "a", `^\-\@\_$`: "-@_"} {
+		typ := compile(t, schema.Schema{Text: fmt.Sprintf(`{"pattern":%q}`, pattern)})
+		if _, err := typ.ToJSON(fmt.Appendf(nil, "%q", text)); err != nil {
+			t.Errorf("%s, %s: %v", pattern, text, err)
 		}
 	}
 }

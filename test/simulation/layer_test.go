@@ -40,7 +40,7 @@ func (p *process) runtime(ctx context.Context, event []byte) ([]byte, error) {
 			return nil, errEnded
 		case errors.Is(err, errPanic):
 			p.called(nil, records, attempts, true)
-			return nil, layercall.FunctionError(
+			return nil, layercall.FunctionError("",
 				[]byte(`{"errorType":"RuntimeError","errorMessage":"a panic"}`))
 		case err == nil:
 			results = append(results, item{"itemIdentifier": place, "result": json.RawMessage(result)})

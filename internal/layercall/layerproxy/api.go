@@ -2,7 +2,6 @@ package layerproxy
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -125,7 +123,7 @@ func (a *api) next(w http.ResponseWriter, r *http.Request) {
 		case <-mine.done: // without work for this request
 			asked, mine.done = a.asked, make(chan struct{})
 		case c := <-a.work:
-			a.hand(w, c)
+			a.hand(w, r, c)
 			return
 		case <-r.Context().Done():
 			return
@@ -133,7 +131,7 @@ func (a *api) next(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (a *api) hand(w http.ResponseWriter, c *call) {
+func (a *api) hand(w http.ResponseWriter, r *http.Request, c *call) {
 	a.mu.Lock()
 	if c.answer != nil {
 		a.open[c.id()] = c
@@ -142,9 +140,9 @@ func (a *api) hand(w http.ResponseWriter, c *call) {
 	}
 	a.mu.Unlock()
 	maps.Copy(w.Header(), c.header)
-	w.Header().Set("Content-Length", strconv.Itoa(len(c.payload)))
-	w.WriteHeader(c.status)
-	_, _ = w.Write(c.payload) // a runtime that does not read it will not answer it
+	if !runtimeapi.Deliver(w, r, c.status, c.payload) && c.answer != nil {
+		a.settle(c, answer{err: idem.Unavailable(errLost)})
+	}
 }
 
 // pass gives the runtime an event as it is, and waits until the answer has passed through as well, the
@@ -182,6 +180,9 @@ func (a *api) hasPassed(id string) {
 
 // errNotTaken means that the runtime did not ask for the next invocation in time.
 var errNotTaken = errors.New("the function's runtime did not ask for the next invocation")
+
+// errLost means that the runtime closed its connection, or ended, before it had the event.
+var errLost = errors.New("the function's runtime closed the connection to the Runtime API before it had the event")
 
 // call gives the runtime an event and returns its answer. It returns errNotTaken if ctx ends or the runtime
 // has gone before the runtime takes the event. When the runtime has taken it, call waits for the answer
@@ -266,12 +267,13 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, runtimeapi.MaxResponse))
-	if r.Trailer.Get(headerErrorType) != "" {
-		failed, body = true, streamedError(r.Trailer.Get(trailerErrorBody))
+	kind := r.Header.Get(headerErrorType)
+	if streamed := r.Trailer.Get(headerErrorType); streamed != "" {
+		failed, kind, body = true, streamed, runtimeapi.StreamedError(r.Trailer)
 	}
 	got := answer{payload: body}
 	if failed {
-		got = answer{err: layercall.FunctionError(body)}
+		got = answer{err: layercall.FunctionError(kind, body)}
 	}
 	var large *http.MaxBytesError
 	switch {
@@ -288,15 +290,6 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	default:
 		reply(w, http.StatusAccepted, map[string]string{"status": "OK"})
 	}
-}
-
-// streamedError returns the error in the trailers of a streamed answer, which takes the place of the answer.
-func streamedError(encoded string) []byte {
-	body, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return []byte(encoded)
-	}
-	return body
 }
 
 func refuse(w http.ResponseWriter, status int, kind, message string) {

@@ -28,7 +28,8 @@ func (f *fixture) wantOutage(says string, keys ...string) {
 func TestRaisedOutage(t *testing.T) {
 	t.Parallel()
 	const outage = "raise UnavailableError the bank is down: retry after 1h"
-	for _, do := range []string{outage, "stream an outage"} {
+	for _, do := range []string{outage, "stream an outage", "stream an outage, named in the header",
+		"report an outage, named in the header"} {
 		t.Run(do, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, "", append(several, partial)...)

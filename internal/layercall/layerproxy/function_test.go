@@ -205,7 +205,7 @@ func handle(d delivery) {
 		if bytes.Contains(d.Payload, []byte("fails")) {
 			failure = `{"errorMessage":"in the middle"}`
 		}
-		stream(d, d.Payload, failure)
+		stream(d, d.Payload, "Function.Broken", failure)
 	case string(d.Payload) == memoryEvent:
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", os.Getppid()))
 		check(err)
@@ -253,7 +253,12 @@ func handle(d delivery) {
 		post("invocation/"+d.id()+"/error", nil,
 			[]byte(`{"errorType":"ValueError","errorMessage":"no such account","stackTrace":[]}`))
 	case do("stream an outage"):
-		stream(d, answer, `{"errorType":"UnavailableError","errorMessage":"the bank is down: retry after 1h"}`)
+		stream(d, answer, "Unhandled", `{"errorType":"UnavailableError","errorMessage":"the bank is down: retry after 1h"}`)
+	case do("stream an outage, named in the header"):
+		stream(d, answer, "UnavailableError", `{"errorMessage":"the bank is down: retry after 1h"}`)
+	case do("report an outage, named in the header"):
+		post("invocation/"+d.id()+"/error", http.Header{"Lambda-Runtime-Function-Error-Type": {"UnavailableError"}},
+			[]byte(`{"errorMessage":"the bank is down: retry after 1h"}`))
 	case do("answer garbage"):
 		d.answer([]byte(`{"batchItemFailures":[`))
 	case do("answer a text"):
@@ -332,14 +337,14 @@ func answerTo(records []record) []byte {
 }
 
 // stream streams an answer, which ends with an error in its trailers if there is a failure.
-func stream(d delivery, body []byte, failure string) {
+func stream(d delivery, body []byte, kind, failure string) {
 	req, err := http.NewRequest(http.MethodPost, address()+"invocation/"+d.id()+"/response",
 		io.MultiReader(bytes.NewReader(body)))
 	check(err)
 	req.Header.Set("Lambda-Runtime-Function-Response-Mode", "streaming")
 	if failure != "" {
 		req.Trailer = http.Header{
-			"Lambda-Runtime-Function-Error-Type": {"Function.Broken"},
+			"Lambda-Runtime-Function-Error-Type": {kind},
 			"Lambda-Runtime-Function-Error-Body": {base64.StdEncoding.EncodeToString([]byte(failure))},
 		}
 	}

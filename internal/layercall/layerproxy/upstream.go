@@ -19,10 +19,9 @@ const (
 	pathInvocation = "/2018-06-01/runtime/invocation/"
 	pathInitError  = "/2018-06-01/runtime/init/error"
 
-	headerRequestID  = "Lambda-Runtime-Aws-Request-Id"
-	headerDeadline   = "Lambda-Runtime-Deadline-Ms"
-	headerErrorType  = "Lambda-Runtime-Function-Error-Type" // a trailer of a streamed answer too
-	trailerErrorBody = "Lambda-Runtime-Function-Error-Body"
+	headerRequestID = "Lambda-Runtime-Aws-Request-Id"
+	headerDeadline  = "Lambda-Runtime-Deadline-Ms"
+	headerErrorType = "Lambda-Runtime-Function-Error-Type" // a trailer of a streamed answer too
 )
 
 // upstream is a client of Lambda's Runtime API.

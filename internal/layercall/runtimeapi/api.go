@@ -42,6 +42,7 @@ type invocation struct {
 type answer struct {
 	payload []byte
 	err     *FunctionError // instead of the payload
+	lost    bool           // instead of both: the process has not got the event
 }
 
 func newInvocation(payload []byte) *invocation {
@@ -177,7 +178,7 @@ func (a *api) next(w http.ResponseWriter, r *http.Request) {
 	}
 	select {
 	case inv := <-a.work:
-		a.hand(w, inv)
+		a.hand(w, r, inv)
 	case <-r.Context().Done():
 	}
 }
@@ -200,7 +201,8 @@ func (a *api) ask() (unanswered string, busy bool) {
 	return unanswered, true
 }
 
-func (a *api) hand(w http.ResponseWriter, inv *invocation) {
+// hand sends the invocation to the process. The invocation is lost if the process did not get all of it.
+func (a *api) hand(w http.ResponseWriter, r *http.Request, inv *invocation) {
 	defer close(inv.written)
 	a.mu.Lock()
 	if a.refused = ""; !inv.abandoned {
@@ -209,12 +211,26 @@ func (a *api) hand(w http.ResponseWriter, inv *invocation) {
 	a.mu.Unlock()
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(inv.payload)))
 	header.Set(headerRequestID, inv.id)
 	header.Set(headerDeadline, strconv.FormatInt(time.Now().Add(a.cfg.Timeout).UnixMilli(), 10))
 	header.Set(headerFunctionARN, a.cfg.ARN)
 	header.Set(headerTraceID, inv.trace)
-	_, _ = w.Write(inv.payload) // a process that does not read it does not answer it
+	if !Deliver(w, r, http.StatusOK, inv.payload) {
+		a.settle(inv, answer{lost: true})
+	}
+}
+
+// Deliver answers a request for work with an event, and reports whether the connection took all of it.
+// Otherwise the function was not called: its runtime has closed the connection, or has ended. A function
+// whose runtime ends after Deliver may have been called.
+func Deliver(w http.ResponseWriter, r *http.Request, status int, payload []byte) bool {
+	if r.Context().Err() != nil {
+		return false
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(payload)))
+	w.WriteHeader(status)
+	_, err := w.Write(payload)
+	return err == nil && http.NewResponseController(w).Flush() == nil // otherwise a short event stays in the buffer
 }
 
 // response receives the answer of the function. An incomplete answer is refused, so that the death of a
@@ -233,7 +249,7 @@ func (a *api) response(w http.ResponseWriter, r *http.Request) {
 	}
 	a.take(w, r, inv, func(body []byte) answer {
 		if kind := r.Trailer.Get(headerErrorType); kind != "" {
-			return answer{err: a.streamedError(inv.id, kind, r.Trailer.Get(trailerErrorBody))}
+			return answer{err: a.parseError(inv.id, kind, StreamedError(r.Trailer))}
 		}
 		return answer{payload: body}
 	})
@@ -380,11 +396,13 @@ func readBody(r *http.Request) (body []byte, size int64, err error) {
 	return buffer.Bytes(), size, err
 }
 
-// streamedError returns the error in the trailers of a streamed answer.
-func (a *api) streamedError(id, kind, encoded string) *FunctionError {
+// StreamedError returns the error document in the trailers of a streamed answer, which takes the place of the
+// answer.
+func StreamedError(trailer http.Header) []byte {
+	encoded := trailer.Get(trailerErrorBody)
 	body, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		body = []byte(encoded)
+		return []byte(encoded)
 	}
-	return a.parseError(id, kind, body)
+	return body
 }

@@ -134,6 +134,12 @@ var clients = map[string]func(runtime){
 		}
 		forever()
 	},
+	"ends before it has read its event": func(r runtime) {
+		conn := must(net.Dial("tcp", r.address()))
+		must(io.WriteString(conn, "GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: x\r\n\r\n"))
+		must(bufio.NewReaderSize(conn, 16).ReadString('\n'))
+		os.Exit(8)
+	},
 	"answers and never asks again": func(r runtime) {
 		id, _ := r.next()
 		r.post(r.answer(id), "once")

@@ -10,7 +10,7 @@ import (
 var (
 	// ErrClosed means that the Function was closed before or during the invocation.
 	ErrClosed = errors.New("the function is closed")
-	// ErrNotTaken means that no process took the event of the invocation.
+	// ErrNotTaken means that no process got the whole event of the invocation.
 	ErrNotTaken = errors.New("the function did not take the event")
 	// ErrInitTimeout is the cause of a StartError: the process never asked for work.
 	ErrInitTimeout = errors.New("it never asked for work")

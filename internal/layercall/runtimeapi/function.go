@@ -50,7 +50,7 @@ func Start(ctx context.Context, cfg Config) (*Function, error) {
 //
 // Errors: *FunctionError, *CrashError and *TimeoutError mean that the function failed, *StartError that its
 // new process did not start, *PayloadError that the event is too large; ErrClosed; or the context's cause. They
-// are also ErrNotTaken if no process took the event, so that it had no effect. If the context ends during the
+// are also ErrNotTaken if no process got the whole event, so that it had no effect. If the context ends during the
 // invocation, Invoke kills the process, because its result is no longer needed.
 // A process that handles several invocations at once goes on after a timeout or the end of a context.
 // Invoke does not use the payload after it has returned.
@@ -70,12 +70,17 @@ func (f *Function) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	if f.cfg.Concurrency > 1 {
 		payload = bytes.Clone(payload) // an abandoned invocation may still be written to the process
 	}
-	inv := newInvocation(payload)
-	p, err := f.handOver(ctx, inv)
-	if err != nil {
-		return Result{}, notTakenError{err}
+	for range 2 { // the next request for work, or the next process, gets an event that was lost
+		inv := newInvocation(payload)
+		p, err := f.handOver(ctx, inv)
+		if err != nil {
+			return Result{}, notTakenError{err}
+		}
+		if result, err := f.await(ctx, p, inv); !errors.Is(err, errLost) {
+			return result, err
+		}
 	}
-	return f.await(ctx, p, inv)
+	return Result{}, notTakenError{fmt.Errorf("invocation of function %s: %w", f.cfg.Name, errLost)}
 }
 
 // Kill sends SIGKILL to the process and its group, and reports whether there was a process. The current
@@ -242,22 +247,29 @@ func (f *Function) offer(ctx context.Context, p *process, inv *invocation) error
 	}
 }
 
-// await waits for the answer, the end of the process, the timeout, or the end of the context.
+var errLost = errors.New("its process closed the connection to the Runtime API before it had the event")
+
+// await waits for the answer, the end of the process, the timeout, or the end of the context. It returns
+// errLost if the process has not got the event.
 func (f *Function) await(ctx context.Context, p *process, inv *invocation) (Result, error) {
 	timer := time.NewTimer(f.cfg.Timeout)
 	defer timer.Stop()
 	answered := func(a answer) (Result, error) {
 		p.output.sync()
-		if a.err != nil {
+		switch {
+		case a.lost:
+			return Result{}, errLost
+		case a.err != nil:
 			return Result{}, a.err
 		}
 		return Result{RequestID: inv.id, Payload: a.payload}, nil
 	}
-	fail := f.crashed
+	fail, late := f.crashed, true
 	select {
 	case a := <-inv.answer:
 		return answered(a)
 	case <-p.exited:
+		late = false
 	case <-timer.C:
 		fail = f.timedOut
 	case <-ctx.Done():
@@ -270,6 +282,9 @@ func (f *Function) await(ctx context.Context, p *process, inv *invocation) (Resu
 	}
 	select {
 	case a := <-inv.answer: // it came all the same
+		if a.lost && late {
+			return Result{}, notTakenError{fail(p, inv)}
+		}
 		return answered(a)
 	default:
 		return Result{}, fail(p, inv)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -54,10 +55,14 @@ func TestAnswersByLengthAndInChunks(t *testing.T) {
 	wantStarts(t, f, 1)
 }
 
+// notShown is the message of an error of so many bytes, which may be values of the records.
+func notShown(bytes int) string {
+	return fmt.Sprintf("its error is no document with errorType or errorMessage (%d bytes, not shown)", bytes)
+}
+
 func TestErrorDocumentsOfOtherRuntimes(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "error as told"))
-	long := strings.Repeat("x", 2000)
 	for name, c := range map[string]struct {
 		header, body, kind, message string
 	}{
@@ -75,11 +80,10 @@ func TestErrorDocumentsOfOtherRuntimes(t *testing.T) {
 		},
 		"type in the header": {header: "Function.NoIdea", body: `{"errorMessage":"m"}`,
 			kind: "Function.NoIdea", message: "m"},
-		"no JSON": {header: "Function.NoIdea", body: "it broke", kind: "Function.NoIdea",
-			message: "it broke"},
-		"no type":           {body: "it broke", kind: "Runtime.Unknown", message: "it broke"},
-		"empty":             {body: "", kind: "Runtime.Unknown", message: ""},
-		"long, and no JSON": {body: long, kind: "Runtime.Unknown", message: long[:1000]},
+		"no JSON":          {header: "Function.NoIdea", body: "of 4711", kind: "Function.NoIdea", message: notShown(7)},
+		"no type":          {body: "of 4711", kind: "Runtime.Unknown", message: notShown(7)},
+		"empty":            {body: "", kind: "Runtime.Unknown", message: notShown(0)},
+		"another document": {body: `{"account":"4711"}`, kind: "Runtime.Unknown", message: notShown(18)},
 		"stack is not a list": {body: `{"errorType":"t","errorMessage":"m","stackTrace":"none"}`, kind: "t",
 			message: "m"},
 	} {
@@ -145,10 +149,35 @@ func TestProcessThatDoesNotReadItsEventTimesOut(t *testing.T) {
 	payload := make([]byte, runtimeapi.MaxPayload)
 	_, err := f.Invoke(t.Context(), payload)
 	var timedOut *runtimeapi.TimeoutError
-	if !errors.As(err, &timedOut) {
-		t.Errorf("error %v, want a timeout", err)
+	if !errors.As(err, &timedOut) || !errors.Is(err, runtimeapi.ErrNotTaken) {
+		t.Errorf("error %v, want a timeout of an event that was not taken", err)
 	}
 	clear(payload) // which the race detector watches
+}
+
+// The next process gets an event that a process did not read to its end. After the second such process no
+// process has taken the event.
+func TestEventGoesToTheNextProcessIfOneEndsBeforeItHasReadIt(t *testing.T) {
+	t.Parallel()
+	const ends = modeVariable + "=ends before it has read its event"
+	payload := bytes.Repeat([]byte("a"), runtimeapi.MaxPayload) // more than the connection holds
+	for name, second := range map[string]string{"and the next one reads it": modeVariable + "=plain", "and so does the next one": ends} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t, "")
+			cfg.Command = []string{"sh", "-c", `export "$2"; if mkdir "$0" 2>/dev/null; then export "$1"; fi; exec "$3"`,
+				filepath.Join(t.TempDir(), "started"), ends, second, cfg.Command[0]}
+			f := start(t, cfg)
+			result, err := f.Invoke(t.Context(), payload)
+			switch {
+			case second == ends && !errors.Is(err, runtimeapi.ErrNotTaken):
+				t.Errorf("error %v, want that no process has taken the event", err)
+			case second != ends && (err != nil || !bytes.Equal(result.Payload, payload)):
+				t.Errorf("%d bytes, error %v; want the event", len(result.Payload), err)
+			}
+			wantStarts(t, f, 2)
+		})
+	}
 }
 
 func TestAnswerIsAcceptedAfterTheEventWasRead(t *testing.T) {
@@ -169,7 +198,7 @@ func TestStreamedErrorWithoutEncoding(t *testing.T) {
 	t.Parallel()
 	f := start(t, config(t, "stream with a trailer that is no base64"))
 	if e := fails[*runtimeapi.FunctionError](t, f, "{}"); e.Type != "Function.Odd" ||
-		e.Message != "no base64" {
+		e.Message != notShown(len("no base64")) {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -2,49 +2,55 @@
 package near
 
 import (
-	"slices"
+	"iter"
 	"strings"
 )
 
-// Of returns the candidate with the smallest distance to a name, the first of several, if the distance is at
-// most a third of the name's length without the prefix, which all names have. If there is none, it returns
-// the shortest candidate that has the words of the name in their order, between underscores, and others; ""
-// if there is none either.
+// Of returns the candidate that a misspelt name most likely means, "" if none is similar. A candidate is similar
+// if it, or what is left of it without some of its words, between underscores, is at most mostEdits bytes from the
+// name, and at most a third of the name's length without the prefix, which all names have. Of several Of returns
+// the one with the fewest differing bytes and missing words, and of those the shortest.
 func Of(name, prefix string, candidates []string) string {
-	const share = 3
-	best, fewest := "", (len(name)-len(prefix)+share-1)/share+1
+	const (
+		share     = 3
+		mostEdits = 3 // or one word would be taken for another
+	)
+	name = strings.TrimPrefix(name, prefix)
+	limit := min((len(name)+share-1)/share, mostEdits)
+	best, fewest := "", 0
 	for _, c := range candidates {
-		if n := Distance(name, c); n < fewest {
-			best, fewest = c, n
-		}
-	}
-	if best == "" {
-		best = withWords(strings.TrimPrefix(name, prefix), prefix, candidates)
-	}
-	return best
-}
-
-// withWords returns the shortest candidate that has the words, the first of several.
-func withWords(words, prefix string, candidates []string) (best string) {
-	for _, c := range candidates {
-		if hasWords(strings.TrimPrefix(c, prefix), words) && (best == "" || len(c) < len(best)) {
-			best = c
+		for words, missing := range shortened(strings.Split(strings.TrimPrefix(c, prefix), "_")) {
+			edits := Distance(name, words)
+			if n := edits + missing; edits <= limit &&
+				(best == "" || n < fewest || n == fewest && len(c) < len(best)) {
+				best, fewest = c, n
+			}
 		}
 	}
 	return best
 }
 
-// hasWords reports whether a name has words in their order, and others between, before or after them.
-func hasWords(name, words string) bool {
-	rest := strings.Split(name, "_")
-	for word := range strings.SplitSeq(words, "_") {
-		i := slices.Index(rest, word)
-		if i < 0 || word == "" {
-			return false
+// shortened yields each choice of at least one of the words, in their order, and the number of words that are
+// missing. Of more than maxWords only the whole name is yielded.
+func shortened(words []string) iter.Seq2[string, int] {
+	const maxWords = 8
+	return func(yield func(string, int) bool) {
+		if len(words) > maxWords {
+			yield(strings.Join(words, "_"), 0)
+			return
 		}
-		rest = rest[i+1:]
+		for chosen := 1; chosen < 1<<len(words); chosen++ {
+			var some []string
+			for i, word := range words {
+				if chosen>>i&1 == 1 {
+					some = append(some, word)
+				}
+			}
+			if !yield(strings.Join(some, "_"), len(words)-len(some)) {
+				return
+			}
+		}
 	}
-	return true
 }
 
 // Distance returns the Levenshtein distance: how many bytes must be inserted, removed or replaced to turn a

@@ -140,7 +140,7 @@ func failure(err error) error {
 	case !taken: // the function of a process that does not start may have reported an error
 		return idem.Unavailable(withoutOutput(err))
 	case errors.As(err, &failed) && !failed.Rejected:
-		return layercall.FunctionError(failed.Payload)
+		return layercall.FunctionError(failed.Type, failed.Payload)
 	}
 	// it crashed, gave no answer, or none that can be taken, in time, or was given up
 	return idem.OutcomeUnknown(withoutOutput(err))

@@ -153,7 +153,7 @@ func (c *Client) lost(ctx context.Context, err error) error {
 
 // refused returns the error of an answer that says that the call failed.
 func (c *Client) refused(resp *http.Response, answer []byte) error {
-	failed := layercall.FunctionError(answer)
+	failed := layercall.FunctionError("", answer)
 	err := fmt.Errorf("%s answered %d %s: %w", c.service, resp.StatusCode, http.StatusText(resp.StatusCode), failed)
 	if idem.IsPermanent(failed) || idem.IsUnavailable(failed) || idem.IsOutcomeUnknown(failed) {
 		return err

@@ -49,13 +49,16 @@ func When(t, now time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05.000") + " (" + Age(t, now) + ")"
 }
 
-// Age formats the distance of a time from now in the largest unit: "in 3m", "2h ago", "now".
+// Age formats the distance of a time from now in the largest unit: "in 3m", "2h ago", "now"; "unknown"
+// of the zero time.
 func Age(t, now time.Time) string {
 	const day = 24 * time.Hour
 	d := t.Sub(now)
 	n := d.Abs()
 	var text string
 	switch {
+	case t.IsZero():
+		return "unknown"
 	case n < time.Second:
 		return "now"
 	case n < time.Minute:

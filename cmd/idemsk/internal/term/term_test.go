@@ -106,6 +106,9 @@ func TestWhen(t *testing.T) {
 			t.Errorf("Age(%v) = %s, want %s", d, got, want)
 		}
 	}
+	if got := term.Age(time.Time{}, now); got != "unknown" {
+		t.Errorf("Age of the zero time: %s", got)
+	}
 	berlin := time.FixedZone("CET", 3600)
 	if got := term.When(now.Add(-time.Hour).In(berlin), now); got != "2026-01-02 02:04:05.000 (1h ago)" {
 		t.Errorf("When: %s", got)
