@@ -100,7 +100,7 @@ func newStatements(t pgmigrate.Table) statements {
 		stats: fill(`SELECT
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE {{pending}} LIMIT 100000) AS o),
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE parked_at IS NOT NULL LIMIT 100000) AS o),
-			coalesce(extract(epoch FROM clock_timestamp() - (SELECT min(created_at) FROM generate_series(0, 63) AS shard, LATERAL (
+			coalesce(extract(epoch FROM clock_timestamp() - (SELECT min(created_at) FILTER (WHERE isfinite(created_at)) FROM generate_series(0, 63) AS shard, LATERAL (
 				SELECT created_at FROM {{table}} o WHERE o.shard = shard.shard::smallint AND {{pending}} ORDER BY seq LIMIT 1) AS o)), 0)::float8`),
 		prune: fill(`DELETE FROM {{table}} WHERE (id, seq) IN (SELECT id, seq FROM {{table}}
 			WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at LIMIT $2 FOR UPDATE SKIP LOCKED)`),
