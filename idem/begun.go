@@ -7,7 +7,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// begun is a task whose handler may be called, by the caller of Session.Begin.
+// begun is a task whose handler may be called, by the caller of session.Begin.
 type begun struct {
 	execution
 	done    func(out Outcome, more bool)
@@ -15,7 +15,7 @@ type begun struct {
 }
 
 // Begin begins tasks whose handlers the caller calls, for example one handler for all. Those that it returns
-// must end with Session.Return. It returns nil for a task that has ended without its handler, and done was
+// must end with session.Return. It returns nil for a task that has ended without its handler, and done was
 // called for it. For the others, done is called as by RunAsync. At most Config.CommitWindow tasks may have
 // begun and not ended: Begin waits for others.
 func (s *session) Begin(claims []*claim, done func(i int, out Outcome, more bool)) []*begun {

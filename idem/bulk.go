@@ -208,7 +208,7 @@ func (c *bulkCall) invokeTogether(parts []*bulkPart) (left []*bulkPart, err erro
 func (p *bulkPart) stopLane(stopped map[*machine.Lane]bool) {
 	err := p.result.Err
 	switch {
-	case err == nil || p.final || IsResultUnavailable(err):
+	case err == nil || p.final || isResultUnavailable(err):
 	case stopped[p.item.place.In()]:
 		p.result = BulkResult{Err: OutOfTurn(fmt.Errorf("%w: in its call: %w", ErrBehind, err))}
 	default:

@@ -15,8 +15,8 @@ import (
 // transaction of the effect, or none does. The store must be a store.CallTransactor, and all tasks must be
 // claimed.
 //
-// The caller makes a Call with Session.Call, calls the handler, then Seal, and then either Commit or Discard.
-// The tasks have begun before (Session.Begin), and end after that (Session.Return).
+// The caller makes one with session.Call, calls the handler, then Seal, and then either Commit or Discard.
+// The tasks have begun before (session.Begin), and end after that (session.Return).
 type jointCall struct {
 	context.Context // of the handlers
 

@@ -15,7 +15,7 @@ import (
 // progress without Engine.partialRequests, in a session with a deadline, whose caller waits for all of them, and
 // if one commits an effect: the store commits effects on one item that are sent together one after another,
 // and those of two requests conflict. A request is in progress until it has returned or has taken longer than
-// Config.patience. The completions of Session.Return are sent at once.
+// Config.patience. The completions of session.Return are sent at once.
 type commits struct {
 	session *session
 	// window holds an element for each task whose handler may have run and whose completion is not confirmed.

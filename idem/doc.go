@@ -15,10 +15,36 @@
 // # Which part to use
 //
 // A handler uses [Permanent], [RetryAfter], [Unavailable] and [AttemptFrom]. A program that gets one message
-// at a time uses [New] and [Engine.Do]. A program that gets many uses package idem/schedule. [Session] and
-// [Claim] are for schedulers such as that one: [Session.Claim], [Session.Run], [Session.Wait] and
-// [Session.Release] are the steps of Do. Packages app/lambda and app/process run a handler of Kafka records
-// as a function or a process.
+// at a time uses [New] and [Engine.Do]. A program that gets many uses a [Scheduler]. Packages app/lambda and
+// app/process run a handler of Kafka records as a function or a process.
+//
+// # The scheduler
+//
+// A caller arranges its messages in lanes. The items of a lane are handled in order: one after another, or in one
+// call of a handler that takes many ([SchedulerConfig.Bulk]). A lane stops at an item that fails. Lanes are handled
+// concurrently, up to [SchedulerConfig.Concurrency]. A lane is, for example, a Kafka partition, one key of a
+// partition, or a single message if no order is required.
+//
+// A batch with a deadline, such as a Lambda invocation: [Scheduler.Run] returns when each item has its
+// outcome. A lane stops at its first item that is not settled.
+//
+// An endless source, such as a consumer process: [Scheduler.Stream]. Lanes exist as long as they have items.
+// There are no batches, so no item waits for the end of others. An item that fails is tried again until it is
+// settled. The caller adds items, bounds how many are in progress, and stops lanes whose source is gone, such
+// as a partition that is revoked.
+//
+// What it adds to an engine:
+//
+//   - Duplicates: if several items in progress make the same request under the same key, one is executed, and
+//     the others share its outcome without a request.
+//   - Prefetch: if the store takes many claims in one request, the claims of the next items are sent
+//     together. A claim whose item does not begin is released, and its attempt is not counted.
+//   - Group commit: concurrent completions share a request.
+//   - Isolation: a key with two attempts that did not end, because their processes died, is taken over while no
+//     other item is in progress or claimed. If the message kills the process again, only this message has an
+//     attempt counted.
+//   - A time budget, for a batch: items that have not begun when the time ends are released, and
+//     [Scheduler.Run] returns in time for an answer even if a handler does not return.
 //
 // # Guarantees
 //

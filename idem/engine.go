@@ -64,7 +64,7 @@ type Config struct {
 	// margin, or, in a context without one, for ever; -1: not at all).
 	Wait time.Duration
 	// CommitWindow is the maximum number of tasks of a session whose handler has begun and whose completion is
-	// not confirmed yet (default 256; 1 to 10,000). It applies to Session.RunAsync on a store that is a
+	// not confirmed yet (default 256; 1 to 10,000). It applies to a Scheduler on a store that is a
 	// Batcher. So it also bounds the handlers that run at once, and the tasks that are executed again after
 	// the death of a process.
 	CommitWindow int

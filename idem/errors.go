@@ -81,7 +81,7 @@ func RetryAfter(err error, d time.Duration) error { return classify(err, retriab
 func Unavailable(err error) error { return classify(err, unavailable, RetryDelay(err)) }
 
 // CallFailed marks the error of a call that handled several tasks and failed as a whole, which is no evidence
-// against one of them: the attempt is not counted. Claim.FailedBefore then tells the next owner of the key to
+// against one of them: the attempt is not counted. A scheduler then tells the next owner of the key to
 // handle the task alone. With Config.AtMostOnce the outcome of the task is unknown, unless Unavailable marks
 // err: CallFailed(Unavailable(err)) says that the task had no effect. CallFailed returns nil if err is nil.
 func CallFailed(err error) error { return classify(err, callFailed, 0) }
@@ -122,8 +122,8 @@ func RetryDelay(err error) time.Duration { return classOf(err).delay }
 // IsUnavailable reports whether err is, or wraps, an error marked by Unavailable.
 func IsUnavailable(err error) bool { return classOf(err).class == unavailable }
 
-// IsResultUnavailable reports whether err is, or wraps, an error marked by ResultUnavailable.
-func IsResultUnavailable(err error) bool { return classOf(err).class == resultless }
+// isResultUnavailable reports whether err is, or wraps, an error marked by ResultUnavailable.
+func isResultUnavailable(err error) bool { return classOf(err).class == resultless }
 
 // IsOutcomeUnknown reports whether err is, or wraps, an error marked by OutcomeUnknown.
 func IsOutcomeUnknown(err error) bool { return classOf(err).unknown }

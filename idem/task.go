@@ -68,8 +68,7 @@ type DeadLetter struct {
 	Err       error         // the handler's error, or one that wraps ErrAttemptsExhausted
 }
 
-// claim is a task and the result of its claim. Callers that schedule many tasks create one for each, set Task
-// and TakeOver, and pass it to Session.Claim and then to Session.Run.
+// claim is a task and the result of its claim.
 type claim struct {
 	Task Task
 	// TakeOver allows the claim to take the key from an owner whose lease has ended. A caller that runs tasks

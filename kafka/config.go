@@ -59,7 +59,7 @@ type Config struct {
 	// Order is the order in which records are handled (default ByPartition; that of package kafka/consumer is
 	// ByKey).
 	Order Order
-	// Concurrency is the number of calls of a HandlerFunc at once (default schedule.DefaultConcurrency). The engine's
+	// Concurrency is the number of calls of a HandlerFunc at once (default idem.DefaultConcurrency). The engine's
 	// CommitWindow bounds it too.
 	Concurrency int
 	// Calls is the number of calls of a BulkHandler or of BulkAttempts at once (default 1). They share the engine's

@@ -13,7 +13,7 @@
 //     identified is rejected: it is sent to the dead letters, and its outcome is stored under the record's
 //     place.
 //   - Order: the records of a partition, or of one Kafka key, are handled one after another (see [Order]).
-//     Package idem/schedule runs them, and lets duplicates in the batch share one outcome.
+//     An idem.Scheduler runs them, and lets duplicates in the batch share one outcome.
 //   - Settle: the key is completed, or dead-lettered, or the record is kept for another delivery. [Batch] has
 //     the outcome of each record.
 //

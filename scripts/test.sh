@@ -20,7 +20,7 @@ result=0
 go test -race -vet=off -p 4 -tags servers,synctests -timeout 15m "$@" $(go list work | grep -vE '/infra/cdk(/.*)?$') |
   tee "$results" || result=$?
 # Without the race detector: all states of the scheduler's machine, which has no goroutines, and the memory that values take.
-go test -vet=off -run '^(TestAllStates|TestRandomWalks|Fuzz.*Budget)$' ./idem/schedule ./kafka ./schema | tee -a "$results" || result=$?
+go test -vet=off -run '^(TestAllStates|TestRandomWalks|Fuzz.*Budget)$' ./idem/internal/machine ./kafka ./schema | tee -a "$results" || result=$?
 [[ $result == 0 ]] || exit "$result"
 echo "test: all passed after $((SECONDS / 60)) min $((SECONDS % 60)) s; the slowest packages:"
 awk '$1 == "ok" && $3 ~ /s$/ { print $3, $2 }' "$results" | sort -rn | sed 5q

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # trace.sh [FOLDER]: checks with TLC that the models (docs/spec/trace.tla, tracelanes.tla for lanes) explain the traces in a folder and its
 # subfolders. Tests write them if IDEMSK_TRACE_DIR names a folder (idem/storetest/trace.go, internal/trace/dynamotrace,
-# idem/schedule/trace_test.go), and make run TRACES=FOLDER. Without a folder it runs these first, on real servers. Prints each trace that
+# idem/trace_test.go), and make run TRACES=FOLDER. Without a folder it runs these first, on real servers. Prints each trace that
 # contradicts the model, with the line of the event that can't be explained, and exits with 1 if there is one. A trace with too many
 # explanations is not decided, and named.
 set -euo pipefail
@@ -14,7 +14,7 @@ if [ -z "$traces" ]; then
   traces=$work/traces
   mkdir "$traces"
   IDEMSK_TRACE_DIR=$traces go test -count=1 -tags servers,rest -run 'TestRules|TestAgrees|TestSuite|TestAgreement|TestOnDynamoDBLocal|TestBalancesAreExact|TestPaymentThatKills|TestOnRealStores/paused|TestLanesCount|TestBookingsAreExact' \
-    ./idem/memstore ./idem/redisstore ./idem/pgstore ./idem/dynamostore ./idem/storetest ./idem/e2e ./idem/schedule ./lambda/handler/internal/ledger >&2
+    ./idem/memstore ./idem/redisstore ./idem/pgstore ./idem/dynamostore ./idem/storetest ./idem/e2e ./idem ./lambda/handler/internal/ledger >&2
   IDEMSK_TRACE_DIR=$traces go test -count=1 -tags synctests -run 'TestSimulation' ./test/simulation >&2
   for host in lambda process; do make --no-print-directory run HOST=$host TRACES="$traces" >&2; done
 fi

@@ -3,7 +3,7 @@
 (* module that scripts/trace.sh writes, is a sequence of traces: the lanes   *)
 (* of several invocations on one store, and the calls of the store and the   *)
 (* ends of handlers in the order in which they took effect                   *)
-(* (idem/schedule/trace_test.go).  Each is a step of the model, or changes      *)
+(* (idem/trace_test.go).  Each is a step of the model, or changes               *)
 (* nothing.  ok is FALSE after an event that is neither.                     *)
 EXTENDS Naturals, Sequences, FiniteSets, Traces
 

@@ -14,7 +14,7 @@ import "time"
 //     (execution.fenced, idem/settle.go).
 //   - Rule 5: a caller that sends a claim again keeps its owner (Engine.request, idem/claim.go).
 //   - Rule 7: a claim of a lease that has ended is sent first without TakeOver and then, with no other
-//     handler running, with it (idem/schedule/calls.go), so that a record that kills its process is the only
+//     handler running, with it (idem/internal/machine/calls.go), so that a record that kills its process is the only
 //     one whose attempt is counted. The write is conditional on everything that was read (dynamostore:
 //     takeChange).
 //   - Rule 8: the limit of attempts (Engine.attemptLimit, idem/execution.go), and the attempts that are not

@@ -67,7 +67,7 @@ func TestHandlerThatDoesNotReturnIsAnOverrun(t *testing.T) {
 		wantErr(t, err, idem.ErrOverrun)
 		wantContains(t, err.Error(), "payments-0@7", "the process must end")
 		wantContains(t, s.log.of("batch")[0]["error"].(string),
-			"payments-0@7: schedule: a handler did not return")
+			"payments-0@7: idem: a handler did not return")
 		equal(t, "answer", len(resp.BatchItemFailures), 0)
 		if took := time.Since(begun); took < timeout-idem.Defaults().DeadlineMargin || took >= timeout {
 			t.Errorf("the answer came after %v; want it in the margin before %v", took, timeout)

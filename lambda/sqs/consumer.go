@@ -61,7 +61,7 @@ func (c *Consumer) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 }
 
 // Process processes an event and returns the partial batch response. With msk.FailBatch it returns a
-// *msk.BatchError if there are messages to be delivered again. It returns schedule.ErrOverrun (wrapped) if a
+// *msk.BatchError if there are messages to be delivered again. It returns idem.ErrOverrun (wrapped) if a
 // handler did not return: then the process must end. It returns idem.ErrInvalidConfig (wrapped) if the event is
 // of the queue of the dead letters.
 func (c *Consumer) Process(ctx context.Context, event *Event) (Response, error) {

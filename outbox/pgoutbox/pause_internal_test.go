@@ -29,19 +29,19 @@ func TestPauses(t *testing.T) {
 		want("")
 		extend("a", false, 50*time.Millisecond)
 		extend("a", false, 0) // of another worker
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 		extend("b", false, 50*time.Millisecond)
 		want("", "a", "b")
-		time.Sleep(30 * time.Millisecond)
+		<-time.After(30 * time.Millisecond)
 		want("a", "b")
-		time.Sleep(30 * time.Millisecond)
+		<-time.After(30 * time.Millisecond)
 		want("", "a", "b") // one at a time
 		extend("a", true, 100*time.Millisecond)
 		p.end("a", nil)
 		want("b", "a")
 		p.end("b", map[string]bool{"c": true}) // it had no event of b
 		want("", "a", "b")
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 		want("b", "a")
 		p.end("b", map[string]bool{"b": true})
 		for length := 200 * time.Millisecond; length < 10*time.Second; length *= 2 {
@@ -49,7 +49,7 @@ func TestPauses(t *testing.T) {
 			extend("a", true, min(length, time.Second))
 			p.end("a", nil)
 			want("", "a")
-			time.Sleep(min(length, time.Second))
+			<-time.After(min(length, time.Second))
 		}
 		want("a")
 		p.end("a", map[string]bool{"a": true})

@@ -177,8 +177,9 @@ func (w *worker) notified(ctx context.Context) error {
 
 // round locks shards that no other worker holds, and sends and marks the events at their heads. It returns
 // the number of events published or rejected. If others failed because Kafka is unavailable, it returns
-// relay.ErrUnavailable; if Kafka answers, it pauses their topics. The transaction is idle while events are sent to Kafka. PostgreSQL ends it after IdleLimit; otherwise a failed host would hold
-// its shards until TCP detects the failure.
+// relay.ErrUnavailable; if Kafka answers, it pauses their topics. The transaction is idle while events are sent
+// to Kafka. PostgreSQL ends it after IdleLimit; otherwise a failed host would hold its shards until TCP detects
+// the failure.
 func (w *worker) round(ctx context.Context) (n int, err error) {
 	begin := fmt.Sprintf(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d; SET CONSTRAINTS ALL IMMEDIATE`,
 		w.cfg.IdleLimit.Milliseconds()) // a constraint that is deferred would undo all marks at the commit

@@ -1,7 +1,5 @@
 package machine
 
-import ()
-
 // Returned is that the handler of an item has returned, or that none was called.
 type Returned struct{ Item *Item }
 

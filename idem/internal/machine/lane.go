@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// lane is a sequence of items that begin one after another, or several at once in one call of a bulk handler.
+// Lane is a sequence of items that begin one after another, or several at once in one call of a bulk handler.
 type Lane struct {
 	machine *Machine
 	name    string

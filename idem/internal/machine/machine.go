@@ -8,6 +8,49 @@
 //	added ─▶ claimed (claims.go) ─▶ called (calls.go) ─▶ concluded (conclude.go) ─▶ reported (lane.go)
 //
 // keys.go has the rules for items with one key, and outages.go those for an outage of what handlers need.
+//
+// # The rules
+//
+// Besides rules 1 to 10 of package store:
+//
+//   - S1. A lane exists while it has items that have not ended. A call takes the next items of lanes: one,
+//     or with a bulk handler a run of each lane, in the order of arrival. Ready lanes take turns. A lane
+//     has items in one call at a time.
+//   - S2. The next items of a lane begin when the call with those before has returned, and each of these
+//     has returned without an error or is settled. Of a call, the items of a lane that fail behind another
+//     return to their places without an attempt, whatever their errors; those that succeed complete. If the
+//     completion of an item fails, it returns to its place, and later ones have run before it. In atomic
+//     mode the lane waits for the completion, because the next handler may have to see the effect.
+//   - S3. An item of a stream that is not settled returns to its place and waits: for the backoff and the
+//     delay of its key, or for a key in flight elsewhere. A lane that waits has no slot and no claims. In a
+//     batch, such an item ends its lane, and the claims of the items behind it are released.
+//   - S4. Claims are sent ahead, for one item of each lane in turn: as many as the handlers begin in twice
+//     the time of an answer, at least two full requests. With the items in progress they are at most 24
+//     full requests, or, with more handlers, one item for each and those that begin in that time. A partial
+//     request is sent only if a lane needs it: if no request is in progress, or, in a stream on a store
+//     whose requests take at most 32 elements, if it has all claims that are wanted, and at least n eighths
+//     of a full request while n are in progress. Completions without an effect are gathered in the same way
+//     in a session without a deadline. A claim that has waited for a quarter of the lease is released. The
+//     claims for calls of a bulk handler are sent together. Whole requests for the next calls are sent
+//     during calls, for as many as are estimated to begin within a quarter of the lease.
+//   - S5. An item uses its key from when its claim is sent until it has ended or the claim is released.
+//     Another item with this key waits for it, and takes its outcome if it makes the same request. Nothing
+//     is claimed behind an item that waits for an item of another lane, so lanes do not wait for each other
+//     in a circle.
+//   - S6. If the store does not answer, all claims of a stream pause, and one request tries the store after
+//     a backoff. No handler is called, unless the engine fails open.
+//   - S7. A key whose owner's lease is over after its first attempt is taken over beside others, if at
+//     least two attempts are left. Before any other such key is taken over, no handler begins, the claims
+//     of all lanes are released, and the running handlers and completions end. If the answer to the claim
+//     is lost, the item is claimed anew by another owner.
+//   - S8. Stop removes the items that have not begun and releases their claims. It waits for those that
+//     have begun. If its context ends first, they still settle their keys, but nothing is called for them
+//     any more.
+//   - S9. done and retry are called outside of the lock, and for one lane one after another. An item that
+//     was tried begins again after retry has returned.
+//   - S10. During an outage a stream releases the claims sent ahead, and sends one at a time, when the
+//     engine lets an item try. An item that is held back is not reported. In a batch it waits until the
+//     outage ends, or only such items are left.
 package machine
 
 import "time"

@@ -76,7 +76,7 @@ func TestErrorsAndOutcomesAreExplained(t *testing.T) {
 	t.Parallel()
 	page := read(t, troubleshooting)
 	errs := 0
-	for _, folder := range []string{"idem", "idem/store", "idem/schedule", "kafka"} {
+	for _, folder := range []string{"idem", "idem/store", "kafka"} {
 		files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -46,7 +46,7 @@ var targets = []target{
 	{file: "idem/pgstore/statements.go", pkgs: postgres, run: rows, changes: sqlChanges, sql: true},
 	{file: "outbox/pgoutbox/statements.go", pkgs: []string{"outbox/pgoutbox"}, run: outboxTests,
 		changes: sqlChanges, sql: true, plain: true},
-	{file: "idem/schedule/lane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
+	{file: "idem/internal/machine/lane.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 	{file: "idem/claim.go", pkgs: scheduler, changes: holdAndWait, plain: true},
 }
 
@@ -60,7 +60,7 @@ const outboxTests = "TestEvent|TestIDThat|TestParked|TestPublish|TestList|TestRe
 
 var (
 	dynamo, redis, postgres = []string{"idem/dynamostore"}, []string{"idem/redisstore"}, []string{"idem/pgstore"}
-	scheduler               = []string{"idem/schedule", "lambda/msk"}
+	scheduler               = []string{"idem", "idem/internal/machine", "lambda/msk"}
 )
 
 // A mutant that no test detects needs a reason. Every reason belongs to such a mutant.
