@@ -16,6 +16,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/test/faultproxy"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/schema"
 	avroformat "github.com/idemsk/idemsk/schema/avro"
@@ -101,7 +102,7 @@ func TestValueThatCanNotBeDecodedBecomesADeadLetter(t *testing.T) {
 					records.Key, records.Fingerprint = kafka.OffsetKey, kafka.ValueFingerprint
 				}
 				f, err := msk.New(b.engine(), b.handler(d, tc.format),
-					msk.Config{Records: records, Failures: msk.FailPartial})
+					eventsource.Config{Records: records, Failures: eventsource.FailPartial})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -171,7 +172,7 @@ func TestRegistryThatIsDownCostsNoRecord(t *testing.T) {
 						records.Key, records.Fingerprint = kafka.OffsetKey, kafka.ValueFingerprint
 					}
 					f, err := msk.New(b.engine(), b.handler(d, schema.Avro),
-						msk.Config{Records: records, Failures: msk.FailPartial})
+						eventsource.Config{Records: records, Failures: eventsource.FailPartial})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -22,6 +22,7 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/schema"
 	"github.com/idemsk/idemsk/schema/internal/paymentpb"
@@ -183,7 +184,7 @@ func TestFunctionBooksEachPaymentOnce(t *testing.T) {
 				b := newBooks(t)
 				d := r.decoder(schema.Config{Registry: r.of(s.registry, ""), SourceEvents: s.source})
 				f, err := msk.New(b.engine(), b.handler(d, format),
-					msk.Config{Records: b.records(d), Failures: msk.FailPartial})
+					eventsource.Config{Records: b.records(d), Failures: eventsource.FailPartial})
 				if err != nil {
 					t.Fatal(err)
 				}

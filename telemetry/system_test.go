@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/sqs"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestMessagesOfAQueueAreOfSQS(t *testing.T) {
 	f := newFixture(t)
 	handler := func(context.Context, kafka.Record) ([]byte, error) { return nil, nil }
-	consumer, err := sqs.New(f.engine(), f.Handler(handler), msk.Config{Records: kafka.Config{
+	consumer, err := sqs.New(f.engine(), f.Handler(handler), eventsource.Config{Records: kafka.Config{
 		Namespace: "ledger", Key: kafka.RecordKey, Batch: f.Batch, DeadLetters: &f.letters,
 		Logger: slog.New(slog.DiscardHandler),
 	}})

@@ -25,6 +25,7 @@ import (
 	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/outbox"
 	"github.com/idemsk/idemsk/outbox/relay"
@@ -82,7 +83,7 @@ func (f *fixture) invoke(handler kafka.HandlerFunc, records ...kafka.Record) {
 func (f *fixture) invokeOn(engine *idem.Engine, handler kafka.HandlerFunc, records ...kafka.Record) {
 	f.Helper()
 	function, err := msk.New(engine, f.Handler(handler),
-		msk.Config{Failures: msk.FailPartial, Records: kafka.Config{
+		eventsource.Config{Failures: eventsource.FailPartial, Records: kafka.Config{
 			Namespace: "ledger", Batch: f.Batch, DeadLetters: &f.letters,
 			Logger: slog.New(slog.DiscardHandler),
 		}})

@@ -16,6 +16,7 @@ import (
 	"github.com/idemsk/idemsk/app/internal/memory"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 	"github.com/idemsk/idemsk/lambda/sqs"
 )
@@ -47,7 +48,7 @@ func StartFunc(build Build, options ...Option) {
 // Config is the configuration of a function.
 type Config struct {
 	app.Config
-	Failures msk.Failures // IDEMSK_FAILURES
+	Failures eventsource.Failures // IDEMSK_FAILURES
 }
 
 // ReadConfig reads the configuration of a function with these options. Errors are collected in v.
@@ -61,11 +62,11 @@ func ReadConfig(v *app.Vars, options ...Option) Config {
 }
 
 // ReadFailures reads IDEMSK_FAILURES, for a Build whose handler depends on it.
-func ReadFailures(v *app.Vars) msk.Failures {
+func ReadFailures(v *app.Vars) eventsource.Failures {
 	if v.OneOf("IDEMSK_FAILURES", "batch", "partial") == "partial" {
-		return msk.FailPartial
+		return eventsource.FailPartial
 	}
-	return msk.FailBatch
+	return eventsource.FailBatch
 }
 
 // New creates a function from the environment variables. Metrics go to stdout, logs to stderr. It returns all
@@ -79,7 +80,7 @@ func New(ctx context.Context, build Build, vars *app.Vars, stdout, stderr io.Wri
 	if err != nil {
 		return nil, err
 	}
-	config := msk.Config{Records: parts.Records, Failures: cfg.Failures, Report: msk.EMF(stdout, cfg.Function)}
+	config := eventsource.Config{Records: parts.Records, Failures: cfg.Failures, Report: eventsource.EMF(stdout, cfg.Function)}
 	f := &Function{close: base.Close, overrun: newOverrun(parts.Engine.Config().OverrunGrace(), base.Logger)}
 	if f.records, err = msk.New(parts.Engine, parts.Handler, config); err == nil { // else sqs would say it again
 		f.messages, err = sqs.New(parts.Engine, parts.Handler, config)

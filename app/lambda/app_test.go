@@ -25,6 +25,7 @@ import (
 	"github.com/idemsk/idemsk/internal/fake/sqsfake"
 	"github.com/idemsk/idemsk/internal/test/testkit"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -200,7 +201,7 @@ func TestOverrunEndsTheProcess(t *testing.T) {
 func TestOtherErrorsDoNotEndTheProcess(t *testing.T) {
 	f := mustStart(t, map[string]string{"IDEMSK_STORE": "memory"}, returning("", errors.New("boom")))
 	_, err := f.Invoke(t.Context(), []byte(event))
-	var batch *msk.BatchError
+	var batch *eventsource.BatchError
 	if !errors.As(err, &batch) {
 		t.Errorf("error %v; want a BatchError", err)
 	}
@@ -211,8 +212,8 @@ func TestOtherErrorsDoNotEndTheProcess(t *testing.T) {
 }
 
 func TestFailuresAreRead(t *testing.T) {
-	for value, want := range map[string]msk.Failures{"": msk.FailBatch, "batch": msk.FailBatch,
-		"partial": msk.FailPartial} {
+	for value, want := range map[string]eventsource.Failures{"": eventsource.FailBatch, "batch": eventsource.FailBatch,
+		"partial": eventsource.FailPartial} {
 		v := vars(map[string]string{"IDEMSK_FAILURES": value})
 		equal(t, value, ReadConfig(v).Failures, want)
 		equal(t, value, v.Err(), nil)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 const alarm = "AWS::CloudWatch::Alarm"
@@ -127,7 +127,7 @@ func invocation(a values) bool {
 	case "Errors", "Duration", "IteratorAge":
 		return true
 	}
-	return a["Namespace"] == msk.MetricsNamespace
+	return a["Namespace"] == eventsource.MetricsNamespace
 }
 
 // The texts hold for both ways to complete: what was enlisted is committed with its completion or not at all.
@@ -148,7 +148,7 @@ func TestAlarmDescriptionsDependOnTheMode(t *testing.T) {
 // The names of the metrics are the function's: a renamed one would leave its alarm silent for ever.
 func TestFunctionWritesTheMetricsOfAlarms(t *testing.T) {
 	var out bytes.Buffer
-	msk.EMF(&out, "function")(t.Context(), kafka.Report{StoreLatency: []time.Duration{1}})
+	eventsource.EMF(&out, "function")(t.Context(), kafka.Report{StoreLatency: []time.Duration{1}})
 	var line struct {
 		AWS struct {
 			CloudWatchMetrics []struct {

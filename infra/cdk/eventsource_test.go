@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 func TestEventSource(t *testing.T) {
@@ -146,14 +146,14 @@ func TestAuthentication(t *testing.T) {
 func TestPartialFailuresAreOneSetting(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings values
-		want     msk.Failures
+		want     eventsource.Failures
 		types    any
 	}{
-		"by default": {nil, msk.FailPartial, []string{"ReportBatchItemFailures"}},
-		"partial": {values{"failures": "partial"}, msk.FailPartial,
+		"by default": {nil, eventsource.FailPartial, []string{"ReportBatchItemFailures"}},
+		"partial": {values{"failures": "partial"}, eventsource.FailPartial,
 			[]string{"ReportBatchItemFailures"}},
-		"batch":             {values{"failures": "batch"}, msk.FailBatch, nil},
-		"on demand pollers": {values{"onDemand": true}, msk.FailBatch, nil},
+		"batch":             {values{"failures": "batch"}, eventsource.FailBatch, nil},
+		"on demand pollers": {values{"onDemand": true}, eventsource.FailBatch, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, c.settings))

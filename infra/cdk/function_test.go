@@ -10,7 +10,7 @@ import (
 	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 const (
@@ -70,7 +70,7 @@ func TestFunction(t *testing.T) {
 	equal(t, "store", cfg.Store, "dynamodb")
 	equal(t, "table", variables(t, tpl)["IDEMSK_TABLE"], tpl.ref(t, "ConsumerTable"))
 	equal(t, "namespace", cfg.Records.Namespace, "payments-ledger")
-	equal(t, "failures", cfg.Failures, msk.FailPartial)
+	equal(t, "failures", cfg.Failures, eventsource.FailPartial)
 	equal(t, "engine", cfg.Engine, idem.Config{
 		Lease: idem.Defaults().Lease, Retention: idem.Defaults().Retention,
 		MaxAttempts: idem.Defaults().MaxAttempts,

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Namespace is the CloudWatch namespace of the metrics, that of msk.EMF.
+// Namespace is the CloudWatch namespace of the metrics, that of eventsource.EMF.
 const Namespace = "idemsk"
 
 // Metric is a value with its unit.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -33,7 +34,7 @@ func TestResponseIdentifiersAreObjects(t *testing.T) {
 }
 
 func TestNoFailuresIsAnEmptyList(t *testing.T) {
-	for _, failures := range []msk.Failures{msk.FailBatch, msk.FailPartial} {
+	for _, failures := range []eventsource.Failures{eventsource.FailBatch, eventsource.FailPartial} {
 		s := newFixture(t)
 		s.cfg.Failures = failures
 		for _, batch := range [][]record{nil, {recordAt("payments-0@7", "a")}} {
@@ -92,18 +93,18 @@ func TestRecordsAfterTheFirstFailureOfAPartitionAreReported(t *testing.T) {
 
 func TestFailBatchFailsTheInvocation(t *testing.T) {
 	s := newFixture(t)
-	s.cfg.Failures = msk.FailBatch
+	s.cfg.Failures = eventsource.FailBatch
 	s.ledger.fails("bad", errBoom)
 	got, err := s.invoke(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "bad"),
 		recordAt("payments-0@3", "b"), recordAt("payments-1@1", "c"))
 	equal(t, "answer", got, "")
-	var batchErr *msk.BatchError
+	var batchErr *eventsource.BatchError
 	if !errors.As(err, &batchErr) {
 		t.Fatalf("error %v; want a BatchError", err)
 	}
 	equal(t, "records", batchErr.Records, 4)
 	equal(t, "reported", batchErr.Reported, 2)
-	var recordErr *msk.RecordError
+	var recordErr *eventsource.RecordError
 	if !errors.As(err, &recordErr) {
 		t.Fatalf("error %v; want a RecordError in it", err)
 	}
@@ -119,7 +120,7 @@ func TestFailBatchFailsTheInvocation(t *testing.T) {
 // A record that is settled is delivered again with one before it that is not.
 func TestErrorCountsRecordsThatFollow(t *testing.T) {
 	s := newFixture(t)
-	s.cfg.Failures, s.cfg.Records.Order = msk.FailBatch, kafka.Unordered
+	s.cfg.Failures, s.cfg.Records.Order = eventsource.FailBatch, kafka.Unordered
 	s.ledger.fails("bad", errBoom)
 	_, err := s.invoke(recordAt("payments-0@1", "a"), recordAt("payments-0@2", "bad"), recordAt("payments-0@3", "b"))
 	wantErr(t, err, errBoom)
@@ -129,7 +130,7 @@ func TestErrorCountsRecordsThatFollow(t *testing.T) {
 
 func TestErrorNamesAtMostFivePartitions(t *testing.T) {
 	s := newFixture(t)
-	s.cfg.Failures = msk.FailBatch
+	s.cfg.Failures = eventsource.FailBatch
 	s.ledger.fails("bad", errBoom)
 	var records []record
 	for p := range 9 {
@@ -156,19 +157,19 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := msk.HandlerFunc(newLedger().handle)
-	_, err = msk.New(engine, handler, msk.Config{
+	_, err = msk.New(engine, handler, eventsource.Config{
 		Records:  kafka.Config{Namespace: "a#b", KeyScope: 9, MissingKey: 9, Order: 9, Concurrency: -1},
 		Failures: 9,
 	})
 	wantErr(t, err, idem.ErrInvalidConfig)
 	wantContains(t, err.Error(), `Namespace is "a#b"`, "KeyScope is 9", "MissingKey is 9", "Order is 9",
 		"Concurrency is -1", "Failures is 9")
-	_, err = msk.New(engine, handler, msk.Config{})
+	_, err = msk.New(engine, handler, eventsource.Config{})
 	wantErr(t, err, idem.ErrInvalidConfig)
 	wantContains(t, err.Error(), "Namespace is empty")
-	_, err = msk.New(nil, handler, msk.Config{})
+	_, err = msk.New(nil, handler, eventsource.Config{})
 	wantErr(t, err, idem.ErrInvalidConfig)
-	_, err = msk.New(engine, nil, msk.Config{})
+	_, err = msk.New(engine, nil, eventsource.Config{})
 	wantErr(t, err, idem.ErrInvalidConfig)
 }
 
@@ -176,7 +177,7 @@ func TestNewRefusesInvalidConfigurations(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	s := newFixture(t)
 	log := s.cfg.Records.Logger
-	s.cfg = msk.Config{Records: kafka.Config{Namespace: "ledger", Logger: log}}
+	s.cfg = eventsource.Config{Records: kafka.Config{Namespace: "ledger", Logger: log}}
 	var records []record
 	for n := range 50 {
 		records = append(records, recordAt("payments-"+strconv.Itoa(n)+"@1", strconv.Itoa(n)))

@@ -11,6 +11,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -85,7 +86,7 @@ func benchConsumer(b *testing.B) *msk.Consumer {
 		b.Fatal(err)
 	}
 	c, err := msk.New(engine, msk.HandlerFunc(func(context.Context, msk.Record) ([]byte, error) { return nil, nil }),
-		msk.Config{
+		eventsource.Config{
 			Records: kafka.Config{Namespace: "bench", Logger: slog.New(slog.DiscardHandler)},
 			Report: func(_ context.Context, r kafka.Report) {
 				if r.Executed != benchRecords {

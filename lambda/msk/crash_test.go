@@ -12,6 +12,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -52,7 +53,7 @@ func (s *fixture) deliverOnce(event *msk.Event) (reported []string, answered boo
 		s.store.up()
 		return nil, false
 	}
-	var batchErr *msk.BatchError
+	var batchErr *eventsource.BatchError
 	if err != nil && !errors.As(err, &batchErr) {
 		s.t.Fatal(err)
 	}

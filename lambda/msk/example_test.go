@@ -9,6 +9,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -31,9 +32,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	consumer, err := msk.New(engine, msk.JSON(book), msk.Config{
+	consumer, err := msk.New(engine, msk.JSON(book), eventsource.Config{
 		Records:  kafka.Config{Namespace: "ledger", Logger: slog.New(slog.DiscardHandler)},
-		Failures: msk.FailPartial,
+		Failures: eventsource.FailPartial,
 		Report: func(_ context.Context, r kafka.Report) {
 			fmt.Printf("%d records: %d executed, %d replayed, %d duplicates\n", r.Records, r.Executed,
 				r.Replayed, r.Duplicates)

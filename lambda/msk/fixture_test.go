@@ -18,6 +18,7 @@ import (
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -34,7 +35,7 @@ const timeout = 5 * time.Minute
 type fixture struct {
 	t       testing.TB
 	engine  idem.Config
-	cfg     msk.Config
+	cfg     eventsource.Config
 	store   *spy
 	ledger  *ledger
 	letters *letters
@@ -48,12 +49,12 @@ type fixture struct {
 func newFixture(t testing.TB) *fixture {
 	s := &fixture{t: t, store: &spy{Store: memstore.New(memstore.Config{})}, ledger: newLedger(),
 		letters: &letters{}, log: &logbook{}}
-	s.cfg = msk.Config{
+	s.cfg = eventsource.Config{
 		Records: kafka.Config{
 			Namespace: "ledger", Function: "ledger", DeadLetters: s.letters,
 			Logger: slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		},
-		Failures: msk.FailPartial, Report: func(_ context.Context,
+		Failures: eventsource.FailPartial, Report: func(_ context.Context,
 			r kafka.Report) {
 			s.reports = append(s.reports, r)
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -343,7 +344,7 @@ func TestHashedKeysDoNotAppearInOutput(t *testing.T) {
 			}
 			errs = append(errs, places(resp)...)
 			s.consumer = nil
-			s.cfg.Failures = msk.FailBatch
+			s.cfg.Failures = eventsource.FailBatch
 		}
 		equal(t, "lines of the log", len(s.log.lines) > 20, true)
 		for _, text := range append(errs, s.log.raw.String()) {

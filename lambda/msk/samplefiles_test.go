@@ -55,3 +55,10 @@ func TestSampleFiles(t *testing.T) {
 		}
 	}
 }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

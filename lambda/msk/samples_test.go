@@ -15,6 +15,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -116,7 +117,7 @@ func TestSampleEvents(t *testing.T) {
 
 func playSample(t *testing.T, name string, want sample) {
 	s := newFixture(t)
-	s.cfg.Failures = msk.FailBatch
+	s.cfg.Failures = eventsource.FailBatch
 	s.ledger.book = payments(s)
 	play := func(name string) (deliveries int) {
 		event := decode(t, must(os.ReadFile(filepath.Join(samples, name+".json"))))

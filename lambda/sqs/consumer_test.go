@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/mskevent/redriven"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/sqs"
 )
 
@@ -201,7 +201,7 @@ func TestMessageTwiceInABatch(t *testing.T) {
 
 func TestFailBatch(t *testing.T) {
 	f := newFixture(t)
-	f.cfg.Failures = msk.FailBatch
+	f.cfg.Failures = eventsource.FailBatch
 	f.handle = func(_ context.Context, r kafka.Record) error {
 		if string(r.Value) == "2" {
 			return errBoom
@@ -210,7 +210,7 @@ func TestFailBatch(t *testing.T) {
 	}
 	_, err := f.invoke(t.Context(), event(message{queue: standard, id: "1", key: "1"},
 		message{queue: standard, id: "2", key: "2"}))
-	var failed *msk.BatchError
+	var failed *eventsource.BatchError
 	if !errors.As(err, &failed) || !errors.Is(err, errBoom) {
 		t.Fatalf("error %v", err)
 	}
@@ -280,7 +280,7 @@ func TestConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = sqs.New(engine, nil, msk.Config{Failures: 7, Records: kafka.Config{Logger: slog.Default()}})
+	_, err = sqs.New(engine, nil, eventsource.Config{Failures: 7, Records: kafka.Config{Logger: slog.Default()}})
 	if !errors.Is(err, idem.ErrInvalidConfig) {
 		t.Errorf("error %v", err)
 	}

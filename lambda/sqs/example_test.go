@@ -9,7 +9,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/sqs"
 )
 
@@ -33,9 +33,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	consumer, err := sqs.New(engine, kafka.JSON(book), msk.Config{
+	consumer, err := sqs.New(engine, kafka.JSON(book), eventsource.Config{
 		Records:  kafka.Config{Namespace: "ledger", Key: key, Logger: slog.New(slog.DiscardHandler)},
-		Failures: msk.FailPartial,
+		Failures: eventsource.FailPartial,
 	})
 	if err != nil {
 		log.Fatal(err)

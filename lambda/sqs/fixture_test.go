@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/memstore"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/sqs"
 )
 
@@ -30,7 +30,7 @@ const (
 type fixture struct {
 	testing.TB
 	engine   idem.Config
-	cfg      msk.Config
+	cfg      eventsource.Config
 	store    *memstore.Store
 	log      bytes.Buffer
 	reports  []kafka.Report
@@ -45,10 +45,10 @@ type fixture struct {
 func newFixture(t testing.TB) *fixture {
 	f := &fixture{TB: t, store: memstore.New(memstore.Config{}), engine: idem.Config{RetryDelay: -1}}
 	f.handle = func(context.Context, kafka.Record) error { return nil }
-	f.cfg = msk.Config{
+	f.cfg = eventsource.Config{
 		Records: kafka.Config{Namespace: "ledger", DeadLetters: f,
 			Logger: slog.New(slog.NewJSONHandler(&f.log, nil))},
-		Failures: msk.FailPartial,
+		Failures: eventsource.FailPartial,
 		Report:   func(_ context.Context, r kafka.Report) { f.reports = append(f.reports, r) },
 	}
 	return f

@@ -22,6 +22,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -232,7 +233,7 @@ func (l *load) poll(handle func([]*kgo.Record)) {
 const batchSize = 1000
 
 func functionHost(l *load) {
-	function, err := msk.New(l.engine(), kafka.HandlerFunc(l.handle), msk.Config{Records: kafka.Config{Namespace: "bench"}})
+	function, err := msk.New(l.engine(), kafka.HandlerFunc(l.handle), eventsource.Config{Records: kafka.Config{Namespace: "bench"}})
 	if err != nil {
 		l.b.Fatal(err)
 	}

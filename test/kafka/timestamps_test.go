@@ -20,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -127,7 +128,7 @@ func (f *fixture) function(timestamps map[int64]int64) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	c, err := msk.New(engine, kafka.HandlerFunc(f.handle), msk.Config{Records: kafka.Config{Namespace: group,
+	c, err := msk.New(engine, kafka.HandlerFunc(f.handle), eventsource.Config{Records: kafka.Config{Namespace: group,
 		MissingKey: kafka.Process}})
 	if err != nil {
 		f.Fatal(err)

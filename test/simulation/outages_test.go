@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 // health is what a process has seen of an outage of what its handler needs. It is guarded by w.mu.
@@ -121,12 +121,12 @@ func (p *process) checkHeldBack(began time.Time, err error) {
 // heldBack reports whether err names a record that an outage has held back: one whose handler was not called
 // since a time. The caller holds w.mu.
 func (p *process) heldBack(began time.Time, err error) bool {
-	var batch *msk.BatchError
+	var batch *eventsource.BatchError
 	if !errors.As(err, &batch) {
 		return false
 	}
 	for _, cause := range batch.Causes {
-		var of *msk.RecordError
+		var of *eventsource.RecordError
 		if errors.As(cause, &of) && errors.Is(of.Err, idem.ErrHandlerDown) && !p.calledSince(of.Source, began) {
 			return true
 		}

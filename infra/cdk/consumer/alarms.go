@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssnssubscriptions"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 // Alarms has the settings of the alarms.
@@ -172,7 +172,7 @@ func (c *Consumer) outboxAlarms() []alarm {
 			"the stream deletes them after 24 hours.", short(o.MaxAge), late),
 			c.relayed("AWS/Lambda", "IteratorAge", maximum), float64(o.MaxAge.Milliseconds()), 3, late},
 		{AlarmOutboxParked, "Kafka rejects events of the outbox: they are parked on their items until they are requeued.",
-			c.relayed(msk.MetricsNamespace, "OutboxParked", sum), 1, 1, 1},
+			c.relayed(eventsource.MetricsNamespace, "OutboxParked", sum), 1, 1, 1},
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/interfaces/interfacesawscloudwatch"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 // addDashboard adds a dashboard with the alarms, the outcomes of records, and the state of the components.
@@ -55,7 +55,7 @@ func (c *Consumer) showOutbox() {
 	if c.Outbox == nil {
 		return
 	}
-	const own, lambda = msk.MetricsNamespace, "AWS/Lambda"
+	const own, lambda = eventsource.MetricsNamespace, "AWS/Lambda"
 	c.Dashboard.AddWidgets(
 		graph("Outbox: events", false, c.relayed(own, "OutboxPublished", sum),
 			c.relayed(own, "OutboxRejected", sum), c.relayed(own, "OutboxParked", sum),

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 // Maintenance has the settings of a function that maintains the store of keys on a schedule
@@ -188,13 +188,13 @@ func (c *Consumer) maintenanceAlarms() []alarm {
 			c.maintained("AWS/Lambda", "Errors", sum), 1, 1, 1},
 		{AlarmKeysInProgress, fmt.Sprintf(
 			"A key had been in progress for more than %s at the last reconciliation, whether or not its record is redelivered.",
-			short(p.Alarms.MaxInProgress)), c.maintained(msk.MetricsNamespace, "KeysInProgressAge", maximum),
+			short(p.Alarms.MaxInProgress)), c.maintained(eventsource.MetricsNamespace, "KeysInProgressAge", maximum),
 			float64(p.Alarms.MaxInProgress.Milliseconds()), 1, 1},
 	}
 	if m.Export.BucketARN != "" {
 		alarms = append(alarms, alarm{AlarmExportDifferences,
 			"Keys and the export of business records differed at the last reconciliation.",
-			c.maintained(msk.MetricsNamespace, "ExportDifferences", sum), 1, 1, 1})
+			c.maintained(eventsource.MetricsNamespace, "ExportDifferences", sum), 1, 1, 1})
 	}
 	return alarms
 }
@@ -203,7 +203,7 @@ func (c *Consumer) showMaintenance() {
 	if c.Maintenance == nil {
 		return
 	}
-	const own, lambda = msk.MetricsNamespace, "AWS/Lambda"
+	const own, lambda = eventsource.MetricsNamespace, "AWS/Lambda"
 	c.Dashboard.AddWidgets(
 		graph("Maintenance: keys", false, c.maintained(own, "KeysRead", sum),
 			c.maintained(own, "KeysOverdue", sum), c.maintained(own, "KeysFailed", sum),

@@ -5,7 +5,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 // The statistics that alarms and dashboard use.
@@ -19,7 +19,7 @@ const (
 
 // own returns a metric that the function writes to its log in EMF.
 func (c *Consumer) own(name, statistic string) awscloudwatch.Metric {
-	return metric(msk.MetricsNamespace, name, statistic, "FunctionName", c.Function.FunctionName())
+	return metric(eventsource.MetricsNamespace, name, statistic, "FunctionName", c.Function.FunctionName())
 }
 
 // lambda returns a metric of Lambda for the function. OffsetLag is the maximum of all event sources.

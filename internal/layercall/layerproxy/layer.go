@@ -17,7 +17,7 @@ import (
 	"github.com/idemsk/idemsk/app/lambda"
 	"github.com/idemsk/idemsk/internal/layercall"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 // layer takes invocations from Lambda and gives them to the function.
@@ -137,7 +137,7 @@ func (l *layer) invoke(ctx context.Context, e *event) error {
 		return l.upstream.answer(alive, e.id(), payload)
 	}
 	var overrun messages.InvokeResponse_Error
-	var failed *msk.BatchError
+	var failed *eventsource.BatchError
 	switch {
 	case errors.As(err, &overrun):
 		return errors.Join(fmt.Errorf("the process ends: %w", err),

@@ -12,6 +12,7 @@ import (
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -46,7 +47,7 @@ func NewConsumer(t testing.TB, st store.Store, key kafka.KeyFunc, handler msk.Ha
 	if err != nil {
 		t.Fatal(err)
 	}
-	consumer, err := msk.New(engine, handler, msk.Config{Records: kafka.Config{
+	consumer, err := msk.New(engine, handler, eventsource.Config{Records: kafka.Config{
 		Namespace: "books", Key: key, Concurrency: 8, Logger: slog.New(slog.DiscardHandler),
 	}})
 	if err != nil {

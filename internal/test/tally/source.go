@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 // patience is the maximum time that a source waits for a record or for the consumer.
@@ -231,7 +231,7 @@ func (s *Source) settle(event []byte) bool {
 		ctx, cancel := context.WithTimeout(s.Context(), patience)
 		_, err := s.consumer.Invoke(ctx, event)
 		cancel()
-		var again *msk.BatchError
+		var again *eventsource.BatchError
 		switch {
 		case err == nil:
 			return true

@@ -19,13 +19,13 @@ import (
 	"github.com/idemsk/idemsk/idem/observe"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/consumer"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 // Each counter of a function's metrics is one of the process, under the same name.
 func TestEveryCounterOfAFunctionIsShown(t *testing.T) {
 	var line bytes.Buffer
-	msk.EMF(&line, "ledger")(t.Context(), kafka.Report{})
+	eventsource.EMF(&line, "ledger")(t.Context(), kafka.Report{})
 	var values map[string]any
 	if err := json.Unmarshal(line.Bytes(), &values); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 )
 
 // Outcomes counts what happens to records. It is an idem.Observer, for idem.Config, and a
-// prometheus.Collector. Its counters are the metrics of a Lambda function (msk.EMF) in the spelling of
+// prometheus.Collector. Its counters are the metrics of a Lambda function (eventsource.EMF) in the spelling of
 // Prometheus: DeadLettered is idemsk_dead_lettered_total. It is safe for concurrent use.
 type Outcomes struct {
 	latency prometheus.Histogram
@@ -47,7 +47,7 @@ type count struct {
 	of         func(r *kafka.Report) int
 }
 
-// counts are the counters, with the names that msk.EMF has.
+// counts are the counters, with the names that eventsource.EMF has.
 func counts() []count {
 	return []count{
 		{"Records", "Tries of records.", func(r *kafka.Report) int { return r.Records }},

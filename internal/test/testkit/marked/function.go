@@ -14,6 +14,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/mskevent"
 	"github.com/idemsk/idemsk/kafka"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -66,7 +67,7 @@ func (f Function) Deliver(tb testing.TB, failing Failure) (out Outputs) {
 		handler = f.Within(handler)
 	}
 	function, err := msk.New(engine, handler,
-		msk.Config{Records: records, Failures: msk.FailBatch, Report: msk.EMF(&metrics, "ledger")})
+		eventsource.Config{Records: records, Failures: eventsource.FailBatch, Report: eventsource.EMF(&metrics, "ledger")})
 	if err != nil {
 		tb.Fatal(err)
 	}

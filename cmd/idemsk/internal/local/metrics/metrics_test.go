@@ -8,7 +8,7 @@ import (
 
 	"github.com/idemsk/idemsk/cmd/idemsk/internal/local/metrics"
 	"github.com/idemsk/idemsk/kafka"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 func TestParseReadsTheMetricsOfAFunction(t *testing.T) {
@@ -21,7 +21,7 @@ func TestParseReadsTheMetricsOfAFunction(t *testing.T) {
 		HandlerDown: 20, StoreLatency: []time.Duration{time.Second},
 	}
 	var line bytes.Buffer
-	msk.EMF(&line, "payments")(t.Context(), r)
+	eventsource.EMF(&line, "payments")(t.Context(), r)
 	got, ok := metrics.Parse(line.Bytes())
 	want := metrics.Outcomes{
 		Executed: 1, Replayed: 2, ReplayedFailed: 3, Duplicates: 4, DeadLettered: 5, FailedOpen: 6,

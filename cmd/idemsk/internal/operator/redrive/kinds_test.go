@@ -22,7 +22,7 @@ import (
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
 	topicletters "github.com/idemsk/idemsk/kafka/deadletter/topic"
-	"github.com/idemsk/idemsk/lambda/msk"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	lambdasqs "github.com/idemsk/idemsk/lambda/sqs"
 )
 
@@ -41,7 +41,7 @@ func messageLetter(t *testing.T, queue, id string) kafka.DeadLetter {
 		t.Fatal(err)
 	}
 	refuse := func(context.Context, kafka.Record) ([]byte, error) { return nil, idem.Permanent(errors.New("no")) }
-	consumer, err := lambdasqs.New(engine, kafka.HandlerFunc(refuse), msk.Config{Failures: msk.FailPartial,
+	consumer, err := lambdasqs.New(engine, kafka.HandlerFunc(refuse), eventsource.Config{Failures: eventsource.FailPartial,
 		Records: kafka.Config{Namespace: "ledger", DeadLetters: &letters, Function: "payments",
 			Logger: slog.New(slog.DiscardHandler)}})
 	if err == nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/idemsk/idemsk/internal/test/testkit/awstest"
 	"github.com/idemsk/idemsk/kafka"
 	"github.com/idemsk/idemsk/kafka/deadletter/sqs"
+	"github.com/idemsk/idemsk/lambda/eventsource"
 	"github.com/idemsk/idemsk/lambda/msk"
 )
 
@@ -74,7 +75,7 @@ func newConsumer(t *testing.T, name string, m mode, client *awssqs.Client, queue
 	}
 	c := &consumer{fails: idem.Permanent(errors.New("not fixed yet"))}
 	handler := func(context.Context, msk.Record) ([]byte, error) { c.calls++; return nil, c.fails }
-	c.Consumer, err = msk.New(engine, msk.HandlerFunc(handler), msk.Config{
+	c.Consumer, err = msk.New(engine, msk.HandlerFunc(handler), eventsource.Config{
 		Records: kafka.Config{
 			Namespace: name, MissingKey: kafka.Process, DeadLetters: letters, Function: name,
 			Logger: slog.New(slog.DiscardHandler),

@@ -1,4 +1,4 @@
-package msk
+package eventsource
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type Config struct {
 
 func (c *Config) validate() error {
 	if c.Failures > FailPartial {
-		return fmt.Errorf("msk: %w: Failures is %d: want FailBatch or FailPartial", idem.ErrInvalidConfig,
+		return fmt.Errorf("eventsource: %w: Failures is %d: want FailBatch or FailPartial", idem.ErrInvalidConfig,
 			c.Failures)
 	}
 	return nil
