@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/idemsk/idemsk/internal/rawjson"
@@ -123,6 +124,8 @@ func (s *search) text(content string) {
 		s.value(trimmed, 0, place)
 	case !s.listed && strings.Contains(letters(content), identifierLetters):
 		s.note("itemIdentifier", place)
+	case printedList.MatchString(content):
+		s.note(listFailures, place)
 	default:
 		if decoded := fromBase64(trimmed); len(decoded) > 0 {
 			s.text(string(decoded)) // it is shorter
@@ -130,9 +133,15 @@ func (s *search) text(content string) {
 	}
 }
 
-// fromBase64 returns what a text has in base64, of either alphabet, or nothing.
+// printedList is a list of failures that is not empty, in another notation than JSON, such as Python's.
+var printedList = regexp.MustCompile(`(?i)batch[_-]?item[_-]?failures?["']?\s*(?::|=>?)\s*[\[({]\s*[^\s\])}]`)
+
+// fromBase64 returns what a text has in base64, of either alphabet, with blanks or in a data URL, or nothing.
 func fromBase64(text []byte) []byte {
-	text = bytes.TrimRight(text, "=")
+	if _, data, ok := bytes.Cut(text, []byte(";base64,")); ok {
+		text = data
+	}
+	text = bytes.TrimRight(bytes.Join(bytes.Fields(text), nil), "=")
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		decoded := make([]byte, encoding.DecodedLen(len(text)))
 		if n, err := encoding.Decode(decoded, text); err == nil {

@@ -104,6 +104,18 @@ func TestAnswersThatHideFailures(t *testing.T) {
 		"base64 of a printed document": {func(i string) string {
 			return text(base64.StdEncoding.EncodeToString([]byte("{'batchItemFailures': [" + i + "]}")))
 		}, elsewhere},
+		"base64 in a data URL": {func(i string) string {
+			return text("data:application/json;base64," + base64.StdEncoding.EncodeToString([]byte(`{"batchItemFailures":[`+i+`]}`)))
+		}, elsewhere},
+		"base64 with a blank": {func(i string) string {
+			encoded := base64.StdEncoding.EncodeToString([]byte(`{"batchItemFailures":[` + i + `]}`))
+			return text(encoded[:16] + " " + encoded[16:])
+		}, elsewhere},
+		"printed identifiers": {func(string) string { return text(`{'batchItemFailures': ['x']}`) }, elsewhere},
+		"printed in Ruby":     {func(string) string { return text(`{:batch_item_failures=>["x"]}`) }, elsewhere},
+		"a second one, printed": {func(string) string {
+			return `{"batchItemFailures":[],"body":"{'batchItemFailures': [{'itemIdentifier': 17}]}"}`
+		}, elsewhere},
 		"a second one, in base64": {func(i string) string {
 			return `{"batchItemFailures":[],"body":"` + base64.StdEncoding.EncodeToString([]byte(
 				`{"batchItemFailures":[`+i+`]}`)) + `"}`
@@ -179,7 +191,8 @@ func TestAnswersThatHideNothing(t *testing.T) {
 		`{"batchItemFailures":[],"done":[ITEM]}`, `{"idemskResults":[ITEM]}`,
 		`{"idemskResults":[{"itemIdentifier":"m-1","result":{"batchItemFailures":[],"of":ITEM}}]}`,
 		`{"photo":"eyJhIjoxfQ=="}`,
-		`{"body":"eyJiYXRjaEl0ZW1GYWlsdXJlcyI6W119","isBase64Encoded":true}`, `"MTIz"`, `"done"`, `"aXRlbQ=="`,
+		`{"body":"eyJiYXRjaEl0ZW1GYWlsdXJlcyI6W119","isBase64Encoded":true}`, `"MTIz"`, `"done"`,
+		`"{'batchItemFailures': []}"`, `"batchItemFailures: none"`, `"batchItemFailures=[ ]"`, `"aXRlbQ=="`,
 	} {
 		for way, w := range ways {
 			got, err := w.results(t, []byte(strings.ReplaceAll(answer, "ITEM", w.item)))

@@ -67,7 +67,8 @@ func (p *pauses) extend(topic string, tried bool) (length time.Duration, begun b
 }
 
 // end ends the try of a topic, and the topic's pause if the topic is available. All others are due then: the
-// cause is often the same. If the batch had no event of the topic, its pause is repeated.
+// cause is often the same. If the batch had no event of the topic, because another worker has its shards, the
+// topic is tried again soon.
 func (p *pauses) end(tried string, available map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +78,7 @@ func (p *pauses) end(tried string, available map[string]bool) {
 	p.trying = ""
 	if !available[tried] {
 		if of, now := p.topics[tried], time.Now(); !now.Before(of.end) {
-			of.end = now.Add(of.length)
+			of.end = now.Add(p.first)
 		}
 		return
 	}

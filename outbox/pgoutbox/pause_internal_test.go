@@ -39,12 +39,19 @@ func TestPauses(t *testing.T) {
 		extend("a", true, 100*time.Millisecond)
 		p.end("a", nil)
 		want("b", "a")
-		p.end("b", map[string]bool{"c": true}) // it had no event of b
+		extend("b", true, 100*time.Millisecond)
+		p.end("b", nil)
+		<-time.After(100 * time.Millisecond)
+		want("a", "b")
+		extend("a", true, 200*time.Millisecond)
+		p.end("a", nil)
+		want("b", "a")
+		p.end("b", map[string]bool{"c": true}) // it had no event of b: another worker has its shards
 		want("", "a", "b")
 		<-time.After(50 * time.Millisecond)
 		want("b", "a")
 		p.end("b", map[string]bool{"b": true})
-		for length := 200 * time.Millisecond; length < 10*time.Second; length *= 2 {
+		for length := 400 * time.Millisecond; length < 10*time.Second; length *= 2 {
 			want("a")
 			extend("a", true, min(length, time.Second))
 			p.end("a", nil)
