@@ -25,7 +25,7 @@ type deleted struct {
 // not read since a survey before. Those that are about to be read may have been fetched before.
 func (d *deleted) lasts(p *partition, now time.Time) bool {
 	next := p.next()
-	if p.window.last < 0 || p.start <= max(next, d.told) {
+	if p.window.last < 0 && p.from < 0 || p.start <= max(next, d.told) {
 		d.since = time.Time{}
 		return false
 	}

@@ -70,11 +70,26 @@ func (m *member) surveyed(ctx context.Context, firsts, ends map[place]listed, no
 			p.gone = p.gone || unknownTopic(err)
 			continue
 		}
-		p.start = first.offset
-		p.end = max(p.end, end.offset)
+		if p.start = first.offset; p.placed && p.from < 0 {
+			p.from = p.start
+		}
+		p.endsAt(end.offset)
 		if p.deleted.lasts(p, now) {
 			m.tellDeleted(ctx, at, p, p.start)
 		}
+	}
+}
+
+// endsAt takes note of where a partition ends by a survey. An earlier end than before can be that of a former
+// leader: the next survey confirms it, if the brokers have lost records.
+func (p *partition) endsAt(end int64) {
+	switch {
+	case end >= p.end:
+		p.end, p.beyond = end, -1
+	case p.beyond == p.end:
+		p.end, p.beyond = end, -1
+	default:
+		p.beyond = p.end
 	}
 }
 

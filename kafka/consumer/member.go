@@ -70,8 +70,10 @@ type partition struct {
 	confirmed int64     // the committed offset, as the broker confirmed it; -1 if it is unknown
 	doubt     time.Time // until then, confirmed may be changed by a commit that was not answered
 	placed    bool      // where its reading begins was decided: confirmed, or start
+	from      int64     // where its reading begins: confirmed, or the start then; -1 if it is unknown
 	start     int64     // the first record that exists; -1 if it is unknown
 	end       int64     // the offset after the last record that may be read; -1 if it is unknown
+	beyond    int64     // end, if the last survey found an earlier one
 	deleted   deleted
 	paused    bool
 	notBefore time.Time // it stays paused until then
@@ -84,7 +86,11 @@ type partition struct {
 
 // next returns the offset of the next record to read.
 func (p *partition) next() int64 {
-	if p.window.last < 0 {
+	switch {
+	case p.window.last >= 0:
+	case p.from >= 0:
+		return p.from
+	default:
 		return max(0, p.start)
 	}
 	return p.window.last + 1
@@ -117,7 +123,7 @@ func (m *member) assigned(ctx context.Context, client *kgo.Client, added map[str
 	defer m.mu.Unlock()
 	m.joined, m.credentials = true, fault{}
 	for _, at := range places(added) {
-		m.partitions[at] = &partition{window: newWindow(-1), confirmed: -1, start: -1, end: -1}
+		m.partitions[at] = &partition{window: newWindow(-1), confirmed: -1, from: -1, start: -1, end: -1, beyond: -1}
 	}
 	m.pauseAll(client)
 	if len(added) > 0 {
@@ -140,7 +146,7 @@ func (m *member) adjusted(ctx context.Context,
 				continue
 			}
 			if p.placed = true; at >= 0 && p.window.last < 0 {
-				p.window.last, p.confirmed = at-1, at
+				p.window.last, p.confirmed, p.from = at-1, at, at
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func (m *member) rewound(ctx context.Context, at place, f *kgo.FetchTopicPartiti
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, first := m.partitions[at], f.Records[0].Offset
-	if p == nil || p.window.last < 0 {
+	if p == nil || p.window.last < 0 && p.from < 0 {
 		return false
 	}
 	m.tellDeleted(ctx, at, p, min(first, f.LogStartOffset))
@@ -126,7 +126,7 @@ func (m *member) restart(at place, first int64) {
 	defer m.mu.Unlock()
 	if p := m.partitions[at]; p != nil {
 		m.change(p, func(w *window) { *w = newWindow(first - 1) })
-		p.confirmed, p.faults.committing = -1, fault{}
+		p.confirmed, p.from, p.faults.committing = -1, first, fault{}
 	}
 }
 

@@ -105,24 +105,48 @@ func TestCommittedOffsetBeyondTheEndWithAnEpoch(t *testing.T) {
 }
 
 // Records that are deleted while a process runs and does not read them are logged, once, before another
-// record arrives.
+// record arrives: behind those that it has read, and in a partition of which it has read none.
 func TestRecordsThatAreDeletedWhileTheProcessRuns(t *testing.T) {
+	for name, begin := range map[string]func(f *fixture) *running{
+		"records were read": func(f *fixture) *running {
+			f.produce(0, 5, 0)
+			c := f.start()
+			f.until("the records are committed", func() bool { return f.offsets()[0] == 5 })
+			return c
+		},
+		"none was read": func(f *fixture) *running {
+			c := f.start()
+			f.until("there is no lag", func() bool { return c.at(0).Lag == 0 })
+			return c
+		},
+		"none was read, and 0 is committed": func(f *fixture) *running {
+			f.commit(0, -1)
+			c := f.start()
+			f.until("there is no lag", func() bool { return c.at(0).Lag == 0 })
+			return c
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testDeletedWhileRunning(t, begin) })
+	}
+}
+
+func testDeletedWhileRunning(t *testing.T, begin func(f *fixture) *running) {
 	inBubble(t, 1, func(f *fixture) {
-		f.produce(0, 5, 0)
-		c := f.start()
-		f.until("the records are committed", func() bool { return f.offsets()[0] == 5 })
+		c := begin(f)
+		first := int(max(0, f.offsets()[0]))
 		fault := f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.UnknownServerError, Count: -1})
-		f.produce(5, 5, 0)
+		f.produce(first, 5, 0)
 		<-time.After(5 * time.Second)
-		if err := f.cluster.DeleteRecords(topic, 0, 10); err != nil {
+		if err := f.cluster.DeleteRecords(topic, 0, int64(first+5)); err != nil {
 			f.Fatal(err)
 		}
 		const text = "records were deleted before they were read"
-		f.until("the deleted records are named", func() bool { return f.logged(text, "from=5 to=9", "alarm=true") == 1 })
+		names := fmt.Sprintf("from=%d to=%d", first, first+4)
+		f.until("the deleted records are named", func() bool { return f.logged(text, names, "alarm=true") == 1 })
 		f.until("there is no lag", func() bool { return c.at(0).Lag == 0 })
 		fault.Remove()
-		f.produce(10, 1, 0)
-		f.until("the next record is committed", func() bool { return f.offsets()[0] == 11 })
+		f.produce(first+5, 1, 0)
+		f.until("the next record is committed", func() bool { return f.offsets()[0] == int64(first+6) })
 		<-time.After(time.Minute)
 		if n := f.logged(text); n != 1 {
 			f.Errorf("%d lines name deleted records, want 1:\n%s", n, f.lines)
