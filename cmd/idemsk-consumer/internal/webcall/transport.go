@@ -16,8 +16,9 @@ func neverProcessed(err error) bool {
 	// HTTP/2: the stream was refused, or is above the last one of a GOAWAY. The transport sends such a request again
 	// if it has the body; see request.
 	// https://www.rfc-editor.org/rfc/rfc9113#section-8.7
-	if strings.Contains(err.Error(), "http2: Transport: cannot retry err [") {
-		return true
+	if _, reason, ok := strings.Cut(err.Error(), "http2: Transport: cannot retry err ["); ok {
+		// not PROTOCOL_ERROR, with which the transport would send it again too: proxies say that of a bad answer
+		return strings.HasPrefix(reason, "http2: ") || strings.Contains(reason, "; REFUSED_STREAM")
 	}
 	// TLS 1.3: the service checks the client's certificate when the client may send already. It reads no request before.
 	// https://www.rfc-editor.org/rfc/rfc8446#section-4.4.2.4

@@ -66,24 +66,32 @@ func TestRefusedCertificateOfTheClient(t *testing.T) {
 	}
 }
 
-// RFC 9113: a stream that is refused, or is above the last one of a GOAWAY, was not processed.
+// RFC 9113: a stream that is refused, or is above the last one of a GOAWAY, was not processed. One that is reset for
+// another reason may have been.
 func TestStreamsThatAreNotProcessed(t *testing.T) {
 	t.Parallel()
 	pair := httptest.NewTLSServer(nil)
 	defer pair.Close()
-	for name, refuse := range map[string][]byte{
-		"refused":   {0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 7},             // RST_STREAM of stream 1, REFUSED_STREAM
-		"goes away": {0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, // GOAWAY, the last stream is 0
+	reset := func(code byte) []byte { return []byte{0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, code} } // RST_STREAM of stream 1
+	for name, tc := range map[string]struct {
+		refuse []byte
+		want   string
+	}{
+		"REFUSED_STREAM": {reset(7), "unavailable"},
+		"GOAWAY":         {[]byte{0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "unavailable"}, // the last stream is 0
+		"PROTOCOL_ERROR": {reset(1), "failed, unknown"},
+		"INTERNAL_ERROR": {reset(2), "failed, unknown"},
+		"CANCEL":         {reset(8), "failed, unknown"},
 	} {
 		plain := listener(t, func(conn net.Conn) {
 			c := tls.Server(conn, &tls.Config{Certificates: pair.TLS.Certificates, NextProtos: []string{"h2"}})
-			if err := refuseStreams(c, refuse); err != nil {
+			if err := refuseStreams(c, tc.refuse); err != nil {
 				fmt.Fprint(io.Discard, err) // the client has gone
 			}
 		})
 		c := clientOf(t, "https://"+plain.Addr().String(), patience)
-		if _, err := c.Call(t.Context(), []byte("{}")); classOf(err) != "unavailable" {
-			t.Errorf("%s: %s, %v; want unavailable", name, classOf(err), err)
+		if _, err := c.Call(t.Context(), []byte("{}")); classOf(err) != tc.want {
+			t.Errorf("%s: %s, %v; want %s", name, classOf(err), err, tc.want)
 		}
 	}
 }
