@@ -234,8 +234,14 @@ func (l *Lane) headIsSuspect() bool {
 		l.queue[0].leaseOver()
 }
 
+// headIsReady reports whether the lane's next item may begin: its claim was answered and not released since, or it
+// ends with that answer.
 func (l *Lane) headIsReady() bool {
-	return l.state == laneReady && len(l.queue) > 0 && (l.queue[0].phase == claimed || l.machine.late())
+	if l.state != laneReady || len(l.queue) == 0 {
+		return false
+	}
+	head := l.queue[0]
+	return head.phase == claimed || l.machine.late() && head.phase == queued && head.IsInFlight()
 }
 
 // begin begins the lane's next item with an action of its own.

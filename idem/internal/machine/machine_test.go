@@ -16,7 +16,7 @@ import (
 // String describes the state, so that two states with one description go on alike.
 func (w *world) String() string {
 	var d description
-	d.put(w.faults.failures, w.faults.silences, w.faults.crashes, w.faults.deliveries, w.faults.stops)
+	d.put(w.faults.failures, w.faults.silences, w.faults.crashes, w.faults.deliveries, w.faults.stops, w.faults.deadlines)
 	for _, key := range slices.Sorted(maps.Keys(w.keys)) {
 		state := w.keys[key]
 		d.put(key, slices.Index(w.procs, state.owner), state.completed, state.failed, state.attempts)
@@ -50,7 +50,7 @@ func (d *description) put(values ...any) {
 
 func (p *proc) describe(d *description) {
 	m := p.m
-	d.put("ended", p.ended, p.gone, "calls", m.calls.running, m.calls.alone, m.calls.bulk, m.calls.open,
+	d.put("ended", p.ended, p.gone, m.over, "calls", m.calls.running, m.calls.alone, m.calls.bulk, m.calls.open,
 		"claims", m.claims.requests, m.claims.releasing, m.claims.failures, m.claims.suspects,
 		m.claims.latency.ns.Load() > 0, m.Latency.ns.Load() > 0, "told", len(p.wanted))
 	for _, a := range m.alarms {
@@ -138,6 +138,9 @@ func TestAllStates(t *testing.T) {
 		{"a batch whose lanes cross", other, true, 0, 2, false, budget{failures: 1}},
 		{"batches of two processes", twoLanes, true, 0, 2, false, budget{crashes: 1, deliveries: 1}},
 		{"batches of three processes, of which two die", twoLanes, true, 0, 2, false, budget{crashes: 2}},
+		{"a batch whose time ends", twoLanes, true, 0, 2, true, budget{failures: 1, silences: 1, deadlines: 1}},
+		{"batches of two processes whose time ends", other[:3], true, 0, 2, true, budget{crashes: 1, deliveries: 1, deadlines: 1}},
+		{"a batch for a bulk handler whose time ends", twoLanes, true, 1, 2, false, budget{failures: 1, crashes: 1, deadlines: 1}},
 		{"claims ahead of a bulk handler", lane, false, 1, 2, true, budget{failures: 1, crashes: 2}},
 		{"a batch for a bulk handler", twoLanes, true, 1, 2, false, budget{failures: 2, silences: 1}},
 		{"a batch of a lane for a bulk handler", lane, true, 1, 2, false, budget{failures: 2}},
@@ -220,7 +223,7 @@ func mediumWorlds() (all []smallWorld) {
 	for n := range 12 {
 		messages = append(messages, message{"x"[:n%2] + string(rune('p'+n%4)), string(rune('a' + n*5%7)), byte(n % 5 / 4)})
 	}
-	faults := budget{failures: 4, silences: 2, crashes: 2, deliveries: 1, stops: 4}
+	faults := budget{failures: 4, silences: 2, crashes: 2, deliveries: 1, stops: 4, deadlines: 2}
 	for _, once := range []bool{false, true} {
 		for bulk := range 3 {
 			for _, ahead := range []bool{false, true} {

@@ -33,7 +33,7 @@ type smallWorld struct {
 }
 
 // budget is how many times each fault may happen.
-type budget struct{ failures, silences, crashes, deliveries, stops int }
+type budget struct{ failures, silences, crashes, deliveries, stops, deadlines int }
 
 // world is a state of a small world.
 type world struct {
@@ -170,6 +170,9 @@ func (w *world) choices() (all []choice) {
 		}
 		if w.faults.stops > 0 && !w.once {
 			add("lanes x are stopped", nil, func() { w.faults.stops--; p.gone = true; p.stop("x") })
+		}
+		if w.faults.deadlines > 0 && w.once && !p.m.over {
+			add("the time is up", nil, func() { w.faults.deadlines--; p.step(TimeUp{}) })
 		}
 		if p.gone {
 			add("lanes x are there again", nil, func() { p.gone = false; p.addAgain("x") })
@@ -389,6 +392,20 @@ func (p *proc) call(j *job) {
 	}
 	switch first := j.called()[0]; first.Answer {
 	case Claimed, ClaimedAlone:
+		if p.m.late() { // the engine gives the claims back
+			var events []Event
+			for _, it := range j.called() {
+				key := p.world.keys[it.Key]
+				key.owner, it.End = nil, EndFailed
+				key.attempts--
+				events = append(events, Returned{it}, Settled{it})
+			}
+			if j.Kind == DoBulk {
+				events = append(events, CallReturned{})
+			}
+			p.finish(j, events...)
+			return
+		}
 		j.running = true
 		p.checkRuns(j)
 	case InFlight, Delayed, LeaseOver, TakeOver: // another process was faster
@@ -397,7 +414,9 @@ func (p *proc) call(j *job) {
 	case Completed:
 		first.End = EndSettled
 		p.finish(j, Settled{first}, Returned{first})
-	case NoAnswer, FailsOpen, Down, Ends:
+	case NoAnswer:
+		panic("an item is called without a claim")
+	case FailsOpen, Down, Ends:
 		first.End = EndFailed
 		p.finish(j, Returned{first}, Settled{first})
 	}
