@@ -162,7 +162,7 @@ func TestRowThatCanNotBeMarkedLeavesTheOthersMarked(t *testing.T) {
 			}}
 			said := new(lockedBuffer)
 			run(t, pool, o, kafka, pgoutbox.RelayConfig{Workers: 1, MaxAttempts: 1, PollInterval: 10 * time.Millisecond,
-				Logger: slog.New(slog.NewTextHandler(said, nil)), StatsInterval: 10 * time.Millisecond})
+				RetryDelay: time.Millisecond, MaxRetryDelay: 20 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(said, nil)), StatsInterval: 10 * time.Millisecond})
 			eventually(t, pool, 0, pendingIn(table)+` AND NOT (`+refused+`)`)
 			kafka.wait(t, func() bool { return rejected["bad 3"] > 5 }) // some rounds later
 			kafka.set(func() {
@@ -183,6 +183,28 @@ func TestRowThatCanNotBeMarkedLeavesTheOthersMarked(t *testing.T) {
 				t.Errorf("%d events were sent, %d of them once; want %d", len(values), len(once), n)
 			}
 		})
+	}
+}
+
+// Rows that can't be marked, however many, do not delay others. The later events of the key of a rejected one wait.
+func TestRowsThatCantBeMarkedDoNotDelayOthers(t *testing.T) {
+	pool := newPool(t, postgres.URL())
+	o, table := newOutbox(t, pool, pgoutbox.Config{})
+	const old = 600
+	for _, topic := range []string{"old", "bad"} {
+		execute(t, pool, `INSERT INTO `+table+` (id, aggregatetype, aggregateid, payload)
+			SELECT gen_random_uuid(), '`+topic+`', convert_to('`+topic+`' || n, 'UTF8'), 'v' FROM generate_series(1, `+fmt.Sprint(old)+`) n`)
+	}
+	execute(t, pool, `ALTER TABLE `+table+` ADD CHECK (convert_from(payload, 'UTF8') <> 'v') NOT VALID`)
+	for n := range 20 {
+		publish(t, pool, o, outbox.Event{Topic: "old", Key: fmt.Append(nil, "old", n+1), Value: []byte("w")},
+			outbox.Event{Topic: "bad", Key: fmt.Append(nil, "bad", n+1), Value: []byte("w")})
+	}
+	kafka := &sender{reject: func(e outbox.Event) bool { return e.Topic == "bad" && string(e.Value) == "v" }}
+	run(t, pool, o, kafka, pgoutbox.RelayConfig{Batch: 64, PollInterval: 10 * time.Millisecond, RetryDelay: time.Minute})
+	eventually(t, pool, 0, pendingIn(table)+` AND aggregatetype = 'old' AND payload = 'w'`)
+	if n := ask[int](t, pool, pendingIn(table)+` AND aggregatetype = 'bad' AND payload = 'w'`); n != 20 {
+		t.Errorf("%d later events of rejected ones wait; want 20", n)
 	}
 }
 

@@ -56,6 +56,9 @@ func (w *worker) markEach(ctx context.Context, tx pgx.Tx, marks []mark) (n int, 
 	charged, err = w.markAll(ctx, tx, marks)
 	switch {
 	case !refusesRow(err):
+		for _, m := range marks {
+			w.unmarked.forget(m.seq)
+		}
 		return len(marks), charged, err
 	case w.askIn(ctx, func(ctx context.Context) error {
 		_, err := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT marks`)
@@ -63,7 +66,7 @@ func (w *worker) markEach(ctx context.Context, tx pgx.Tx, marks []mark) (n int, 
 	}) != nil:
 		return 0, nil, err
 	case len(marks) == 1:
-		w.unmarked(&marks[0], err)
+		w.refuse(&marks[0], err)
 		return 0, nil, nil
 	}
 	for _, half := range [][]mark{marks[:len(marks)/2], marks[len(marks)/2:]} {
@@ -137,28 +140,14 @@ func refusesRow(err error) bool {
 	return false
 }
 
-// unmarked reports an event that PostgreSQL refuses to mark. It stays pending, and holds back the later events
+// refuse reports an event that PostgreSQL refuses to mark. It stays pending, and holds back the later events
 // of its key if it was rejected. If it was published, this relay does not send it again.
-func (w *worker) unmarked(m *mark, err error) {
-	outcome := m.failure
-	if outcome == "" {
-		outcome = "it was published"
-		w.mu.Lock()
-		w.sent[m.seq] = true
-		w.mu.Unlock()
-	}
+func (w *worker) refuse(m *mark, err error) {
+	w.unmarked.note(m)
+	outcome := cmp.Or(m.failure, "it was published")
 	err = fmt.Errorf("marking event %s of table %s, to topic %.64q (%s): %w", m.ID, w.outbox.table, m.Topic, outcome, err)
 	w.failures.Add(1)
 	_ = w.failure(err)
 	w.notices.note(slog.LevelError, "PostgreSQL refuses to mark events of the outbox: repair the rows, or what is on the table",
 		rejection{ID: m.ID, Topic: fmt.Sprintf("%.64s", m.Topic), Failure: err.Error()})
-}
-
-// takeSent reports whether this relay has published an event that it could not mark, and forgets it.
-func (w *worker) takeSent(seq int64) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	sent := w.sent[seq]
-	delete(w.sent, seq)
-	return sent
 }

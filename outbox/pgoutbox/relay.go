@@ -107,11 +107,11 @@ type Relay struct {
 	published, rejected, parked, failures atomic.Int64
 	notices                               *notices
 	pauses                                *pauses
+	unmarked                              *unmarked
 	pooled                                sync.Once // logs that there is a pooler
 
 	mu          sync.Mutex
 	lastFailure error
-	sent        map[int64]bool // by seq, events that this relay has published and could not mark
 }
 
 // NewRelay returns a relay. The caller closes the pool and the sender. The pool's URL should set
@@ -156,7 +156,8 @@ func NewRelay(o *Outbox, pool *pgxpool.Pool, sender Sender, cfg RelayConfig) (*R
 	cfg.IdleLimit = max(cmp.Or(cfg.IdleLimit, DefaultIdleLimit), time.Millisecond)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default()).With("table", o.table.String())
 	return &Relay{outbox: o, pool: pgtrip.New(pool, cfg.RoundTripTimeout), sender: sender, cfg: cfg,
-		notices: newNotices(cfg.Logger, cfg.StatsInterval), pauses: newPauses(cfg.MaxRetryDelay), sent: make(map[int64]bool)}, nil
+		notices: newNotices(cfg.Logger, cfg.StatsInterval), pauses: newPauses(cfg.MaxRetryDelay),
+		unmarked: &unmarked{first: cfg.RetryDelay, longest: cfg.MaxRetryDelay, rows: make(map[int64]*unmarkedRow)}}, nil
 }
 
 // Run sends events until ctx ends. It then finishes the current batches and returns nil, at most the sender's

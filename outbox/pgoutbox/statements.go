@@ -14,8 +14,7 @@ type statements struct {
 	insert  string // ids, topics, keys, types, values, headers
 	table   string // the oid of the table, and the number of the server's process
 	busy    string // the class of locks, how many shards, which not, and topics to leave out
-	take    string // shards, how many of each, topics to leave out
-	beside  string // the same, and the topics and keys of which to take nothing
+	take    string // shards, how many of each, and what to leave out: topics, seqs, topics and keys
 	publish string // ids, seqs
 	remove  string // ids, seqs
 	reject  string // ids, seqs, failures, how many attempts, the first delay and the longest in s
@@ -46,7 +45,8 @@ const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS
 const take = `WITH taken AS MATERIALIZED (
 		SELECT o.* FROM unnest($1::integer[]) AS s (shard), LATERAL (
 			SELECT shard, id, aggregatetype, aggregateid, payload, headers, seq FROM {{table}} o
-			WHERE o.shard = s.shard::smallint AND o.aggregatetype <> ALL ($3::text[]) AND {{ready}} {{but}} ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS o)
+			WHERE o.shard = s.shard::smallint AND {{but}} AND {{ready}} AND (o.aggregateid IS NULL OR (o.aggregatetype, o.aggregateid) NOT IN (SELECT * FROM unnest($5::text[], $6::bytea[])))
+			ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS o)
 	SELECT id::text, ` + topicAndKey + `, CASE WHEN size <= {{largest}} THEN payload END, CASE WHEN size <= {{largest}} THEN headers END, seq, size
 	FROM taken, LATERAL (SELECT ` + named + ` + coalesce(octet_length(payload), 0)
 		+ CASE WHEN pg_column_size(headers) > 10000 THEN octet_length(headers::text) ELSE 0 END AS size) AS s
@@ -54,7 +54,7 @@ const take = `WITH taken AS MATERIALIZED (
 	SELECT NULL, ` + topicAndKey + `, NULL, NULL, min(seq), 0
 	FROM (SELECT shard, max(seq) AS last FROM taken GROUP BY shard) AS s, LATERAL (
 		SELECT aggregatetype, aggregateid, seq FROM {{table}} o
-		WHERE o.shard = s.shard AND o.aggregatetype <> ALL ($3::text[]) AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o
+		WHERE o.shard = s.shard AND {{but}} AND {{pending}} AND o.seq < s.last ORDER BY seq OFFSET 0) AS o
 	WHERE aggregateid IS NOT NULL AND NOT EXISTS (SELECT FROM taken WHERE taken.seq = o.seq)
 	GROUP BY aggregatetype, aggregateid
 	ORDER BY seq`
@@ -66,12 +66,13 @@ const (
 	named = `(octet_length(aggregatetype)::bigint + coalesce(octet_length(aggregateid), 0))`
 )
 
-const besides = `AND (o.aggregateid IS NULL OR (o.aggregatetype, o.aggregateid) NOT IN (SELECT * FROM unnest($4::text[], $5::bytea[])))`
+// but is the condition of rows that are not left out.
+const but = `o.aggregatetype <> ALL ($3::text[]) AND o.seq <> ALL ($4::bigint[])`
 
 func newStatements(t pgmigrate.Table) statements {
 	fill := func(sql string) string {
 		return strings.NewReplacer("{{ready}}", strings.ReplaceAll(ready, "{{table}}", t.SQL("")),
-			"{{pending}}", pending, "{{largest}}", strconv.Itoa(relay.MaxSize), "{{table}}", t.SQL("")).Replace(sql)
+			"{{pending}}", pending, "{{but}}", but, "{{largest}}", strconv.Itoa(relay.MaxSize), "{{table}}", t.SQL("")).Replace(sql)
 	}
 	return statements{
 		insert: fill(`INSERT INTO {{table}} (id, aggregatetype, aggregateid, type, payload, headers)
@@ -87,8 +88,7 @@ func newStatements(t pgmigrate.Table) statements {
 					SELECT seq AS first FROM {{table}} o WHERE o.shard = shard.shard::smallint AND o.aggregatetype <> ALL ($4::text[]) AND {{ready}} ORDER BY seq LIMIT 1) AS o
 				WHERE shard <> ALL ($3::integer[]) ORDER BY first)
 			SELECT shard FROM waiting WHERE pg_try_advisory_xact_lock($1, shard) LIMIT $2`),
-		take:   fill(strings.Replace(take, "{{but}}", "", 1)),
-		beside: fill(strings.Replace(take, "{{but}}", besides, 1)),
+		take: fill(take),
 		publish: fill(`UPDATE {{table}} o SET published_at = clock_timestamp()
 			FROM unnest($1::uuid[], $2::bigint[]) AS p (id, seq) WHERE o.id = p.id AND o.seq = p.seq`),
 		remove: fill(`DELETE FROM {{table}} o USING unnest($1::uuid[], $2::bigint[]) AS p (id, seq) WHERE o.id = p.id AND o.seq = p.seq`),

@@ -18,14 +18,14 @@ const maxLooks = 16
 type aggregate struct{ topic, key string }
 
 // take returns the events at the heads of some shards, in order, and locks them until tx ends. It leaves out
-// the paused topics. Rows that can't be decoded, or are too large, are rejected, and the events behind them
+// paused topics, and rows that can't be marked. Rows that can't be decoded, or are too large, are rejected, and the events behind them
 // wait.
-func (w *worker) take(ctx context.Context, tx pgx.Tx, paused []string, out *outcome) ([]row, error) {
+func (w *worker) take(ctx context.Context, tx pgx.Tx, but leftOut, out *outcome) ([]row, error) {
 	tried := []int32{} // not nil, which is NULL
 	for {
 		var mine []int32
 		err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error {
-			rows, err := tx.Query(watch.Context(), w.outbox.sql.busy, w.class, shardsAtOnce, tried, paused)
+			rows, err := tx.Query(watch.Context(), w.outbox.sql.busy, w.class, shardsAtOnce, tried, but.paused)
 			if err != nil {
 				return err
 			}
@@ -35,7 +35,7 @@ func (w *worker) take(ctx context.Context, tx pgx.Tx, paused []string, out *outc
 		if err != nil || len(mine) == 0 {
 			return nil, err
 		}
-		events, err := w.head(ctx, tx, mine, paused, out)
+		events, err := w.head(ctx, tx, mine, but, out)
 		if err != nil || len(events)+len(out.marks) > 0 {
 			return events, err
 		}
@@ -45,21 +45,15 @@ func (w *worker) take(ctx context.Context, tx pgx.Tx, paused []string, out *outc
 
 // head reads the heads of shards. If another session has locked an event, the later events of its key must
 // wait. head then reads again without these keys, so that they do not fill the batch.
-func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, paused []string, out *outcome) (
+func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, but leftOut, out *outcome) (
 	events []row, err error) {
-	var topics []string
-	var keys [][]byte
 	limit := max(1, w.cfg.Batch/len(shards))
 	for n := 1; ; n++ {
 		// This statement must be separate from busy, so that it sees the commits made before the locks were
 		// released.
-		sql, args := w.outbox.sql.take, []any{shards, limit, paused}
-		if n > 1 {
-			sql, args = w.outbox.sql.beside, append(args, topics, keys)
-		}
 		b := batch{held: make(map[aggregate]bool), behind: make(map[aggregate]bool)}
 		if err := w.ask(ctx, func(watch *silence.Watch, _ *pgx.Conn) error {
-			return b.read(watch, tx, sql, args...)
+			return b.read(watch, tx, w.outbox.sql.take, shards, limit, but.paused, but.seqs, but.topics, but.keys)
 		}); err != nil {
 			return nil, err
 		}
@@ -68,7 +62,7 @@ func (w *worker) head(ctx context.Context, tx pgx.Tx, shards []int32, paused []s
 			return append(events, b.events...), nil
 		}
 		for of := range b.behind {
-			topics, keys = append(topics, of.topic), append(keys, []byte(of.key))
+			but.add(of)
 		}
 		for _, e := range b.events {
 			if e.Key != nil && b.behind[aggregate{e.Topic, string(e.Key)}] { // it precedes the locked event

@@ -196,14 +196,16 @@ func (w *worker) round(ctx context.Context) (n int, err error) {
 	var out outcome
 	paused, tried := w.pauses.begin()
 	defer func() { w.pauses.end(tried, out.available) }()
-	taken, err := w.take(ctx, tx, paused, &out)
+	but := w.unmarked.leaveOut()
+	but.paused = paused
+	taken, err := w.take(ctx, tx, but, &out)
 	if err != nil || len(taken)+len(out.marks) == 0 {
 		return 0, err
 	}
 	var unsent []*row
 	var events []outbox.Event
 	for i := range taken {
-		if e := &taken[i]; w.takeSent(e.seq) {
+		if e := &taken[i]; w.unmarked.wasPublished(e.seq) {
 			out.marks = append(out.marks, mark{row: e})
 		} else {
 			unsent, events = append(unsent, e), append(events, e.Event)
