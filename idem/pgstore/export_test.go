@@ -13,7 +13,7 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
 
 // CommitStatements returns the statements that commit a handler's transaction.
 func (s *Store) CommitStatements() []string {
-	return []string{s.sql.completeAll, "COMMIT", resetSettings, hasRest}
+	return []string{s.sql.completeAll, "COMMIT", resetSettings, setRoles, hasRest}
 }
 
 // The bounds of round trips.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/idem/pgstore"
+	"github.com/idemsk/idemsk/internal/test/pgpooler"
 )
 
 // stateful is a bank whose effects have the settings under which they were written.
@@ -24,7 +25,7 @@ type stateful struct {
 
 func newStateful(t *testing.T, pool *pgxpool.Pool) *stateful {
 	b := &stateful{bank: newBank(t, pool, idem.Config{})}
-	execute(t, pool, `CREATE FUNCTION public.`+b.table+`_state() RETURNS text LANGUAGE sql AS $$ SELECT concat_ws(' ',
+	execute(t, pool, `CREATE FUNCTION public.`+b.table+`_state() RETURNS text LANGUAGE sql AS $$ SELECT concat_ws(' ', session_user,
 		current_setting('role'), current_setting('search_path'), current_setting('TimeZone'),
 		coalesce(nullif(current_setting('app.tenant', true), ''), 'nobody'), to_regclass('pg_temp.staging'),
 		current_setting('default_transaction_read_only')) $$`)
@@ -222,6 +223,55 @@ func TestSettingsOfATransaction(t *testing.T) {
 						func(ctx context.Context) ([]byte, error) { return nil, b.enlist(ctx, "", "", false) }))), idem.Executed)
 				}
 				b.wantUsual(4)
+			})
+		}
+	}
+}
+
+// Behind a pooler a connection that the store closes goes on as the server's. Later records have nothing of a record
+// that has changed its session, whichever way the two write.
+func TestSettingsBehindAPooler(t *testing.T) {
+	role := unique("role")
+	direct := newPool(t, server.URL())
+	execute(t, direct, `CREATE ROLE `+role)
+	for name, change := range map[string]string{
+		"a setting of its own":   `SELECT set_config('app.tenant', 'A', false)`,
+		"role":                   `SELECT set_config('role', '` + role + `', false)`,
+		"session":                `SELECT set_config('session_authorization', '` + role + `', false)`,
+		"a table of the session": `SELECT $name()`,
+	} {
+		for _, way := range []string{"enlisted", "transaction", "another user"} {
+			t.Run(name+" "+way, func(t *testing.T) {
+				pooled := newPool(t, pgpooler.Start(t, server.URL())+"&default_query_exec_mode=exec",
+					func(c *pgxpool.Config) { c.MaxConns = 2 })
+				b := newStateful(t, pooled)
+				b.pool = direct
+				b.procedure(`CREATE TEMP TABLE staging AS SELECT 1;`)
+				change := strings.ReplaceAll(change, "$name", `public.`+b.table+`_own`)
+				execute(t, direct, `GRANT ALL ON ALL TABLES IN SCHEMA public TO `+role)
+				effect := `INSERT INTO public.` + b.table + `_effects VALUES (': ' || public.` + b.table + `_state())`
+				for n := range int64(3) {
+					ss := b.enlisting(4, func(ctx context.Context, i int) error { return b.enlist(ctx, fmt.Sprint(i), "", false) })
+					if errs := b.store.Settle(t.Context(), ss); errs != nil {
+						t.Fatal(errs)
+					}
+					for _, sql := range []string{effect, change} {
+						key := fmt.Sprint(sql == change, n)
+						switch {
+						case sql == change && way == "another user":
+							execute(t, pooled, sql)
+						case sql == change && way == "enlisted":
+							b.want(b.engine.Do(t.Context(), b.handled(key, idem.HandlerFunc(
+								func(ctx context.Context) ([]byte, error) { return nil, pgstore.Enlist(ctx, sql) }))), idem.Executed)
+						default:
+							b.want(b.engine.Do(t.Context(), b.task(key, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+								_, err := tx.Exec(ctx, sql)
+								return nil, err
+							})), idem.Executed)
+						}
+					}
+					b.wantUsual(5 * (n + 1))
+				}
 			})
 		}
 	}

@@ -23,9 +23,11 @@ const DefaultIdleLimit = time.Minute
 var (
 	errNoTx = errors.New("pgstore: there is no transaction: the handler's task was not claimed through a " +
 		"pgstore.Store, or runs unprotected, or it is a call whose records have transactions of their own")
-	errOver       = errors.New("pgstore: the handler has returned: its transaction is over")
-	errOneConn    = errors.New("pgstore: a pool of one connection has none for a handler's transaction: set pool_max_conns to 2 or more")
-	errDelegated  = errors.New("pgstore: the transaction is committed when the handler returns no error, and rolled back when it returns one")
+	errOver      = errors.New("pgstore: the handler has returned: its transaction is over")
+	errOneConn   = errors.New("pgstore: a pool of one connection has none for a handler's transaction: set pool_max_conns to 2 or more")
+	errDelegated = errors.New("pgstore: the transaction is committed when the handler returns no error, and rolled back when it returns one")
+	errUnusual   = errors.New("pgstore: nothing was executed: the session has another role, temporary tables or is read-only, " +
+		"and the store could not set it back: look for another user of the connections (a pooler's)")
 	errConnection = errors.New("pgstore: the connection was lost, and the server has rolled the transaction back (it was restarted, " +
 		"or ended the transaction as it was left alone for longer than IdleLimit)")
 	errAborted = errors.New("pgstore: a statement of the transaction failed, so that nothing of it can be committed, " +
@@ -36,6 +38,7 @@ var (
 
 // The transaction states of a connection, as pgconn reports them.
 const (
+	idle          = 'I'
 	inTransaction = 'T'
 	aborted       = 'E' // a statement in the transaction failed
 )
@@ -124,7 +127,8 @@ func (e *effect) connect(ctx context.Context) error {
 	}
 	known, err := e.store.settings(ctx)
 	if e.known = known; err == nil {
-		err = retry(ctx, transient, func() error { return e.tryBegin(ctx) })
+		again := func(err error) bool { return transient(err) || errors.Is(err, errUnusual) }
+		err = retry(ctx, again, func() error { return e.tryBegin(ctx) })
 	}
 	if err != nil {
 		<-e.store.slots
@@ -142,10 +146,19 @@ func (e *effect) tryBegin(ctx context.Context) error {
 	err = e.store.pool.Exchange(ctx, e.store.limit, conn, func(w *silence.Watch, conn *pgx.Conn) error {
 		var batch pgx.Batch
 		batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		var usual request
+		usual.begin(e.known)
+		for _, q := range usual.batch.QueuedQueries {
+			batch.Queue(q.SQL, q.Arguments...)
+		}
 		batch.Queue(`SELECT set_config('idle_in_transaction_session_timeout', $1, true)`, e.store.idle)
 		results := conn.SendBatch(w.Context(), &batch)
 		err := results.Close()
 		tx = results.Tx()
+		if stateOf(err) == stateInvalidText { // of sameRest
+			setBack(w, conn, e.known)
+			return fmt.Errorf("%w: %w", errUnusual, err)
+		}
 		return err
 	})
 	if err != nil {
@@ -221,7 +234,7 @@ func (e *effect) end(conn *pgxpool.Conn, committed bool) {
 				_, err := conn.Exec(w.Context(), `ROLLBACK`)
 				return err
 			case !committed:
-				return conn.Close(w.Context())
+				setBack(w, conn, e.known)
 			}
 			return nil
 		})

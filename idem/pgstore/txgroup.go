@@ -134,10 +134,9 @@ func (s *Store) unsentPart(ctx context.Context, ss []store.Settlement, p part, e
 }
 
 // otherSettings returns how a part is settled in which what resetSettings leaves was changed: by a record, or before,
-// on a connection that was closed now.
+// on a connection that was set back and closed now.
 func (s *Store) otherSettings(p part, failed step) []part {
 	if failed == ofConnection {
-		s.known.Store(nil)
 		return p.halves()
 	}
 	return p.without(failed.of)
@@ -223,7 +222,7 @@ func (s *Store) tryPart(ctx context.Context, ss []store.Settlement, p part) (fai
 				closeUnlessSame(w, conn, known)
 			case err != nil:
 				if failed = r.failed(err); failed == ofConnection {
-					_ = conn.Close(w.Context())
+					setBack(w, conn, known)
 				}
 			}
 			return err
@@ -240,7 +239,7 @@ var ofConnection = step{kind: ofSettings, of: noSettlement}
 // alone they are compared after each statement, so that it is known which one changes what resetSettings leaves.
 func (s *Store) requestOf(ss []store.Settlement, p part, known *settings, changes bool) *request {
 	r := new(request)
-	r.resetAndCompare(known, ofConnection)
+	r.begin(known)
 	r.completions(s.sql, ss, p)
 	for _, i := range p {
 		enlisted := effectIn(&ss[i]).enlisted
@@ -271,9 +270,7 @@ func (s *Store) settleEnlisted(ctx context.Context, ss []store.Settlement, i int
 	set, alone := &ss[i], part{i}
 	failed, err := s.tryPart(ctx, ss, alone)
 	for n := 0; n < maxTries && reported(err) && failed.kind == ofSettings; n++ {
-		if failed == ofConnection {
-			s.known.Store(nil)
-		} else if failed.k != noStatement {
+		if failed != ofConnection && failed.k != noStatement {
 			effectIn(set).enlisted[failed.k].text.changes.Store(true)
 		}
 		failed, err = s.tryPart(ctx, ss, alone)
@@ -290,6 +287,8 @@ func (s *Store) settleEnlisted(ctx context.Context, ss []store.Settlement, i int
 		return s.refusedCompletion(ctx, set)
 	case !reported(err), failed.kind == ofCompletions:
 		return s.explain("complete", set.Key, err)
+	case failed == ofConnection:
+		return &store.RejectedError{Err: idem.Unavailable(fmt.Errorf("%w: %w", errUnusual, err))}
 	case failed.kind == ofStatement:
 		return &store.RejectedError{Err: notTheHandlers(effectIn(set).enlisted[failed.k].failed(err), err)}
 	}

@@ -120,12 +120,12 @@ func (s *Store) commit(ctx context.Context, ss []store.Settlement, members []int
 	}
 	r.add(step{kind: ofEnd, of: noSettlement}, `COMMIT`)
 	r.reset(e.known, ofConnection)
+	r.add(ofConnection, setRoles, e.known.session, e.known.role)
 	r.add(ofConnection, hasRest, e.known.rest)
 	err := s.pool.On(ctx, s.limit, conn.Conn(), func(w *silence.Watch, conn *pgx.Conn) error {
 		err := r.send(w, conn)
 		if committed := r.end.String() == "COMMIT"; committed && (err != nil || r.last.RowsAffected() == 0) {
-			s.known.Store(nil)
-			_ = conn.Close(w.Context())
+			setBack(w, conn, e.known)
 			return nil //nolint:nilerr // the error is of the reset
 		}
 		return err

@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -14,8 +15,17 @@ const (
 	anyInLine = `[^\n\r\x{2028}\x{2029}]`
 )
 
+var (
+	posixClass = regexp.MustCompile(`^\[:\^?[A-Za-z]+:\]`)
+	reference  = regexp.MustCompile(`^\\[1-9]`)
+	// group is the beginning of a group that is not only "(": one without a number, a look at what is ahead or behind,
+	// a group with a name, or one with flags, which end with it.
+	group = regexp.MustCompile(`^\(\?(?::|<?[=!]|<[^\d>-][^>-]*>|[ims]+(?:-[ims]*)?:|-[ims]+:)`)
+)
+
 // linear returns a pattern of ECMAScript for the package regexp, whose \s and dot are others. ok is false if
-// the package would read the rest of the pattern otherwise: flags, and classes that begin with a bracket. The
+// the package would read the rest of the pattern otherwise: flags, references to groups such as \10, which it reads as
+// an octal number, and classes that begin with a bracket. The
 // error is for what both packages read and ECMAScript does not: they would give it another meaning.
 func linear(pattern string) (text string, ok bool, err error) {
 	var out strings.Builder
@@ -29,10 +39,13 @@ func linear(pattern string) (text string, ok bool, err error) {
 				return "", false, err
 			}
 			part = translated(rest[:n], inClass)
+			ok = ok && (inClass || !reference.MatchString(rest))
 		case inClass && rest[0] == ']':
 			inClass = false
-		case inClass && strings.HasPrefix(rest, "[:") && strings.Contains(rest, ":]"):
+		case inClass && posixClass.MatchString(rest):
 			return "", false, fmt.Errorf("a pattern has a class such as [:alpha:], which ECMAScript does not have: %.100q", rest)
+		case inClass && rest[0] == '[':
+			part = `\[` // for the package regexp, "[:" would begin a class
 		case inClass:
 		case rest[0] == '[':
 			inClass = true
@@ -45,6 +58,8 @@ func linear(pattern string) (text string, ok bool, err error) {
 			}
 		case rest[0] == '.':
 			part = anyInLine
+		case strings.HasPrefix(rest, "(?") && !group.MatchString(rest):
+			return "", false, fmt.Errorf("a pattern has a group that ECMAScript does not have: %.100q", rest)
 		case hasFlags(rest):
 			ok = false
 		}
@@ -85,8 +100,8 @@ func translated(escape string, inClass bool) string {
 	return escape
 }
 
-// hasFlags reports whether a text begins with a group that sets flags, such as (?i) and (?s:.
+// hasFlags reports whether a text begins with a group that sets flags, such as (?s:.
 func hasFlags(text string) bool {
 	after, isGroup := strings.CutPrefix(text, "(?")
-	return isGroup && strings.TrimLeft(after, "imsU-") != after
+	return isGroup && strings.TrimLeft(after, "ims-") != after
 }

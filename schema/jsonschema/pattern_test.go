@@ -25,6 +25,11 @@ func TestPatternsOfECMAScript(t *testing.T) {
 		`^\p{Letter}$`:                        {"ß", "1"},
 		`^[^]$`:                               {"\n", ""},
 		`^[A-Z]{2}\d{2}$`:                     {"DE07", "DE"},
+		`^[^[:]+[:][0-9]+$`:                   {"a:1", "a1"},
+		`^[[:]x[:]$`:                          {"[x:", "xx:"},
+		`^[[:1]a[:]]$`:                        {":a:]", "a:]"},
+		`^(?=)[^[:]+[:]$`:                     {"a:", "[:"},
+		`^(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)\10$`: {"abcdefghijj", "abcdefghij\b"},
 	} {
 		quoted := fmt.Sprintf("%q", pattern)
 		for place, shape := range map[string]struct{ schema, value string }{
@@ -99,6 +104,7 @@ func TestPatternsOfOtherLanguagesAreRefused(t *testing.T) {
 	for _, pattern := range []string{
 		`a\Z`, `\Aa`, `a\z`, `\Q.\E`, `\a`, `\C`, `\e`, `\G`, `\h`, `\R`, `\X`, `\x{41}`, `\pL`, `\PL`, `[\pN]`, `[\a]`,
 		`[[:alpha:]]`, `[^[:alpha:]]`, `[a[:^digit:]]`, `\\\Z`,
+		`(?>a)`, `(?#c)a`, `(?P<n>a)`, `(?P=n)a`, `(?'n'a)`, `(?i)a`, `(?U:a)`, `(?<n-m>a)`, `(?<1>a)`, `(a)?(?(1)b|c)`,
 	} {
 		for _, before := range []string{"", "(?=)"} {
 			text := fmt.Sprintf(`{"pattern":%q}`, before+pattern)
