@@ -198,7 +198,7 @@ func variables() []variable {
 		},
 		{
 			"IDEMSK_SCHEMA_SECRET_ARN", func(c Config) any { return c.Schemas.SecretARN },
-			map[string]any{"": ""}, []string{"a-secret-and-no-registry"},
+			map[string]any{"": ""}, []string{"arn:of-a-secret-and-no-registry"},
 		},
 		{
 			"IDEMSK_SCHEMA_DECODE", func(c Config) any { return c.Schemas.Converts() },

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
+	"github.com/idemsk/idemsk/internal/text/redact"
 )
 
 // VarError describes an invalid variable, on one line.
@@ -20,7 +21,9 @@ type VarError struct {
 }
 
 // Error implements error.
-func (e *VarError) Error() string { return fmt.Sprintf("%s is %q: want %s", e.Name, e.Value, e.Want) }
+func (e *VarError) Error() string {
+	return fmt.Sprintf("%s is %q: want %s", e.Name, redact.Setting(e.Name, e.Value), e.Want)
+}
 
 // Vars reads environment variables and collects errors, so that all can be reported together. A variable that
 // is set but empty counts as not set.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/idemsk/idemsk/app"
@@ -17,6 +16,7 @@ import (
 	"github.com/idemsk/idemsk/cmd/internal/flagerror"
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/layercall"
+	"github.com/idemsk/idemsk/internal/text/redact"
 	"github.com/idemsk/idemsk/internal/text/words"
 	"github.com/idemsk/idemsk/kafka"
 )
@@ -84,9 +84,7 @@ func (o *options) check(rest []string, calls bool) error {
 		}
 	}
 	for i, word := range rest {
-		if strings.Contains(word, "://") {
-			rest[i] = "a URL" // it may have a password
-		}
+		rest[i] = redact.Text(word)
 	}
 	require(len(rest) == 0, "%q is no option: quote the command of --function as one word", rest)
 	require((o.url == "") != (o.function == ""),
@@ -97,7 +95,7 @@ func (o *options) check(rest []string, calls bool) error {
 	if o.function != "" {
 		var err error
 		o.command, err = words.Split(o.function)
-		require(err == nil, "--function %q can't be split into words: %w", o.function, err)
+		require(err == nil, "the command of --function can't be split into words: %w", err)
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ package pgstore_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -199,6 +200,29 @@ func TestCheckReportsTheStateOfTheTable(t *testing.T) {
 	if res := st.Claim(t.Context(), []store.ClaimRequest{request("k", 1)})[0]; !errors.Is(res.Err,
 		store.ErrMisconfigured) {
 		t.Errorf("a claim without a table: %v; want ErrMisconfigured", res.Err)
+	}
+}
+
+// A permission on the table of the keys that the role lacks is an error before the first claim.
+func TestCheckReportsMissingPermissions(t *testing.T) {
+	direct := newPool(t, server.URL())
+	for _, lacks := range []string{"SELECT", "INSERT", "UPDATE", ""} {
+		table, role := newTable(t, direct), unique("role")
+		execute(t, direct, `CREATE ROLE `+role+` LOGIN PASSWORD 'x'`)
+		execute(t, direct, `GRANT SELECT, INSERT, UPDATE ON `+table+` TO `+role)
+		execute(t, direct, `GRANT SELECT ON `+table+`_migrations TO `+role)
+		if lacks != "" {
+			execute(t, direct, `REVOKE `+lacks+` ON `+table+` FROM `+role)
+		}
+		u, err := url.Parse(server.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(role, "x")
+		err = newStore(t, newPool(t, u.String()), pgstore.Config{Table: table}).Check(t.Context())
+		if refused := errors.Is(err, store.ErrMisconfigured) && strings.Contains(err.Error(), "lacks "+lacks); refused != (lacks != "") {
+			t.Errorf("without %q: %v", lacks, err)
+		}
 	}
 }
 

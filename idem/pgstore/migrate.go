@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -104,9 +105,27 @@ func (s *Store) Check(ctx context.Context) error {
 	} else {
 		err = fmt.Errorf("%w%s", classified(err), hint(err))
 	}
-	errs = append(errs, err)
+	if errs = append(errs, err); err == nil {
+		errs = append(errs, s.checkPermissions(ctx))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("pgstore: check of table %s: %w", s.table, err)
+	}
+	return nil
+}
+
+// checkPermissions returns an error that names the permissions on the table that the role lacks.
+func (s *Store) checkPermissions(ctx context.Context) error {
+	var missing []string
+	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
+		return conn.QueryRow(w.Context(), `SELECT coalesce(array_agg(p), '{}') FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p
+			WHERE NOT has_table_privilege($1, p)`, s.table.SQL("")).Scan(&missing)
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w%s", classified(err), hint(err))
+	case len(missing) > 0:
+		return fmt.Errorf("%w: the role lacks %s on the table", store.ErrMisconfigured, strings.Join(missing, ", "))
 	}
 	return nil
 }

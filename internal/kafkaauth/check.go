@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"strings"
+
+	"github.com/idemsk/idemsk/internal/text/redact"
 )
 
 // Setting is a part of a Config, as the environment variable that sets it.
@@ -44,7 +46,7 @@ func (e SettingError) Text(name string) string {
 	if e.Secret {
 		return fmt.Sprintf("%s is missing or wrong: want %s", name, e.Want)
 	}
-	return fmt.Sprintf("%s is %q: want %s", name, e.Value, e.Want)
+	return fmt.Sprintf("%s is %q: want %s", name, redact.Setting(name, e.Value), e.Want)
 }
 
 // checker collects the errors in a Config.

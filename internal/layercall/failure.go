@@ -67,11 +67,12 @@ func IsError(answer []byte) bool {
 // FunctionError returns the error of a call by the payload with which the function's runtime reports it, and by
 // the type in the header, which is kind. The name of the error's class may mark it as permanent, unavailable,
 // or of unknown outcome, so that a function needs no library. Runtimes report the name with its package
-// (Java), or without (Python, .NET); Node.js reports the property name.
+// or namespace (Java, PHP), as Function<NAME> (Ruby), or alone (Python, .NET); Node.js reports the property name.
 func FunctionError(kind string, payload []byte) error {
 	kind, message := mskevent.ErrorDocument(kind, payload)
 	err := fmt.Errorf("the function failed: %s: %s", cmp.Or(kind, "Error"), message)
-	switch kind[strings.LastIndexAny(kind, ".$:+")+1:] {
+	class := strings.TrimSuffix(strings.TrimPrefix(kind, "Function<"), ">")
+	switch class[strings.LastIndexAny(class, `.$:+\`)+1:] {
 	case "PermanentError", "PermanentException":
 		return idem.Permanent(err)
 	case "UnavailableError", "UnavailableException":
@@ -79,7 +80,7 @@ func FunctionError(kind string, payload []byte) error {
 	case "OutcomeUnknownError", "OutcomeUnknownException":
 		return idem.OutcomeUnknown(err)
 	}
-	if strings.Contains(kind, "Timeout") || hasReturned(kind, message) { // SocketTimeoutException
+	if strings.Contains(class, "Timeout") || hasReturned(class, message) { // SocketTimeoutException
 		return idem.OutcomeUnknown(err)
 	}
 	return err
@@ -93,6 +94,7 @@ func hasReturned(errorType, message string) bool {
 		return true
 	case "Runtime.MarshalError", // Python
 		"Runtime.JSONStringifyError",                                      // Node.js from 24
+		"JSON::GeneratorError",                                            // Ruby
 		"UnsupportedTypeError", "UnsupportedValueError", "MarshalerError": // Go
 		return true
 	}

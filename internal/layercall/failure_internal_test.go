@@ -81,17 +81,19 @@ func TestTypesOfErrors(t *testing.T) {
 		"permanent": {
 			"PermanentError", "PermanentException", "com.example.PermanentException",
 			"com.example.App$PermanentException", "App+PermanentException",
-			"ledger::PermanentError", "ledger.errors.PermanentError",
+			"ledger::PermanentError", "ledger.errors.PermanentError", `App\PermanentException`,
+			"Function<PermanentError>", "Function<Ledger::PermanentError>",
 		},
 		"unavailable": {"UnavailableError", "UnavailableException", "com.example.App$UnavailableException",
-			"UnavailableError"},
+			"Function<UnavailableError>"},
 		"unknown": {"OutcomeUnknownError", "com.example.App$OutcomeUnknownException", "TimeoutError", "ReadTimeout",
-			"java.net.SocketTimeoutException", "TimeoutException", "Runtime.MarshalError"},
+			"java.net.SocketTimeoutException", "TimeoutException", "Runtime.MarshalError",
+			"Function<OutcomeUnknownError>", "Function<Net::ReadTimeout>", "Function<JSON::GeneratorError>"},
 		"retry": {
 			"", "Error", "ValueError", "permanentError", "PERMANENTERROR", "Permanent", "Unavailable",
 			"NonPermanentError", "ServiceUnavailableException",
 			"MyUnavailableError", "PermanentErrors", "PermanentError ", "PermanentError.Cause",
-			"PermanentException$1", "PermanentError.", "PermanentError`1",
+			"PermanentException$1", "PermanentError.", "PermanentError`1", "Function<PermanentError>>",
 			"unavailable.Error", "Unavailable.Exception",
 		},
 	} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/idemsk/idemsk/internal/text/near"
+	"github.com/idemsk/idemsk/internal/text/redact"
 )
 
 // The errors of package flag, which has no types for them.
@@ -23,7 +24,7 @@ func Explain(fs *flag.FlagSet, err error) error {
 	if m := noSuchFlag.FindStringSubmatch(text); m != nil {
 		var names []string
 		fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-		return fmt.Errorf("there is no flag --%s%s", m[1], Meant("--", m[1], names))
+		return fmt.Errorf("there is no flag --%s%s", redact.Text(m[1]), Meant("--", m[1], names))
 	}
 	if m := badValue.FindStringSubmatch(text); m != nil {
 		if f := fs.Lookup(m[2]); f != nil {
@@ -32,7 +33,7 @@ func Explain(fs *flag.FlagSet, err error) error {
 			if usage != "" {
 				want += ": " + strings.Join(strings.Fields(usage), " ")
 			}
-			return fmt.Errorf("--%s is %s: want %s", f.Name, m[1], want)
+			return fmt.Errorf("--%s is %s: want %s", f.Name, redact.Text(m[1]), want)
 		}
 	}
 	return err
