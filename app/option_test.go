@@ -141,7 +141,7 @@ func TestSchemasThatCannotBeUsedAreRefused(t *testing.T) {
 		decode + ` is "true true": want less`:            {map[string]string{registry: "r", decode: "key,value"}, all},
 		decode + ` is "true false": want less`:           {map[string]string{registry: "r", decode: "key"}, all},
 		decode + ` is "value": want the registry too`:    {map[string]string{decode: "value"}, all},
-		arn + ` is "arn:": want the registry too`:         {map[string]string{arn: "arn:"}, all},
+		arn + ` is "arn:": want the registry too`:        {map[string]string{arn: "arn:"}, all},
 		decode + ` is "values": want one of none, value`: {map[string]string{decode: "values"}, nil},
 	} {
 		v := vars(tc.env)

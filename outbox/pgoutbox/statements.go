@@ -45,7 +45,8 @@ const ready = `o.published_at IS NULL AND o.parked_at IS NULL AND (o.retry_at IS
 const take = `WITH taken AS MATERIALIZED (
 		SELECT o.* FROM unnest($1::integer[]) AS s (shard), LATERAL (
 			SELECT shard, id, aggregatetype, aggregateid, payload, headers, seq FROM {{table}} o
-			WHERE o.shard = s.shard::smallint AND {{but}} AND {{ready}} AND (o.aggregateid IS NULL OR (o.aggregatetype, o.aggregateid) NOT IN (SELECT * FROM unnest($5::text[], $6::bytea[])))
+			WHERE o.shard = s.shard::smallint AND {{but}} AND {{ready}}
+				AND (o.aggregateid IS NULL OR (o.aggregatetype, o.aggregateid) NOT IN (SELECT * FROM unnest($5::text[], $6::bytea[])))
 			ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS o)
 	SELECT id::text, ` + topicAndKey + `, CASE WHEN size <= {{largest}} THEN payload END, CASE WHEN size <= {{largest}} THEN headers END, seq, size
 	FROM taken, LATERAL (SELECT ` + named + ` + coalesce(octet_length(payload), 0)
