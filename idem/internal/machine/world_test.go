@@ -192,9 +192,6 @@ func (w *world) choices() (all []choice) {
 	return all
 }
 
-// onlySweeps reports whether no alarm is set but those that release old claims.
-func (m *Machine) onlySweeps() bool { return len(m.alarms) == 1 && m.claims.sweep.set() }
-
 // stop stops the lanes whose names begin with a prefix, as when a partition is revoked.
 func (p *proc) stop(prefix string) {
 	var e Stopped

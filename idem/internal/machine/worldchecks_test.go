@@ -94,3 +94,6 @@ func (w *world) check() {
 		}
 	}
 }
+
+// onlySweeps reports whether no alarm is set but those that release old claims.
+func (m *Machine) onlySweeps() bool { return len(m.alarms) == 1 && m.claims.sweep.set() }
