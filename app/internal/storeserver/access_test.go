@@ -89,7 +89,7 @@ func TestInvalidSecretsAreRefused(t *testing.T) {
 func TestErrorsNameTheVariable(t *testing.T) {
 	for arn, want := range map[string]string{
 		"":         "IDEMSK_STORE_URL is missing or wrong: want redis://…, or IDEMSK_STORE_SECRET_ARN",
-		"payments": `IDEMSK_STORE_SECRET_ARN is "payments": want the ARN of a secret`,
+		"payments": `IDEMSK_STORE_SECRET_ARN is "…": want the ARN of a secret`,
 	} {
 		v := apptest.Vars(nil)
 		likeRedis().Read(v, &app.Config{StoreSecretARN: arn})
