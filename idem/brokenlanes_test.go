@@ -75,7 +75,7 @@ func (s brokenStore) Settle(ctx context.Context, ss []store.Settlement) []error 
 // name, and none of the fault "nothing".
 func wantContradicted(t *testing.T, dir string, faults iter.Seq[string]) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "../../scripts/trace.sh", dir).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "../scripts/trace.sh", dir).CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Fatalf("%v:\n%s", err, out)
