@@ -55,10 +55,10 @@ func failureText(err error) string {
 func (w *worker) markEach(ctx context.Context, tx pgx.Tx, marks []mark) (n int, charged []rejection, err error) {
 	charged, err = w.markAll(ctx, tx, marks)
 	switch {
+	case err == nil:
+		w.unmarked.forget(marks)
+		return len(marks), charged, nil
 	case !refusesRow(err):
-		for _, m := range marks {
-			w.unmarked.forget(m.seq)
-		}
 		return len(marks), charged, err
 	case w.askIn(ctx, func(ctx context.Context) error {
 		_, err := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT marks`)

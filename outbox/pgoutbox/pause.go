@@ -1,6 +1,7 @@
 package pgoutbox
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -35,7 +36,7 @@ func (p *pauses) begin() (without []string, tried string) {
 	defer p.mu.Unlock()
 	without = []string{} // not nil, which is NULL
 	byEnd := slices.SortedFunc(maps.Keys(p.topics), func(a, b string) int {
-		return p.topics[a].end.Compare(p.topics[b].end)
+		return cmp.Or(p.topics[a].end.Compare(p.topics[b].end), cmp.Compare(a, b))
 	})
 	for _, topic := range byEnd {
 		if p.trying == "" && !time.Now().Before(p.topics[topic].end) {

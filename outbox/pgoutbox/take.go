@@ -18,8 +18,8 @@ const maxLooks = 16
 type aggregate struct{ topic, key string }
 
 // take returns the events at the heads of some shards, in order, and locks them until tx ends. It leaves out
-// paused topics, and rows that can't be marked. Rows that can't be decoded, or are too large, are rejected, and the events behind them
-// wait.
+// paused topics, and rows that can't be marked. Rows that can't be decoded, or are too large, are rejected, and
+// the events behind them wait.
 func (w *worker) take(ctx context.Context, tx pgx.Tx, but leftOut, out *outcome) ([]row, error) {
 	tried := []int32{} // not nil, which is NULL
 	for {

@@ -74,9 +74,14 @@ func (u *unmarked) wasPublished(seq int64) bool {
 	return r != nil && r.published
 }
 
-// forget forgets a row that is marked.
-func (u *unmarked) forget(seq int64) {
+// forget forgets rows that are marked.
+func (u *unmarked) forget(marks []mark) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.rows, seq)
+	if len(u.rows) == 0 {
+		return
+	}
+	for _, m := range marks {
+		delete(u.rows, m.seq)
+	}
 }

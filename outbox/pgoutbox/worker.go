@@ -221,8 +221,9 @@ func (w *worker) round(ctx context.Context) (n int, err error) {
 // pause pauses the topics that were unavailable in a batch. It returns an error if Kafka does not answer
 // either.
 func (w *worker) pause(ctx context.Context, tried string, out *outcome) error {
+	answers := false
 	for topic, err := range out.unavailable {
-		if ctx.Err() != nil || w.sender.Ping(ctx) != nil {
+		if answers = answers || ctx.Err() == nil && w.sender.Ping(ctx) == nil; !answers {
 			return err
 		}
 		length, begun := w.pauses.extend(topic, topic == tried)
