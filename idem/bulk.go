@@ -263,7 +263,7 @@ func byLane(parts []*bulkPart) []*bulkPart {
 
 // results calls the handler, commits the transaction of the call if it has one, and returns a result for each
 // part. An error means that the call failed as a whole; each result has it then. again has the indices of the
-// parts that must be handled again: see Call.Commit.
+// parts that must be handled again: see jointCall.Commit.
 func (c *bulkCall) results(parts []*bulkPart) (results []BulkResult, again []int, err error) {
 	items, claims := make([]*Item, len(parts)), make([]*claim, len(parts))
 	for i, p := range parts {

@@ -155,7 +155,7 @@ func claimErrorKind(err error) Kind {
 }
 
 // mayTakeOverBeside reports whether the next claim of a key whose owner's lease is over may take it over beside
-// other tasks (Claim.TakeOver). One attempt has begun, whose process may have died of another task, and at least
+// other tasks (claim.TakeOver). One attempt has begun, whose process may have died of another task, and at least
 // two are left: one beside others, and one alone.
 func (e *Engine) mayTakeOverBeside(claim *claim) bool {
 	const attempts = 3

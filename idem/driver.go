@@ -87,8 +87,8 @@ func (e driverEngine) WaitTime(place *machine.Item) (time.Duration, bool) {
 // HandlerDown implements machine.Engine.
 func (e driverEngine) HandlerDown() (time.Duration, bool) { return e.d.scheduler.engine.HandlerDown() }
 
-// CallSize implements machine.Engine: what the commit window has for each call, rounded down to whole requests of the store
-// unless Config.CallItems are less, or fewer after a call that failed as a whole.
+// CallSize implements machine.Engine: what the commit window has for each call, rounded down to whole requests of
+// the store unless Config.CallItems are less, or fewer after a call that failed as a whole.
 func (e driverEngine) CallSize() int {
 	cfg, engine := &e.d.scheduler.cfg, e.d.scheduler.engine
 	size, request := max(1, engine.cfg.CommitWindow/cfg.Concurrency), engine.BatchSize()

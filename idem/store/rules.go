@@ -18,7 +18,7 @@ import "time"
 //     one whose attempt is counted. The write is conditional on everything that was read (dynamostore:
 //     takeChange).
 //   - Rule 8: the limit of attempts (Engine.attemptLimit, idem/execution.go), and the attempts that are not
-//     counted (execution.refund, idem/settle.go, and Session.Release).
+//     counted (execution.refund, idem/settle.go, and session.Release).
 //   - Rule 10: a record with a token that its key never had gets a dead letter with the right one (unfit,
 //     kafka/redrive.go).
 

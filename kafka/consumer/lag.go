@@ -84,9 +84,7 @@ func (m *member) surveyed(ctx context.Context, firsts, ends map[place]listed, no
 // leader: the next survey confirms it, if the brokers have lost records.
 func (p *partition) endsAt(end int64) {
 	switch {
-	case end >= p.end:
-		p.end, p.beyond = end, -1
-	case p.beyond == p.end:
+	case end >= p.end, p.beyond == p.end:
 		p.end, p.beyond = end, -1
 	default:
 		p.beyond = p.end

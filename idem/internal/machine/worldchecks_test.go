@@ -83,9 +83,8 @@ func (w *world) check() {
 			return !it.lane.stopped && !slices.Contains(p.wanted, it)
 		}):
 			panic(fmt.Sprintf("process %d has settled %d of %d items", n, len(p.wanted), len(p.items)))
-		case p.m.live+p.m.queued+p.m.claims.ahead+p.m.claims.wanted+p.m.claims.needed+len(p.m.keys)+
-			p.m.calls.running != 0:
-			panic(fmt.Sprintf("process %d has left %+v", n, p.m))
+		case p.m.Leftover() != "":
+			panic(fmt.Sprintf("process %d has left %s", n, p.m.Leftover()))
 		}
 	}
 	for key, state := range w.keys {
