@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # cdk.sh ARGS…: runs the pinned CDK command line in infra/cdk, on the app as it is now. Installed once into .cache/cdk. The app builds
-# the programs that the settings need. IDEMSK_APP names another app, a folder in infra/cdk.
+# the programs that the stack needs. IDEMSK_APP names another app, a folder in infra/cdk.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 

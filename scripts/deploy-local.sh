@@ -22,7 +22,7 @@ settings=(
   -c "architecture=$([[ $(uname -m) == aarch64 ]] && echo arm64 || echo x86_64)"
   -c "clusterArn=${CLUSTER_ARN:-arn:aws:kafka:us-east-1:000000000000:cluster/local/00000000-0000-0000-0000-000000000000-1}"
   -c "topics=${TOPIC:-payments}" -c "consumerGroup=${GROUP:-payments-ledger}"
-  -c removalPolicy=destroy -c deletionProtection=false
+  -c ephemeral=true
 )
 scripts/build.sh run
 localstack/localstack.sh up >/dev/null

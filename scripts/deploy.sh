@@ -2,7 +2,7 @@
 # deploy.sh deploy|diff|destroy|synth: the stack of infra/cdk in the AWS account that the environment names (AWS_PROFILE, AWS_REGION),
 # or only its template. CODE is the folder or the .zip file of your function, or EXAMPLE=ledger in its place is the demonstration.
 # CLUSTER_ARN and TOPIC must be set, but for a template; GROUP is the consumer group, idemsk-TOPIC by default. CDK_ARGS are passed on:
-# -c NAME=VALUE for any setting in infra/cdk/README.md.
+# -c NAME=VALUE for a value in infra/cdk/README.md.
 set -euo pipefail
 verb=${1:-}
 settings=() wrong=()

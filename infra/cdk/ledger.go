@@ -2,8 +2,8 @@ package main
 
 import (
 	"cmp"
-	"maps"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/jsii-runtime-go"
@@ -11,44 +11,19 @@ import (
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
-// ledgerKey is the partition key that the example's ledger (lambda/handler) uses.
-const ledgerKey = "account"
-
-// ledger is the table of the example handler. A function with a handler of its own brings its own tables, in
+// addLedger adds the table of the example (lambda/handler). A handler of your own brings its own tables, in
 // this place.
-type ledger struct{ table awsdynamodb.TableV2 }
-
-func newLedger(st *stack, props *consumer.Props) *ledger {
-	encryption := awsdynamodb.TableEncryptionV2_AwsManagedKey()
-	if props.EncryptionKey != nil {
-		encryption = awsdynamodb.TableEncryptionV2_CustomerManagedKey(props.EncryptionKey, nil)
-	}
-	l := &ledger{table: awsdynamodb.NewTableV2(st.Stack, jsii.String("Ledger"), &awsdynamodb.TablePropsV2{
-		PartitionKey: &awsdynamodb.Attribute{Name: jsii.String(ledgerKey),
-			Type: awsdynamodb.AttributeType_STRING},
-		Billing: awsdynamodb.Billing_OnDemand(nil),
-		PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{
-			PointInTimeRecoveryEnabled: jsii.Bool(true),
-		},
-		DeletionProtection: cmp.Or(props.Store.DeletionProtection, jsii.Bool(true)),
-		RemovalPolicy:      props.RemovalPolicy,
-		Encryption:         encryption,
-	})}
-	env := map[string]string{"IDEMSK_LEDGER_TABLE": *l.table.TableName()}
-	if props.Outbox != nil {
-		env["IDEMSK_OUTBOX"] = "on"
-		if len(props.Outbox.Topics) > 0 {
-			env["IDEMSK_OUTBOX_TOPIC"] = props.Outbox.Topics[0]
-		}
-	}
-	maps.Copy(env, props.Function.Environment)
-	props.Function.Environment = env
-	return l
-}
-
-func (l *ledger) grant(c *consumer.Consumer) {
+func addLedger(stack awscdk.Stack, c *consumer.Consumer, props *consumer.Props) {
+	table := awsdynamodb.NewTableV2(stack, jsii.String("Ledger"), &awsdynamodb.TablePropsV2{
+		PartitionKey:                     &awsdynamodb.Attribute{Name: jsii.String("account"), Type: awsdynamodb.AttributeType_STRING},
+		Billing:                          awsdynamodb.Billing_OnDemand(nil),
+		PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: jsii.Bool(true)},
+		DeletionProtection:               cmp.Or(props.Store.DeletionProtection, jsii.Bool(true)),
+		RemovalPolicy:                    props.RemovalPolicy,
+		Encryption:                       awsdynamodb.TableEncryptionV2_AwsManagedKey(),
+	})
+	c.Function.AddEnvironment(jsii.String("IDEMSK_LEDGER_TABLE"), table.TableName(), nil)
 	c.Role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Sid: jsii.String("Ledger"), Actions: jsii.Strings("dynamodb:UpdateItem"),
-		Resources: jsii.Strings(*l.table.TableArn()),
+		Sid: jsii.String("Ledger"), Actions: jsii.Strings("dynamodb:UpdateItem"), Resources: jsii.Strings(*table.TableArn()),
 	}))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,8 +17,10 @@ func TestWithoutNode(t *testing.T) {
 	}
 	broken, old, odd := script("exit 3"), script("echo v18.20.4"), script("echo hello")
 	for program, want := range map[string]string{
-		"/nowhere/node": "the CDK runs on Node, and there is no /nowhere/node: install Node 20 or newer (https://nodejs.org)",
-		"nodeless":      "the CDK runs on Node, and there is no nodeless: install Node 20 or newer (https://nodejs.org)",
+		"/nowhere/node": "the CDK runs on Node, but /nowhere/node --version failed: fork/exec /nowhere/node: " +
+			"no such file or directory: install Node 20 or newer (https://nodejs.org)",
+		"nodeless": "the CDK runs on Node, but nodeless --version failed: exec: \"nodeless\": " +
+			"executable file not found in $PATH: install Node 20 or newer (https://nodejs.org)",
 		broken: "the CDK runs on Node, but " + broken +
 			" --version failed: exit status 3: install Node 20 or newer (https://nodejs.org)",
 		old:                    "the CDK does not run on Node v18.20.4: install Node 20 or newer (https://nodejs.org)",
@@ -25,6 +28,6 @@ func TestWithoutNode(t *testing.T) {
 		script("echo v20.0.0"): "<nil>", script("echo v24.1.0"): "<nil>",
 	} {
 		t.Setenv("JSII_NODE", program)
-		equal(t, program, text(requireNode(t.Context())), want)
+		equal(t, program, fmt.Sprint(requireNode(t.Context())), want)
 	}
 }

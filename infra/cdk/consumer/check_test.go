@@ -95,7 +95,7 @@ func TestChecksOfTheCluster(t *testing.T) {
 	refused{
 		`Cluster.ARN is "": want an MSK cluster's ARN, or Cluster.BootstrapServers for a self-managed cluster`:       {"Cluster.ARN": ""},
 		`Cluster.ARN is "payments": want arn:aws:kafka:REGION:ACCOUNT:cluster/NAME/UUID`:                             {"Cluster.ARN": "payments"},
-		`Cluster.BootstrapServers is "b:1,b:2": want none together with Cluster.ARN: one consumer reads one cluster`: selfManaged.with(set{"Cluster.ARN": msk, "Cluster.BootstrapServers": []string{"b:1", "b:2"}}),
+		`Cluster.BootstrapServers is "b:1,b:2": want none together with Cluster.ARN: one consumer reads one cluster`: selfManaged.with(set{"Cluster.ARN": cluster, "Cluster.BootstrapServers": []string{"b:1", "b:2"}}),
 		`Cluster.BootstrapServers is "b:1,broker": want HOST:PORT for each`:                                          selfManaged.with(set{"Cluster.BootstrapServers": []string{"b:1", "broker"}}),
 		`Cluster.BootstrapServers is "b:1,b:1": want each once`:                                                      selfManaged.with(set{"Cluster.BootstrapServers": []string{"b:1", "b:1"}}),
 		`Cluster.BootstrapServers is "b:1,b:2,b:3,b:4,b:5,b:6,b:7,b:8,b:9,b:0,c:1": want at most 10`:                 selfManaged.with(set{"Cluster.BootstrapServers": strings.Fields("b:1 b:2 b:3 b:4 b:5 b:6 b:7 b:8 b:9 b:0 c:1")}),

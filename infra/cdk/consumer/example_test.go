@@ -16,7 +16,7 @@ func Example() {
 	stack := awscdk.NewStack(app, jsii.String("payments"), nil)
 	consumer.New(stack, "Payments", consumer.Props{
 		Function: consumer.Function{Code: "../dist", Timeout: 2 * time.Minute},
-		Cluster:  consumer.Cluster{ARN: msk},
+		Cluster:  consumer.Cluster{ARN: cluster},
 		Source: consumer.Source{
 			Topics:        []consumer.Topic{{Name: "payments"}},
 			ConsumerGroup: "payments-ledger",
@@ -34,7 +34,7 @@ func Example_postgres() {
 	stack := awscdk.NewStack(app, jsii.String("payments"), nil)
 	consumer.New(stack, "Payments", consumer.Props{
 		Function: consumer.Function{Code: "../dist"},
-		Cluster:  consumer.Cluster{ARN: msk},
+		Cluster:  consumer.Cluster{ARN: cluster},
 		Source: consumer.Source{
 			Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "payments-ledger",
 			Retries:   new(20),

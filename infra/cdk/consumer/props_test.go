@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	msk    = "arn:aws:kafka:eu-central-1:111122223333:cluster/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2"
-	secret = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:AmazonMSK_payments-AbCdEf"
-	key    = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+	cluster = "arn:aws:kafka:eu-central-1:111122223333:cluster/payments/6cc0432b-8618-4f44-bccc-e1fbd8fb7c4d-2"
+	secret  = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:AmazonMSK_payments-AbCdEf"
+	key     = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 )
 
 // set are values of properties by path. A nil value is the zero value.
@@ -35,7 +35,7 @@ func (s set) with(others ...set) set {
 
 // props returns the properties of a valid consumer with the values of a set.
 func (s set) props() (p consumer.Props) {
-	least := set{"Function.Code": "built", "Cluster.ARN": msk,
+	least := set{"Function.Code": "built", "Cluster.ARN": cluster,
 		"Source.Topics": []consumer.Topic{{Name: "payments"}}, "Source.ConsumerGroup": "ledger"}
 	for path, value := range least.with(s) {
 		field := reflect.ValueOf(&p).Elem()
@@ -132,8 +132,8 @@ func TestValidProps(t *testing.T) {
 		"least":      {},
 		"a .zip":     {"Function.Code": "program.zip"},
 		"x86-64":     {"Function.Code": "intel.zip", "Function.Architecture": consumer.X8664},
-		"serverless": {"Cluster.ARN": msk[:len(msk)-1] + "s3"},
-		"China":      {"Cluster.ARN": strings.Replace(msk, "arn:aws:", "arn:aws-cn:", 1)},
+		"serverless": {"Cluster.ARN": cluster[:len(cluster)-1] + "s3"},
+		"China":      {"Cluster.ARN": strings.Replace(cluster, "arn:aws:", "arn:aws-cn:", 1)},
 		"tokens": finite.with(set{"Cluster.ARN": "${Token[TOKEN.1]}", "Cluster.Auth": "scram-sha-512",
 			"Cluster.SecretARN": "${Token[TOKEN.2]}", "Source.OnFailure.Queue": nil,
 			"Source.OnFailure.BucketARN": "${Token[TOKEN.3]}", "Idempotency.Namespace": "${Token[TOKEN.4]}"}),

@@ -52,6 +52,7 @@ type stack struct {
 	*testing.T
 	name, endpoint string
 	assembly       string // folder of the template
+	overlay        string // what the Go compiler reads in the place of files
 	outputs        outputs
 	db             *dynamodb.Client
 	fn             *lambda.Client
@@ -91,33 +92,72 @@ func (s *stack) cdk(ctx context.Context, args ...string) {
 	cmd := exec.CommandContext(ctx, filepath.Join("..", "..", "..", "scripts", "cdk.sh"), args...)
 	cmd.WaitDelay = 10 * time.Second // what it has started may hold its output open
 	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+s.endpoint, "AWS_REGION=us-east-1",
-		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_SESSION_TOKEN=", "AWS_PROFILE=")
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_SESSION_TOKEN=", "AWS_PROFILE=",
+		"IDEMSK_APP="+app, "GOFLAGS=-overlay="+s.overlay)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.Fatalf("scripts/cdk.sh %v: %v\n%s", args, errors.Join(err, ctx.Err()), out)
 	}
 }
 
-// settings are the arguments that name the stack. Its template goes to a folder of the test's own: that of
+// app is the folder in infra/cdk of the app that is deployed. It exists for the Go compiler only: it has the
+// files of infra/cdk with another props.go. A folder of its own, because others build infra/cdk at this time.
+const app = "customised"
+
+// customise has the app built with these statements in customise of props.go, as a team edits it.
+func (s *stack) customise(statements string) {
+	s.Helper()
+	dir := s.TempDir()
+	props := filepath.Join(dir, "props.go")
+	s.must(os.WriteFile(props, []byte(`package main
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+
+	"github.com/idemsk/idemsk/infra/cdk/consumer"
+)
+
+func stackProps() *awscdk.StackProps { return &awscdk.StackProps{} }
+
+func customise(_ awscdk.Stack, props *consumer.Props) {
+	// With public brokers, because LocalStack has no VPC. The address does not exist.
+	props.Outbox = &consumer.Outbox{Brokers: []string{"b-1.example.invalid:9198"}, Topics: []string{"credited"}}
+	props.Function.Environment = map[string]string{"IDEMSK_LEDGER": "atomic", "IDEMSK_OUTBOX": "on", "IDEMSK_OUTBOX_TOPIC": "credited"}
+	`+statements+`
+}
+`), 0o600))
+	infra, err := filepath.Abs("..")
+	s.must(err)
+	files, err := filepath.Glob(filepath.Join(infra, "*.go"))
+	s.must(err)
+	replace := map[string]string{}
+	for _, file := range files {
+		if name := filepath.Base(file); !strings.HasSuffix(name, "_test.go") {
+			replace[filepath.Join(infra, app, name)] = file
+		}
+	}
+	replace[filepath.Join(infra, app, "props.go")] = props
+	s.overlay = filepath.Join(dir, "overlay.json")
+	s.must(os.WriteFile(s.overlay, s.json(map[string]any{"Replace": replace}), 0o600))
+}
+
+// context are the arguments that name the stack. Its template goes to a folder of the test's own: that of
 // `make synth` stays.
-func (s *stack) settings(more ...string) []string {
+func (s *stack) context() []string {
 	args := []string{"--output", s.assembly}
-	for _, setting := range append([]string{
+	for _, value := range []string{
 		"stackName=" + s.name, "example=ledger", "architecture=" + architecture(), "clusterArn=" + cluster, "topics=payments",
-		"consumerGroup=payments-ledger",
-		"removalPolicy=destroy", "deletionProtection=false",
-		// With public brokers, because LocalStack has no VPC. The address does not exist.
-		"outbox=true", "outboxBrokers=b-1.example.invalid:9198", "outboxTopics=credited",
-		"environment={\"IDEMSK_LEDGER\":\"atomic\"}",
-	}, more...) {
-		args = append(args, "-c", setting)
+		"consumerGroup=payments-ledger", "ephemeral=true",
+	} {
+		args = append(args, "-c", value)
 	}
 	return args
 }
 
-func (s *stack) deploy(settings ...string) {
+func (s *stack) deploy(statements string) {
 	s.Helper()
+	s.customise(statements)
 	file := filepath.Join(s.TempDir(), "outputs.json")
-	s.cdk(s.Context(), append(append([]string{"deploy"}, s.settings(settings...)...), "--require-approval",
+	s.cdk(s.Context(), append(append([]string{"deploy"}, s.context()...), "--require-approval",
 		"never", "--outputs-file", file)...)
 	data, err := os.ReadFile(file)
 	s.must(err)
@@ -128,7 +168,7 @@ func (s *stack) deploy(settings ...string) {
 
 func (s *stack) destroy(ctx context.Context) {
 	s.Helper()
-	s.cdk(ctx, append(append([]string{"destroy"}, s.settings()...), "--force")...)
+	s.cdk(ctx, append(append([]string{"destroy"}, s.context()...), "--force")...)
 }
 
 // deliver hands an event of events/ to the alias, and wants nothing of it to be reported.
@@ -184,7 +224,7 @@ func TestDeployChangeAndDestroy(t *testing.T) {
 			s.destroy(context.Background())
 		}
 	})
-	s.deploy()
+	s.deploy("")
 	s.checkTable()
 	s.checkQueue()
 	ledger := s.checkFunction("5")["IDEMSK_LEDGER_TABLE"]
@@ -204,7 +244,7 @@ func TestDeployChangeAndDestroy(t *testing.T) {
 		`{"paymentId":"bad-json-value-1","amount":`)
 	before := s.record("payments-ledger#payments#one-record-1", store.StatusCompleted)
 
-	s.deploy("maxAttempts=3", "batchSize=50")
+	s.deploy("props.Idempotency.MaxAttempts, props.Source.BatchSize = 3, 50")
 	same(s, "the ledger after the update", s.checkFunction("3")["IDEMSK_LEDGER_TABLE"], ledger)
 	s.checkEventSource(50)
 	if now := s.aliasVersion(); now == version {

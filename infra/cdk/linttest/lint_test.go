@@ -1,6 +1,6 @@
 //go:build rest
 
-// Package linttest checks the templates of the app with cfn-lint and checkov. A finding that stays has its
+// Package linttest checks templates of the construct with cfn-lint and checkov. A finding that stays has its
 // reason here.
 package linttest
 
@@ -12,6 +12,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
 const (
@@ -20,21 +28,31 @@ const (
 	key     = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 )
 
-// plain are the settings of a function of one's own, everything those that turn every part of the stack on.
-func plain(code string) []string {
-	return []string{"CLUSTER_ARN=" + cluster, "TOPICS=payments", "CONSUMER_GROUP=payments-ledger", "CODE=" + code}
+// TestMain ends the CDK's runtime, which leaves its folder otherwise.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	jsii.Close()
+	os.Exit(code)
 }
 
-func everything(code string) []string {
-	return append(plain(code),
-		"AUTH=scram-sha-512", "SECRET_ARN="+secret, "SECRET_KEY_ARN="+key, "KMS_KEY_ARN="+key,
-		"ON_FAILURE=queue", "RETRIES=10", "RETRY_DELAY=500ms", "MAX_RECORD_AGE=24h", "RESERVED_CONCURRENCY=10",
-		"CANARY=10-percent-5-minutes", "TRACING=true", "ALARM_EMAIL=oncall@example.com",
-		"SCHEMA_REGISTRY=arn:aws:glue:eu-central-1:111122223333:registry/payments",
-		"VPC=vpc-0123456789abcdef0", "SUBNETS=subnet-0123456789abcdef0", "AVAILABILITY_ZONES=eu-central-1a",
-		"ROUTE_TABLES=rtb-0123456789abcdef0", "VPC_ENDPOINTS=true",
-		"OUTBOX=true", "RELAY_CODE="+code, "OUTBOX_BROKERS=b-1.payments.example.com:9096",
-		"MAINTENANCE=true", "MAINTENANCE_CODE="+code, "EXPORT_BUCKET_ARN=arn:aws:s3:::exports/bookings/")
+// everything turns every part of the stack on.
+func everything(st awscdk.Stack, p *consumer.Props) {
+	code := p.Function.Code
+	p.Cluster.Auth, p.Cluster.SecretARN, p.Cluster.SecretKeyARN = consumer.AuthSCRAM512, secret, key
+	p.EncryptionKey = awskms.Key_FromKeyArn(st, jsii.String("Key"), jsii.String(key))
+	p.Source.OnFailure.Queue, p.Source.Retries, p.Source.MaxRecordAge = true, new(10), 24*time.Hour
+	p.Source.SchemaRegistry = &consumer.SchemaRegistry{URI: "arn:aws:glue:eu-central-1:111122223333:registry/payments"}
+	p.Idempotency.RetryDelay = new(500 * time.Millisecond)
+	p.Function.ReservedConcurrency, p.Function.Canary, p.Function.Tracing = 10, consumer.Canary10Percent5, true
+	p.Alarms.Email = "oncall@example.com"
+	p.Network.VPC = awsec2.Vpc_FromVpcAttributes(st, jsii.String("Vpc"), &awsec2.VpcAttributes{
+		VpcId: jsii.String("vpc-0123456789abcdef0"), AvailabilityZones: jsii.Strings("eu-central-1a"),
+		PrivateSubnetIds:           jsii.Strings("subnet-0123456789abcdef0"),
+		PrivateSubnetRouteTableIds: jsii.Strings("rtb-0123456789abcdef0"),
+	})
+	p.VPCEndpoints = true
+	p.Outbox = &consumer.Outbox{RelayCode: code, Brokers: []string{"b-1.payments.example.com:9096"}}
+	p.Maintenance = &consumer.Maintenance{Code: code, Export: consumer.Export{BucketARN: "arn:aws:s3:::exports/bookings/"}}
 }
 
 // lintReasons are the findings of cfn-lint that stay, and why.
@@ -46,7 +64,7 @@ func lintReasons() map[string]string {
 
 // checkovReasons are the findings of checkov that stay, and why.
 func checkovReasons() map[string]string {
-	const ownKeys = "AWS's own keys encrypt it. With kmsKeyArn the customer's key does, and the finding is gone."
+	const ownKeys = "AWS's own keys encrypt it. With EncryptionKey the customer's key does, and the finding is gone."
 	return map[string]string{
 		"CKV_AWS_27 AWS::SQS::Queue": "The queues have SqsManagedSseEnabled, which the check does not know. " + ownKeys,
 		"CKV_AWS_111 AWS::IAM::Policy": "EC2's actions on network interfaces take no resource, and Lambda wants them on * for an " +
@@ -54,33 +72,28 @@ func checkovReasons() map[string]string {
 		"CKV_AWS_158 AWS::Logs::LogGroup":   ownKeys,
 		"CKV_AWS_173 AWS::Lambda::Function": ownKeys,
 		"CKV_AWS_116 AWS::Lambda::Function": "It is for asynchronous invocations. Event sources invoke synchronously, and records have a queue.",
-		"CKV_AWS_117 AWS::Lambda::Function": "A VPC takes the function's way to AWS's services, unless it has endpoints: vpc sets one.",
-		"CKV_AWS_115 AWS::Lambda::Function": "Pollers bound the concurrency, and a reservation takes it from other functions: reservedConcurrency sets one.",
+		"CKV_AWS_117 AWS::Lambda::Function": "A VPC takes the function's way to AWS's services, unless it has endpoints: Network sets one.",
+		"CKV_AWS_115 AWS::Lambda::Function": "Pollers bound the concurrency, and a reservation takes it from other functions: Function.ReservedConcurrency sets one.",
 	}
 }
 
-// template writes the template of some settings, and returns its path.
-func template(t *testing.T, settings func(code string) []string) string {
+// template writes the template of a consumer, and returns its path.
+func template(t *testing.T, change func(awscdk.Stack, *consumer.Props)) string {
 	t.Helper()
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	code, out := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(code, "bootstrap"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/build.sh"), "cdk").CombinedOutput(); err != nil {
-		t.Fatalf("the app: %v\n%s", err, text)
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: &out})
+	st := awscdk.NewStack(app, jsii.String("idemsk"), &awscdk.StackProps{Env: &awscdk.Environment{Region: jsii.String("eu-central-1")}})
+	props := consumer.Props{
+		Function: consumer.Function{Code: code},
+		Cluster:  consumer.Cluster{ARN: cluster},
+		Source:   consumer.Source{Topics: []consumer.Topic{{Name: "payments"}}, ConsumerGroup: "payments-ledger"},
 	}
-	app := exec.CommandContext(t.Context(), filepath.Join(root, ".cache/cdk/app"))
-	app.Dir, app.Env = filepath.Join(root, "infra/cdk"), append(os.Environ(), "CDK_OUTDIR="+out)
-	for _, setting := range settings(code) {
-		app.Env = append(app.Env, "IDEMSK_CDK_"+setting)
-	}
-	if text, err := app.CombinedOutput(); err != nil {
-		t.Fatalf("the app: %v\n%s", err, text)
-	}
+	change(st, &props)
+	consumer.New(st, "Consumer", props).AddOutputs()
+	app.Synth(nil)
 	return filepath.Join(out, "idemsk.template.json")
 }
 
@@ -174,7 +187,7 @@ func TestTemplatesHaveNoFindings(t *testing.T) {
 		reasons map[string]string
 	}{"cfn-lint": {lint, lintReasons()}, "checkov": {scan, checkovReasons()}}
 	found := make(map[string]bool)
-	for _, path := range []string{template(t, plain), template(t, everything)} {
+	for _, path := range []string{template(t, func(awscdk.Stack, *consumer.Props) {}), template(t, everything)} {
 		for name, checker := range checkers {
 			for _, finding := range checker.run(t, path) {
 				if found[name+finding] = true; checker.reasons[finding] == "" {

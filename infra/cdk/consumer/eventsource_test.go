@@ -1,15 +1,19 @@
-package main
+package consumer_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+
+	"github.com/idemsk/idemsk/infra/cdk/consumer"
 	"github.com/idemsk/idemsk/lambda/eventsource"
 )
 
 func TestEventSource(t *testing.T) {
 	for name, arn := range map[string]string{"provisioned": cluster, "serverless": serverless} {
 		t.Run(name, func(t *testing.T) {
-			tpl := synthesise(t, plain(t, values{"clusterArn": arn}))
+			tpl := synthesise(t, plain(t, func(p *props) { p.Cluster.ARN = arn }))
 			equal(t, "the event source", tpl.one(t, eventSource), values{
 				"FunctionName":                        tpl.ref(t, "ConsumerAlias"),
 				"EventSourceArn":                      arn,
@@ -37,14 +41,22 @@ func TestEventSourceDependsOnItsPermissions(t *testing.T) {
 }
 
 func TestEventSourceSettings(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{
-		"batchSize": 500, "batchWindow": "5s", "startingPosition": "2026-11-21T06:00:00Z", "pollersMin": 2,
-		"pollersMax": 8, "pollerGroup": "ledger",
-		"pollerLog": "DEBUG", "retries": 20, "retryDelay": "500ms", "maxRecordAge": "24h",
-		"keepBatches": true, "onFailure": "topic:payments-dlt",
-		"filters":        `[{"value":{"kind":["payment"]}},{"value":{"kind":["refund"]}}]`,
-		"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments",
-		"schemaValidate": "key,value",
+	tpl := synthesise(t, plain(t, func(p *props) {
+		p.Source.BatchSize = 500
+		p.Source.BatchWindow = 5 * time.Second
+		p.Source.StartingPosition = awslambda.StartingPosition_AT_TIMESTAMP
+		p.Source.StartingTimestamp = time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+		p.Source.Pollers.Min = 2
+		p.Source.Pollers.Max = 8
+		p.Source.Pollers.Group = "ledger"
+		p.Source.Pollers.Log = "DEBUG"
+		p.Source.Retries = new(20)
+		p.Idempotency.RetryDelay = new(500 * time.Millisecond)
+		p.Source.MaxRecordAge = 24 * time.Hour
+		p.Source.KeepBatches = true
+		p.Source.OnFailure.Topic = "payments-dlt"
+		p.Source.Filters = []string{`{"value":{"kind":["payment"]}}`, `{"value":{"kind":["refund"]}}`}
+		p.Source.SchemaRegistry = &consumer.SchemaRegistry{URI: "arn:aws:glue:eu-central-1:111122223333:registry/payments", Validate: []string{"key", "value"}}
 	}))
 	equal(t, "the event source", tpl.one(t, eventSource), values{
 		"FunctionName":     tpl.ref(t, "ConsumerAlias"),
@@ -73,16 +85,13 @@ func TestEventSourceSettings(t *testing.T) {
 }
 
 func TestEventSourceFailureDestination(t *testing.T) {
-	for setting, want := range map[string]func(tpl template) any{
-		"queue": func(
-			tpl template) any {
-			return tpl.getAtt(t, "ConsumerOnFailure", "Arn")
-		},
-		"arn:aws:s3:::given-up":   func(template) any { return "arn:aws:s3:::given-up" },
-		"topic:payments-given-up": func(template) any { return "kafka://payments-given-up" },
+	for to, want := range map[consumer.OnFailure]func(tpl template) any{
+		{Queue: true}:                        func(tpl template) any { return tpl.getAtt(t, "ConsumerOnFailure", "Arn") },
+		{BucketARN: "arn:aws:s3:::given-up"}: func(template) any { return "arn:aws:s3:::given-up" },
+		{Topic: "payments-given-up"}:         func(template) any { return "kafka://payments-given-up" },
 	} {
-		t.Run(setting, func(t *testing.T) {
-			tpl := synthesise(t, plain(t, values{"onFailure": setting, "retries": 10, "retryDelay": "500ms"}))
+		t.Run(text(to), func(t *testing.T) {
+			tpl := synthesise(t, plain(t, finitely, func(p *props) { p.Source.OnFailure = to }))
 			equal(t, "the destination", at(t, tpl.one(t, eventSource), "DestinationConfig", "OnFailure",
 				"Destination"), want(tpl))
 		})
@@ -90,9 +99,18 @@ func TestEventSourceFailureDestination(t *testing.T) {
 }
 
 func TestAuthentication(t *testing.T) {
-	self := values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096,b-2.example.com:9096",
-		"secretArn": secret}
-	vpc := values{"brokerSubnets": "subnet-1", "brokerSecurityGroups": "sg-1"}
+	self := func(p *props) {
+		p.Cluster.ARN = ""
+		p.Cluster.BootstrapServers = []string{"b-1.example.com:9096", "b-2.example.com:9096"}
+		p.Cluster.SecretARN = secret
+	}
+	vpc := func(p *props) {
+		p.Cluster.SubnetIDs = []string{"subnet-1"}
+		p.Cluster.SecurityGroupIDs = []string{"sg-1"}
+	}
+	with := func(auth consumer.Auth) change {
+		return func(p *props) { p.Cluster.Auth, p.Cluster.SecretARN = auth, secret }
+	}
 	access := func(pairs ...string) []values {
 		var list []values
 		for i := 0; i < len(pairs); i += 2 {
@@ -102,25 +120,25 @@ func TestAuthentication(t *testing.T) {
 	}
 	network := []string{"VPC_SUBNET", "subnet:subnet-1", "VPC_SECURITY_GROUP", "security_group:sg-1"}
 	for name, c := range map[string]struct {
-		settings []values
+		settings []change
 		want     []values
 	}{
 		"MSK, IAM": {nil, nil},
-		"MSK, SCRAM": {[]values{{"auth": "scram-sha-512", "secretArn": secret}},
+		"MSK, SCRAM": {[]change{with(consumer.AuthSCRAM512)},
 			access("SASL_SCRAM_512_AUTH", secret)},
-		"MSK, mTLS": {[]values{{"auth": "mtls", "secretArn": secret}},
+		"MSK, mTLS": {[]change{with(consumer.AuthMTLS)},
 			access("CLIENT_CERTIFICATE_TLS_AUTH", secret)},
-		"MSK, none":           {[]values{{"auth": "none"}}, nil},
-		"self-managed, SCRAM": {[]values{self}, access("SASL_SCRAM_512_AUTH", secret)},
-		"self-managed, weaker": {[]values{self, {"auth": "scram-sha-256"}},
+		"MSK, none":           {[]change{func(p *props) { p.Cluster.Auth = consumer.AuthNone }}, nil},
+		"self-managed, SCRAM": {[]change{self}, access("SASL_SCRAM_512_AUTH", secret)},
+		"self-managed, weaker": {[]change{self, func(p *props) { p.Cluster.Auth = "scram-sha-256" }},
 			access("SASL_SCRAM_256_AUTH", secret)},
-		"self-managed, PLAIN, private CA, VPC": {[]values{self, vpc,
-			{"auth": "plain", "caSecretArn": secret}},
+		"self-managed, PLAIN, private CA, VPC": {[]change{self, vpc,
+			func(p *props) { p.Cluster.Auth = "plain"; p.Cluster.CASecretARN = secret }},
 			access(append([]string{"BASIC_AUTH", secret, "SERVER_ROOT_CA_CERTIFICATE", secret},
 				network...)...)},
-		"self-managed, mTLS": {[]values{self, {"auth": "mtls"}},
+		"self-managed, mTLS": {[]change{self, func(p *props) { p.Cluster.Auth = "mtls" }},
 			access("CLIENT_CERTIFICATE_TLS_AUTH", secret)},
-		"self-managed, none, in a VPC": {[]values{self, vpc, {"auth": "none", "secretArn": nil}},
+		"self-managed, none, in a VPC": {[]change{self, vpc, func(p *props) { p.Cluster.Auth = "none"; p.Cluster.SecretARN = "" }},
 			access(network...)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,15 +163,15 @@ func TestAuthentication(t *testing.T) {
 // Partial failures without ReportBatchItemFailures would lose records.
 func TestPartialFailuresAreOneSetting(t *testing.T) {
 	for name, c := range map[string]struct {
-		settings values
+		settings change
 		want     eventsource.Failures
 		types    any
 	}{
 		"by default": {nil, eventsource.FailPartial, []string{"ReportBatchItemFailures"}},
-		"partial": {values{"failures": "partial"}, eventsource.FailPartial,
+		"partial": {func(p *props) { p.Source.Failures = "partial" }, eventsource.FailPartial,
 			[]string{"ReportBatchItemFailures"}},
-		"batch":             {values{"failures": "batch"}, eventsource.FailBatch, nil},
-		"on demand pollers": {values{"onDemand": true}, eventsource.FailBatch, nil},
+		"batch":             {func(p *props) { p.Source.Failures = "batch" }, eventsource.FailBatch, nil},
+		"on demand pollers": {func(p *props) { p.Source.Pollers.OnDemand = true }, eventsource.FailBatch, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, c.settings))
@@ -164,7 +182,7 @@ func TestPartialFailuresAreOneSetting(t *testing.T) {
 }
 
 func TestOnDemandPollersOmitUnsupportedProperties(t *testing.T) {
-	source := synthesise(t, plain(t, values{"onDemand": "true"})).one(t, eventSource)
+	source := synthesise(t, plain(t, func(p *props) { p.Source.Pollers.OnDemand = true })).one(t, eventSource)
 	for _, property := range []string{
 		"ProvisionedPollerConfig", "FunctionResponseTypes", "BisectBatchOnFunctionError",
 		"MaximumRetryAttempts", "MaximumRecordAgeInSeconds",
@@ -175,7 +193,9 @@ func TestOnDemandPollersOmitUnsupportedProperties(t *testing.T) {
 }
 
 func TestEachTopicHasAnEventSource(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{"topics": "payments,refunds=refunds-ledger"}))
+	tpl := synthesise(t, plain(t, func(p *props) {
+		p.Source.Topics = []consumer.Topic{{Name: "payments"}, {Name: "refunds", Group: "refunds-ledger"}}
+	}))
 	groups := make(map[string]string)
 	for _, source := range tpl.of(eventSource) {
 		groups[at(t, source, "Topics", 0).(string)] = at(t, source, "AmazonManagedKafkaEventSourceConfig",
@@ -188,9 +208,8 @@ func TestEachTopicHasAnEventSource(t *testing.T) {
 }
 
 func TestConfluentRegistry(t *testing.T) {
-	source := synthesise(t, plain(t, values{
-		"schemaRegistry": "https://registry.example.com", "schemaRegistrySecretArn": secret,
-		"schemaFormat": "source",
+	source := synthesise(t, plain(t, func(p *props) {
+		p.Source.SchemaRegistry = &consumer.SchemaRegistry{URI: "https://registry.example.com", SecretARN: secret, Format: "source"}
 	})).one(t, eventSource)
 	equal(t, "the registry", at(t, source, "AmazonManagedKafkaEventSourceConfig", "SchemaRegistryConfig"),
 		values{

@@ -1,4 +1,4 @@
-package main
+package consumer_test
 
 import (
 	"archive/zip"
@@ -36,14 +36,19 @@ func layerZip(t *testing.T, more string) string {
 	return path
 }
 
-// wrapped are the settings of a function in another language.
-func wrapped(t *testing.T, runtime, handler string) values {
+// behindLayer makes it a function in another language.
+func behindLayer(t *testing.T, runtime, handler string) change {
 	t.Helper()
-	code := t.TempDir()
+	code, layer := t.TempDir(), layerZip(t, "")
 	if err := os.WriteFile(filepath.Join(code, "app"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return values{"runtime": runtime, "handler": handler, "code": code, "layerZip": layerZip(t, "")}
+	return func(p *props) {
+		p.Function.Runtime = runtime
+		p.Function.Handler = handler
+		p.Function.Code = code
+		p.Function.LayerZip = layer
+	}
 }
 
 // A function in another language has another function, and the layer. Everything else, the role with its
@@ -52,7 +57,7 @@ func TestTemplatesOfFunctionsInOtherLanguages(t *testing.T) {
 	from := synthesise(t, plain(t))
 	for name, runtime := range map[string]string{"python": "python3.13", "nodejs": "nodejs22.x"} {
 		t.Run(name, func(t *testing.T) {
-			tpl := synthesise(t, plain(t, wrapped(t, runtime, "app.handler")))
+			tpl := synthesise(t, plain(t, behindLayer(t, runtime, "app.handler")))
 			snapshot(t, name, changed(t, tpl, from))
 			config(t, tpl)
 		})
@@ -66,9 +71,10 @@ func TestRuntimesBehindTheLayer(t *testing.T) {
 		"ruby3.4": "app.handler",
 	} {
 		t.Run(runtime, func(t *testing.T) {
-			given := wrapped(t, runtime, handler)
-			given["architecture"], given["environment"] = "arm64", `{"BANK_URL":"https://bank.example"}`
-			tpl := synthesise(t, plain(t, given))
+			tpl := synthesise(t, plain(t, behindLayer(t, runtime, handler), func(p *props) {
+				p.Function.Architecture = consumer.ARM64
+				p.Function.Environment = map[string]string{"BANK_URL": "https://bank.example"}
+			}))
 			f := tpl.one(t, function)
 			equal(t, "runtime", f["Runtime"], runtime)
 			equal(t, "handler", f["Handler"], handler)
@@ -89,10 +95,10 @@ func TestRuntimesBehindTheLayer(t *testing.T) {
 // A version of the function has the layer that there was when it was published. So another layer must publish
 // another version.
 func TestAnotherLayerPublishesAnotherVersion(t *testing.T) {
-	given := wrapped(t, "python3.13", "app.handler")
+	given := behindLayer(t, "python3.13", "app.handler")
 	version := func(layer string) string {
-		given["layerZip"] = layer
-		for id := range synthesise(t, plain(t, given)).of("AWS::Lambda::Version") {
+		changed := plain(t, given, func(p *props) { p.Function.LayerZip = layer })
+		for id := range synthesise(t, changed).of("AWS::Lambda::Version") {
 			return id
 		}
 		t.Fatal("there is no version")
@@ -108,8 +114,8 @@ func TestAnotherLayerPublishesAnotherVersion(t *testing.T) {
 // that does not exist.
 func TestSnippetsInTheDocumentOfTheLayer(t *testing.T) {
 	const document = "layer.md"
-	theirs := synthesise(t, plain(t, wrapped(t, "python3.13", "app.handler")))
-	sam, err := os.ReadFile(filepath.Join("..", "..", "deploy", "sam", "template.yaml"))
+	theirs := synthesise(t, plain(t, behindLayer(t, "python3.13", "app.handler")))
+	sam, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "sam", "template.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,4 +158,19 @@ func TestSnippetsInTheDocumentOfTheLayer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// properties returns the paths of the properties of a group and of those within.
+func properties(group reflect.Type, path string) (all []string) {
+	for _, field := range reflect.VisibleFields(group) {
+		of := field.Type
+		if of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		all = append(all, path+field.Name)
+		if of.Kind() == reflect.Struct && of.PkgPath() == reflect.TypeFor[consumer.Props]().PkgPath() {
+			all = append(all[:len(all)-1], properties(of, path+field.Name+".")...)
+		}
+	}
+	return all
 }

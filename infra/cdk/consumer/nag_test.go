@@ -1,28 +1,36 @@
-package main
+package consumer_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
 	"github.com/aws/jsii-runtime-go"
 	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
+
+	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
 // everything are settings that turn every part of the stack on.
-func everything() values {
-	return values{
-		"auth": "scram-sha-512", "secretArn": secret, "secretKeyArn": kmsKey, "kmsKeyArn": kmsKey,
-		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "maxRecordAge": "24h",
-		"canary": "10-percent-5-minutes", "tracing": true,
-		"alarmEmail": "oncall@example.com", "contributorInsights": true,
-		"schemaRegistry": "arn:aws:glue:eu-central-1:111122223333:registry/payments",
-		"vpc":            "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0",
-		"availabilityZones": "eu-central-1a",
-		"securityGroups":    "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0",
-		"vpcEndpoints": true,
+func everything() change {
+	return func(p *props) {
+		p.Cluster.Auth = "scram-sha-512"
+		p.Cluster.SecretARN = secret
+		p.Cluster.SecretKeyARN = kmsKey
+		p.keyed = true
+		p.Source.OnFailure.Queue = true
+		finitely(p)
+		p.Source.MaxRecordAge = 24 * time.Hour
+		p.Function.Canary = "10-percent-5-minutes"
+		p.Function.Tracing = true
+		p.Alarms.Email = "oncall@example.com"
+		p.Store.ContributorInsights = true
+		p.subnets = 1
+		p.VPCEndpoints = true
+		p.Source.SchemaRegistry = &consumer.SchemaRegistry{URI: "arn:aws:glue:eu-central-1:111122223333:registry/payments"}
 	}
 }
 
@@ -53,8 +61,8 @@ func suppressions() map[string]string {
 func TestNag(t *testing.T) {
 	reasons := suppressions()
 	found := make(map[string]bool)
-	for name, more := range map[string]values{"plain": {}, "everything": everything(),
-		"keys in PostgreSQL": onPostgres(), "a function in Python": wrapped(t, "python3.14", "app.handler"),
+	for name, more := range map[string]change{"plain": nil, "everything": everything(),
+		"keys in PostgreSQL": onPostgres(), "a function in Python": behindLayer(t, "python3.14", "app.handler"),
 		"an outbox":   withOutbox(t, everything(), scram()),
 		"maintenance": withMaintenance(t, everything())} {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package consumer_test
 
 import (
 	"go/ast"
@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/jsii-runtime-go"
@@ -21,27 +22,28 @@ import (
 const brokers = "b-1.payments.example.com:9098,b-2.payments.example.com:9098"
 
 // withOutbox are settings that add an outbox, in a private VPC.
-func withOutbox(t *testing.T, more ...values) values {
+func withOutbox(t *testing.T, more ...change) change {
 	t.Helper()
-	all := values{
-		"outbox": true, "relayCode": code(t), "outboxBrokers": brokers, "outboxTopics": "credited",
-		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0",
-		"availabilityZones": "eu-central-1a",
-		"securityGroups":    "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0",
+	program := code(t)
+	added := func(p *props) {
+		p.Outbox = &consumer.Outbox{RelayCode: program, Brokers: strings.Split(brokers, ","), Topics: []string{"credited"}}
+		p.subnets = 1
 	}
-	for _, m := range more {
-		maps.Copy(all, m)
-	}
-	return all
+	return all(added, all(more...))
 }
 
 // scram are settings of a cluster with passwords, which no topics are named for.
-func scram() values {
-	return values{"auth": "scram-sha-512", "secretArn": secret, "secretKeyArn": kmsKey, "outboxTopics": nil}
+func scram() change {
+	return func(p *props) {
+		p.Cluster.Auth = "scram-sha-512"
+		p.Cluster.SecretARN = secret
+		p.Cluster.SecretKeyARN = kmsKey
+		p.Outbox.Topics = nil
+	}
 }
 
 func TestOutbox(t *testing.T) {
-	tpl := synthesise(t, plain(t, withOutbox(t), values{"example": "ledger"}))
+	tpl := synthesise(t, plain(t, withOutbox(t)))
 	id := tpl.id(t, "ConsumerOutbox")
 	table := tpl.of(globalTable)[id]
 	equal(t, "the key schema", table["KeySchema"], []values{
@@ -83,7 +85,7 @@ func TestOutbox(t *testing.T) {
 
 	function := tpl.of(function)[tpl.id(t, "ConsumerFunction")]
 	for name, want := range map[string]any{
-		"IDEMSK_OUTBOX_TABLE": values{"Ref": id}, "IDEMSK_OUTBOX": "on", "IDEMSK_OUTBOX_TOPIC": "credited",
+		"IDEMSK_OUTBOX_TABLE": values{"Ref": id},
 	} {
 		equal(t, "the function's "+name, at(t, function, "Environment", "Variables", name), want)
 	}
@@ -117,30 +119,52 @@ func TestRelay(t *testing.T) {
 
 func TestRelaySettings(t *testing.T) {
 	own := "arn:aws:secretsmanager:eu-central-1:111122223333:secret:relay-AbCdEf"
-	self := values{"clusterArn": nil, "bootstrapServers": "b-1.example.com:9096,b-2.example.com:9096",
-		"secretArn": secret, "outboxBrokers": nil, "outboxTopics": nil}
+	self := func(p *props) {
+		p.Cluster.ARN = ""
+		p.Cluster.BootstrapServers = []string{"b-1.example.com:9096", "b-2.example.com:9096"}
+		p.Cluster.SecretARN = secret
+		p.Outbox.Brokers = nil
+		p.Outbox.Topics = nil
+	}
 	for name, c := range map[string]struct {
-		given, want values
+		given change
+		want  values
 	}{
 		"as the event source does": {scram(),
 			values{"IDEMSK_KAFKA_AUTH": "scram-sha-512", "IDEMSK_KAFKA_SECRET_ARN": secret,
 				"IDEMSK_KAFKA_BROKERS": brokers}},
-		"otherwise": {values{"outboxAuth": "mtls", "outboxSecretArn": own, "outboxTopics": nil,
-			"relayAttempts": 3, "relayKafkaTimeout": "20s", "logLevel": "WARN"},
+		"otherwise": {func(p *props) {
+			p.Outbox.Auth = "mtls"
+			p.Outbox.SecretARN = own
+			p.Outbox.Topics = nil
+			p.Outbox.RelayAttempts = 3
+			p.Outbox.KafkaTimeout = 20 * time.Second
+			p.Function.LogLevel = "WARN"
+		},
 			values{"IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_TLS": "true",
 				"IDEMSK_RELAY_ATTEMPTS": "3", "IDEMSK_KAFKA_TIMEOUT": "20s",
 				"IDEMSK_LOG_LEVEL": "WARN"}},
 		"self-managed": {self, values{"IDEMSK_KAFKA_AUTH": "scram-sha-512",
 			"IDEMSK_KAFKA_BROKERS": "b-1.example.com:9096,b-2.example.com:9096", "IDEMSK_KAFKA_TLS_CA": nil}},
-		"another password": {values{"clusterArn": nil, "bootstrapServers": "b:9096", "secretArn": secret,
-			"outboxBrokers": "b:9095", "outboxTopics": nil,
-			"outboxAuth": "scram-sha-256", "outboxSecretArn": own, "outboxCa": "/var/task/ca.pem"},
+		"another password": {func(p *props) {
+			p.Cluster.ARN = ""
+			p.Cluster.BootstrapServers = []string{"b:9096"}
+			p.Cluster.SecretARN = secret
+			p.Outbox.Brokers = []string{"b:9095"}
+			p.Outbox.Topics = nil
+			p.Outbox.Auth = "scram-sha-256"
+			p.Outbox.SecretARN = own
+			p.Outbox.CA = "/var/task/ca.pem"
+		},
 			values{"IDEMSK_KAFKA_AUTH": "scram-sha-256", "IDEMSK_KAFKA_SECRET_ARN": own,
 				"IDEMSK_KAFKA_BROKERS": "b:9095", "IDEMSK_KAFKA_TLS_CA": "/var/task/ca.pem"}},
-		"without authentication": {values{"outboxAuth": "none", "outboxTopics": nil},
+		"without authentication": {func(p *props) { p.Outbox.Auth = "none"; p.Outbox.Topics = nil },
 			values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "false"}},
-		"without authentication, over TLS": {values{"outboxAuth": "none", "outboxTls": true,
-			"outboxTopics": nil}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "true"}},
+		"without authentication, over TLS": {func(p *props) {
+			p.Outbox.Auth = "none"
+			p.Outbox.TLS = true
+			p.Outbox.Topics = nil
+		}, values{"IDEMSK_KAFKA_AUTH": "none", "IDEMSK_KAFKA_TLS": "true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, withOutbox(t, c.given)))
@@ -170,7 +194,7 @@ func TestPermissionsOfTheRelay(t *testing.T) {
 		"logs:CreateLogStream ConsumerRelayLogs.Arn", "logs:PutLogEvents ConsumerRelayLogs.Arn",
 	}
 	for name, c := range map[string]struct {
-		given values
+		given change
 		want  []string
 	}{
 		"IAM": {nil, []string{
@@ -184,11 +208,7 @@ func TestPermissionsOfTheRelay(t *testing.T) {
 			tpl := synthesise(t, plain(t, withOutbox(t, c.given)))
 			equal(t, "the relay's permissions", mayDo(t, tpl, "ConsumerRelayRoleDefaultPolicy"),
 				sorted(always, network, c.want))
-			without := withOutbox(t, c.given)
-			maps.DeleteFunc(without, func(name string,
-				_ any) bool {
-				return strings.HasPrefix(name, "outbox") || name == "relayCode"
-			})
+			without := withOutbox(t, c.given, func(p *props) { p.Outbox = nil })
 			equal(t, "the function's permissions", mayDo(t, tpl, "ConsumerRoleDefaultPolicy"),
 				sorted(mayDo(t, synthesise(t, plain(t, without)), "ConsumerRoleDefaultPolicy"),
 					[]string{"dynamodb:PutItem ConsumerOutbox.Arn"}))
@@ -215,12 +235,17 @@ func mayDo(t *testing.T, tpl template, policy string) []string {
 
 func TestEndpointsOfTheRelay(t *testing.T) {
 	for name, c := range map[string]struct {
-		given values
+		given change
 		want  []string
 	}{
-		"IAM": {values{"vpcEndpoints": true}, []string{"dynamodb", "sqs"}},
-		"SCRAM": {values{"vpcEndpoints": true, "auth": "scram-sha-512", "secretArn": secret,
-			"outboxTopics": nil, "tracing": true}, []string{"dynamodb", "secretsmanager", "sqs", "xray"}},
+		"IAM": {func(p *props) { p.VPCEndpoints = true }, []string{"dynamodb", "sqs"}},
+		"SCRAM": {func(p *props) {
+			p.VPCEndpoints = true
+			p.Cluster.Auth = "scram-sha-512"
+			p.Cluster.SecretARN = secret
+			p.Outbox.Topics = nil
+			p.Function.Tracing = true
+		}, []string{"dynamodb", "secretsmanager", "sqs", "xray"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := build(t, plain(t, withOutbox(t, c.given)))
@@ -254,7 +279,7 @@ func TestConstructMatchesTheOutbox(t *testing.T) {
 	got := make(map[string]string)
 	for _, file := range []string{"outbox/dynamooutbox/item.go", "outbox/dynamooutbox/relay.go",
 		"outbox/relay/relay.go", "lambda/relay/config.go", "internal/kafkaauth/config.go"} {
-		maps.Copy(got, constants(t, filepath.Join("..", "..", filepath.FromSlash(file))))
+		maps.Copy(got, constants(t, filepath.Join("..", "..", "..", filepath.FromSlash(file))))
 	}
 	for name, want := range map[string]string{
 		"AttrAggregate": `"aggregate"`, "AttrID": `"id"`, "AttrExpiry": `"expiryTimestamp"`,

@@ -1,4 +1,4 @@
-package main
+package consumer_test
 
 import (
 	"bytes"
@@ -19,11 +19,17 @@ const alarm = "AWS::CloudWatch::Alarm"
 
 // All alarms. Each has its paragraph in docs/operations.md.
 func TestAlarms(t *testing.T) {
-	tpl := synthesise(t, plain(t, withOutbox(t, withMaintenance(t), values{
-		"onFailure": "queue", "retries": 10, "retryDelay": "500ms", "storeDown": "open",
-		"maxLag": 5000, "maxAge": "1h", "maxInProgress": "30m", "outboxMaxAge": "10m", "timeout": "2m",
+	tpl := synthesise(t, plain(t, withOutbox(t, withMaintenance(t), func(p *props) {
+		p.Source.OnFailure.Queue = true
+		finitely(p)
+		p.Idempotency.StoreDown = "open"
+		p.Alarms.MaxLag = 5000
+		p.Alarms.MaxAge = time.Hour
+		p.Alarms.MaxInProgress = 30 * time.Minute
+		p.Outbox.MaxAge = 10 * time.Minute
+		p.Function.Timeout = 2 * time.Minute
 	})))
-	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	manual, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +111,7 @@ func TestAlarmsOfLongInvocations(t *testing.T) {
 			"OutboxAge": {3, 57}},
 	} {
 		tpl := synthesise(t, plain(t, withOutbox(t,
-			values{"timeout": timeout.String(), "relayTimeout": timeout.String()})))
+			func(p *props) { p.Function.Timeout = timeout; p.Outbox.Timeout = timeout })))
 		for name, w := range want {
 			a := tpl.of(alarm)[tpl.id(t, "ConsumerAlarm"+name)]
 			equal(t, "timeout "+timeout.String()+", "+name,
@@ -220,7 +226,7 @@ func TestOtherFunctionsWriteTheirMetrics(t *testing.T) {
 		equal(t, subject+": metrics", len(used), c.used)
 		var written []byte
 		for file := range strings.FieldsSeq(c.files) {
-			source, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))
+			source, err := os.ReadFile(filepath.Join("..", "..", "..", filepath.FromSlash(file)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -262,7 +268,7 @@ func widgets(t *testing.T, tpl template) []widget {
 }
 
 func TestDashboard(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{"onFailure": "queue", "retries": 10, "retryDelay": "500ms"}))
+	tpl := synthesise(t, plain(t, func(p *props) { p.Source.OnFailure.Queue = true; finitely(p) }))
 	shown := make(map[string]bool)
 	for _, w := range widgets(t, tpl) {
 		if w.Type == "alarm" {
@@ -296,12 +302,12 @@ func TestAlarmActions(t *testing.T) {
 		return nil
 	}
 	t.Run("a topic", func(t *testing.T) {
-		tpl := synthesise(t, plain(t, values{"alarmTopicArn": given}))
+		tpl := synthesise(t, plain(t, func(p *props) { p.alarmTopic = given }))
 		equal(t, "actions", actions(tpl), []string{given})
 		equal(t, "topics", len(tpl.of("AWS::SNS::Topic")), 0)
 	})
 	t.Run("an address", func(t *testing.T) {
-		tpl := synthesise(t, plain(t, values{"alarmEmail": "oncall@example.com"}))
+		tpl := synthesise(t, plain(t, func(p *props) { p.Alarms.Email = "oncall@example.com" }))
 		equal(t, "actions", actions(tpl), []values{tpl.ref(t, "ConsumerAlarmTopic")})
 		subscription := tpl.one(t, "AWS::SNS::Subscription")
 		equal(t, "address", []any{subscription["Protocol"], subscription["Endpoint"]},
@@ -314,7 +320,7 @@ func TestAlarmActions(t *testing.T) {
 			"Alarms": "Allow"})
 	})
 	t.Run("both", func(t *testing.T) {
-		tpl := synthesise(t, plain(t, values{"alarmEmail": "oncall@example.com", "alarmTopicArn": given}))
+		tpl := synthesise(t, plain(t, func(p *props) { p.Alarms.Email = "oncall@example.com"; p.alarmTopic = given }))
 		equal(t, "the subscription's topic", tpl.one(t, "AWS::SNS::Subscription")["TopicArn"], given)
 		equal(t, "topics", len(tpl.of("AWS::SNS::Topic")), 0)
 	})

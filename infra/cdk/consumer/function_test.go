@@ -1,4 +1,4 @@
-package main
+package consumer_test
 
 import (
 	"fmt"
@@ -81,17 +81,37 @@ func TestFunction(t *testing.T) {
 }
 
 func TestFunctionSettings(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{
-		"architecture": "x86_64", "timeout": "5m", "memory": 1024, "reservedConcurrency": 20, "tracing": true,
-		"logLevel":         "WARN",
-		"logRetentionDays": 90, "namespace": "ledger", "key": "json:$.id,$.account", "fingerprint": "none",
-		"order":      "key",
-		"missingKey": "process", "keyScope": "namespace", "storeDown": "open", "hashKeys": true,
-		"concurrency": 64, "lease": "1m30s", "maxClockSkew": "250ms",
-		"wait": "0", "retention": "336h", "maxAttempts": 3, "retryDelay": "0", "outageFailures": "off",
-		"outageLimit": "12h",
-		"maxResult":   0, "deadlineMargin": "1s", "batching": false, "commitWindow": 16,
-		"environment": `{"BANK_URL":"https://bank.example"}`, "kmsKeyArn": kmsKey,
+	tpl := synthesise(t, plain(t, func(p *props) {
+		p.Function.Architecture = "x86_64"
+		p.Function.Timeout = 5 * time.Minute
+		p.Function.MemoryMB = 1024
+		p.Function.ReservedConcurrency = 20
+		p.Function.Tracing = true
+		p.Function.LogLevel = "WARN"
+		p.Function.LogRetentionDays = 90
+		p.Idempotency.Namespace = "ledger"
+		p.Idempotency.Key = "json:$.id,$.account"
+		p.Idempotency.Fingerprint = "none"
+		p.Idempotency.Order = "key"
+		p.Idempotency.MissingKey = "process"
+		p.Idempotency.KeyScope = "namespace"
+		p.Idempotency.StoreDown = "open"
+		p.Idempotency.HashKeys = true
+		p.Idempotency.Concurrency = 64
+		p.Idempotency.Lease = time.Minute + 30*time.Second
+		p.Idempotency.MaxClockSkew = 250 * time.Millisecond
+		p.Idempotency.Wait = new(time.Duration(0))
+		p.Idempotency.Retention = 336 * time.Hour
+		p.Idempotency.MaxAttempts = 3
+		p.Idempotency.RetryDelay = new(time.Duration(0))
+		p.Idempotency.OutageFailures = new(0)
+		p.Idempotency.OutageLimit = 12 * time.Hour
+		p.Idempotency.MaxResult = new(0)
+		p.Idempotency.DeadlineMargin = time.Second
+		p.Idempotency.Batching = "off"
+		p.Idempotency.CommitWindow = 16
+		p.Function.Environment = map[string]string{"BANK_URL": "https://bank.example"}
+		p.keyed = true
 	}))
 	f := tpl.one(t, function)
 	equal(t, "architecture", f["Architectures"], []string{"x86_64"})
@@ -123,7 +143,7 @@ func TestFunctionSettings(t *testing.T) {
 }
 
 func TestCanary(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{"canary": "10-percent-5-minutes"}))
+	tpl := synthesise(t, plain(t, func(p *props) { p.Function.Canary = "10-percent-5-minutes" }))
 	group := tpl.one(t, "AWS::CodeDeploy::DeploymentGroup")
 	equal(t, "configuration", group["DeploymentConfigName"],
 		"CodeDeployDefault.LambdaCanary10Percent5Minutes")
@@ -149,14 +169,8 @@ func TestCanary(t *testing.T) {
 }
 
 func TestFunctionInAVPC(t *testing.T) {
-	network := values{
-		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0,subnet-0123456789abcdef1",
-		"availabilityZones": "eu-central-1a,eu-central-1b",
-		"securityGroups":    "sg-0123456789abcdef0",
-		"routeTables":       "rtb-0123456789abcdef0,rtb-0123456789abcdef1", "vpcEndpoints": true,
-		"tracing": true,
-	}
-	tpl := synthesise(t, plain(t, network))
+	network := func(p *props) { p.subnets, p.Function.Tracing = 2, true }
+	tpl := synthesise(t, plain(t, network, func(p *props) { p.VPCEndpoints = true }))
 	f := tpl.one(t, function)
 	equal(t, "subnets", at(t, f, "VpcConfig", "SubnetIds"),
 		[]string{"subnet-0123456789abcdef0", "subnet-0123456789abcdef1"})
@@ -175,7 +189,6 @@ func TestFunctionInAVPC(t *testing.T) {
 		equal(t, id+": open to", group["SecurityGroupIngress"], nil)
 	}
 
-	delete(network, "vpcEndpoints")
 	equal(t, "endpoints, if not wanted", len(synthesise(t, plain(t, network)).of("AWS::EC2::VPCEndpoint")), 0)
 }
 

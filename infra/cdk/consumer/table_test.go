@@ -1,7 +1,9 @@
-package main
+package consumer_test
 
 import (
 	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
 
 	"github.com/idemsk/idemsk/idem/dynamostore"
 )
@@ -37,9 +39,12 @@ func TestTable(t *testing.T) {
 }
 
 func TestTableSettings(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{
-		"tableName": "keys", "contributorInsights": "true", "deletionProtection": "false",
-		"removalPolicy": "destroy", "kmsKeyArn": kmsKey,
+	tpl := synthesise(t, plain(t, func(p *props) {
+		p.Store.Table = "keys"
+		p.Store.ContributorInsights = true
+		p.Store.DeletionProtection = new(false)
+		p.RemovalPolicy = awscdk.RemovalPolicy_DESTROY
+		p.keyed = true
 	}))
 	id := tpl.id(t, "ConsumerTable")
 	table := tpl.of(globalTable)[id]
@@ -51,29 +56,16 @@ func TestTableSettings(t *testing.T) {
 	equal(t, "removal", at(t, tpl["Resources"], id, "DeletionPolicy"), "Delete")
 }
 
-func TestOnlyTheExampleHasALedger(t *testing.T) {
-	with := synthesise(t, plain(t, values{"example": "ledger"}))
-	ledger := with.of(globalTable)[with.id(t, "Ledger")]
-	equal(t, "the ledger's key", ledger["KeySchema"],
-		[]values{{"AttributeName": "account", "KeyType": "HASH"}})
-	equal(t, "the function's ledger", variables(t, with)["IDEMSK_LEDGER_TABLE"], with.ref(t, "Ledger"))
-
-	without := synthesise(t, plain(t))
-	equal(t, "tables", len(without.of(globalTable)), 1)
-	equal(t, "the function's ledger", variables(t, without)["IDEMSK_LEDGER_TABLE"], nil)
-}
-
 func TestDeadLetterQueueIsProtected(t *testing.T) {
-	for name, more := range map[string]values{"AWS's key": {}, "customer key": {"kmsKeyArn": kmsKey}} {
+	for name, customer := range map[string]any{"AWS's key": nil, "customer key": kmsKey} {
 		t.Run(name, func(t *testing.T) {
-			tpl := synthesise(t, plain(t, more,
-				values{"onFailure": "queue", "retries": "10", "retryDelay": "500ms"}))
+			tpl := synthesise(t, plain(t, finitely, func(p *props) { p.Source.OnFailure.Queue, p.keyed = true, customer != nil }))
 			queues := tpl.of(queue)
 			equal(t, "queues", len(queues), 2)
 			for id, q := range queues {
 				equal(t, id+": days", q["MessageRetentionPeriod"], 14*24*60*60)
-				equal(t, id+": customer key", q["KmsMasterKeyId"], more["kmsKeyArn"])
-				if more["kmsKeyArn"] == nil {
+				equal(t, id+": customer key", q["KmsMasterKeyId"], customer)
+				if customer == nil {
 					equal(t, id+": encryption", q["SqsManagedSseEnabled"], true)
 				}
 				equal(t, id+": refuses plain HTTP", refusesPlainHTTP(t, tpl, id), true)

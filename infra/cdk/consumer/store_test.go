@@ -1,4 +1,4 @@
-package main
+package consumer_test
 
 import (
 	"slices"
@@ -11,14 +11,14 @@ import (
 const storeSecret = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:payments/database-AbCdEf"
 
 // onPostgres are settings of a function whose keys are in PostgreSQL, in a private VPC.
-func onPostgres() values {
-	return values{
-		"store": "postgres", "storeUrl": "postgres://db.example.com:5432/payments",
-		"storeSecretArn": storeSecret, "storeSecretKeyArn": kmsKey,
-		"vpc": "vpc-0123456789abcdef0", "subnets": "subnet-0123456789abcdef0",
-		"availabilityZones": "eu-central-1a",
-		"securityGroups":    "sg-0123456789abcdef0", "routeTables": "rtb-0123456789abcdef0",
-		"vpcEndpoints": true,
+func onPostgres() change {
+	return func(p *props) {
+		p.Store.Type = "postgres"
+		p.Store.URL = "postgres://db.example.com:5432/payments"
+		p.Store.SecretARN = storeSecret
+		p.Store.SecretKeyARN = kmsKey
+		p.subnets = 1
+		p.VPCEndpoints = true
 	}
 }
 
@@ -55,8 +55,11 @@ func TestKeysInPostgreSQL(t *testing.T) {
 }
 
 func TestKeysInRedis(t *testing.T) {
-	tpl := synthesise(t, plain(t, values{"store": "redis", "storeSecretArn": storeSecret,
-		"storeTable": "app:keys"}))
+	tpl := synthesise(t, plain(t, func(p *props) {
+		p.Store.Type = "redis"
+		p.Store.SecretARN = storeSecret
+		p.Store.Table = "app:keys"
+	}))
 	env := variables(t, tpl)
 	for name, want := range map[string]any{
 		"IDEMSK_STORE": "redis", "IDEMSK_STORE_URL": nil, "IDEMSK_STORE_SECRET_ARN": storeSecret,
@@ -70,7 +73,7 @@ func TestKeysInRedis(t *testing.T) {
 func TestLoginToRedisByIAM(t *testing.T) {
 	const cache = "arn:aws:elasticache:eu-central-1:111122223333:replicationgroup:keys"
 	const server = "rediss://payments@keys.example.com:6379?iam=" + cache
-	tpl := synthesise(t, plain(t, withMaintenance(t, values{"store": "redis", "storeUrl": server})))
+	tpl := synthesise(t, plain(t, withMaintenance(t, func(p *props) { p.Store.Type = "redis"; p.Store.URL = server })))
 	equal(t, "the server", at(t, tpl.of(function)[tpl.id(t, "ConsumerFunction")], "Environment", "Variables",
 		"IDEMSK_STORE_URL"), any(server))
 	for _, role := range []string{"ConsumerRoleDefaultPolicy", "ConsumerMaintenanceRoleDefaultPolicy"} {

@@ -1,8 +1,10 @@
-package main
+package consumer_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
 // CloudFormation keeps a parameter's value and refuses one that the new template does not allow: so an update
@@ -10,18 +12,25 @@ import (
 func TestMeaningOfKeysIsPinned(t *testing.T) {
 	for name, c := range map[string]struct {
 		parameter, want string
-		settings        values
+		settings        change
 	}{
 		"namespace by default": {"Namespace", "payments-ledger", nil},
 		"namespace by setting": {"Namespace", "ledger",
-			values{"namespace": "ledger", "deployedNamespace": "ledger"}},
+			func(p *props) { p.Idempotency.Namespace = "ledger"; p.Idempotency.DeployedNamespace = "ledger" }},
 		"one topic":         {"KeyScope", "topic:payments", nil},
-		"two, in any order": {"KeyScope", "topic:payments+refunds", values{"topics": "refunds=g2,payments"}},
+		"two, in any order": {"KeyScope", "topic:payments+refunds", func(p *props) { p.Source.Topics = []consumer.Topic{{Name: "refunds", Group: "g2"}, {Name: "payments"}} }},
 		"a topic was added": {"KeyScope", "topic:payments+refunds",
-			values{"topics": "refunds=g2,payments", "deployedKeyScope": "topic:payments"}},
-		"all that it reads": {"KeyScope", "namespace", values{"keyScope": "namespace"}},
+			func(p *props) {
+				p.Source.Topics = []consumer.Topic{{Name: "refunds", Group: "g2"}, {Name: "payments"}}
+				p.Idempotency.DeployedKeyScope = "topic:payments"
+			}},
+		"all that it reads": {"KeyScope", "namespace", func(p *props) { p.Idempotency.KeyScope = "namespace" }},
 		"a topic was renamed": {"KeyScope", "namespace",
-			values{"keyScope": "namespace", "topics": "paid", "deployedKeyScope": "namespace"}},
+			func(p *props) {
+				p.Idempotency.KeyScope = "namespace"
+				p.Source.Topics = []consumer.Topic{{Name: "paid"}}
+				p.Idempotency.DeployedKeyScope = "namespace"
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tpl := synthesise(t, plain(t, c.settings))

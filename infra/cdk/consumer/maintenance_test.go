@@ -1,22 +1,23 @@
-package main
+package consumer_test
 
 import (
-	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
 // withMaintenance are settings that add the maintenance, which compares keys with exports.
-func withMaintenance(t *testing.T, more ...values) values {
+func withMaintenance(t *testing.T, more ...change) change {
 	t.Helper()
-	all := values{"maintenance": true, "maintenanceCode": code(t),
-		"exportBucketArn": "arn:aws:s3:::exports/bookings/", "exportField": "payment_id"}
-	for _, m := range more {
-		maps.Copy(all, m)
+	program := code(t)
+	added := func(p *props) {
+		p.Maintenance = &consumer.Maintenance{Code: program}
+		p.Maintenance.Export.BucketARN = "arn:aws:s3:::exports/bookings/"
+		p.Maintenance.Export.Field = "payment_id"
 	}
-	return all
+	return all(added, all(more...))
 }
 
 // schedules returns the rates of the rules, and what they pass to which function.
@@ -63,14 +64,18 @@ func TestMaintenance(t *testing.T) {
 				values{"StringEquals": values{"s3:prefix": "bookings/"}})
 		}
 	}
-	without := build(t, plain(t, withMaintenance(t, values{"exportBucketArn": nil, "exportField": nil})))
+	without := build(t, plain(t, withMaintenance(t, func(p *props) { p.Maintenance.Export.BucketARN = ""; p.Maintenance.Export.Field = "" })))
 	equal(t, "an alarm without an export", without.consumer.Alarms[consumer.AlarmExportDifferences], nil)
 	equal(t, "without it", len(synthesise(t, plain(t)).of("AWS::Events::Rule")), 0)
 }
 
 func TestMaintenanceOfPostgreSQL(t *testing.T) {
 	tpl := synthesise(t, plain(t, onPostgres(),
-		withMaintenance(t, values{"reconcileEvery": "6h", "pruneEvery": "90m", "keyScope": "namespace"})))
+		withMaintenance(t, func(p *props) {
+			p.Maintenance.ReconcileEvery = 6 * time.Hour
+			p.Maintenance.PruneEvery = 90 * time.Minute
+			p.Idempotency.KeyScope = "namespace"
+		})))
 	fn := tpl.of(function)[tpl.id(t, "ConsumerMaintenance")]
 	env := at(t, fn, "Environment", "Variables").(values)
 	for name, want := range map[string]any{

@@ -1,4 +1,4 @@
-package main
+package consumer_test
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ import (
 // block returns the one block of a language in a document.
 func block(t *testing.T, document, language string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/" + document)
+	text, err := os.ReadFile("../../../docs/" + document)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func wanted(t *testing.T) []string {
 
 // The policy to be copied is the one of the construct: nothing is missing, and nothing is more.
 func TestPolicyWithoutCDK(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/cloudformation/policy.json")
+	text, err := os.ReadFile("../../../deploy/cloudformation/policy.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func constructed(v any) any {
 // The template is one that the CDK reads, and each of its properties that the construct has is the same
 // there.
 func TestTemplateWithoutCDK(t *testing.T) {
-	written, err := os.ReadFile("../../deploy/cloudformation/template.yaml")
+	written, err := os.ReadFile("../../../deploy/cloudformation/template.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
