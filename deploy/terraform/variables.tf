@@ -1,4 +1,4 @@
-# The variables have the names of the settings in infra/cdk/README.md, with underscores. Times are in seconds.
+# The variables have the names of the construct's properties (infra/cdk/consumer), with underscores. Times are in seconds.
 
 variable "name" {
   description = "Name of the function, and the beginning of the other names."

@@ -19,4 +19,4 @@ func stackProps() *awscdk.StackProps { return &awscdk.StackProps{} }
 //	})
 //	props.Outbox = &consumer.Outbox{Brokers: []string{"b-1.….amazonaws.com:9098"}, Topics: []string{"credited"}}
 //	props.Maintenance = &consumer.Maintenance{Export: consumer.Export{BucketARN: "arn:aws:s3:::exports/bookings/"}}
-func customise(stack awscdk.Stack, props *consumer.Props) {}
+func customise(stack awscdk.Stack, props *consumer.Props) {} //nolint:revive // the names are those of the example

@@ -3,10 +3,12 @@ package terraform_test
 import (
 	"bytes"
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -228,19 +230,36 @@ func TestKeysAndDeadLettersStay(t *testing.T) {
 	equal(t, "the log stays", m.resources["aws_cloudwatch_log_group.function"]["skip_destroy"], true)
 }
 
-// Variables have the names of the settings, with underscores.
-func TestVariablesAreSettings(t *testing.T) {
-	readme, err := os.ReadFile("../../infra/cdk/README.md")
-	if err != nil {
-		t.Fatal(err)
+// Variables have the names of the construct's properties, with underscores: batch_size is BatchSize, and
+// pollers_min is Min of Pollers.
+func TestVariablesAreProperties(t *testing.T) {
+	files, err := filepath.Glob("../../infra/cdk/consumer/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the construct has no files: %v", err)
 	}
-	settings := []string{"name", "topic"} // the stack's name, and the one of topics
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-zA-Z]+)` \\|").FindAllSubmatch(readme, -1) {
-		settings = append(settings, strings.ToLower(regexp.MustCompile(`[A-Z]`).ReplaceAllString(string(row[1]), "_$0")))
+	// those of the module itself, and properties whose names have a unit, or less than the variable's
+	properties := []string{"name", "topic", "memory", "clusterarn", "alarmtopicarn"}
+	for _, file := range files {
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if group, ok := spec.Type.(*ast.StructType); ok {
+					for _, field := range group.Fields.List {
+						for _, name := range field.Names {
+							properties = append(properties, strings.ToLower(name.Name), strings.ToLower(spec.Name.Name+name.Name))
+						}
+					}
+				}
+			}
+			return true
+		})
 	}
 	for _, variable := range plain(t).variables {
-		if !slices.Contains(settings, variable) {
-			t.Errorf("%s is no setting of the construct", variable)
+		if !slices.Contains(properties, strings.ReplaceAll(variable, "_", "")) {
+			t.Errorf("%s is no property of the construct", variable)
 		}
 	}
 }

@@ -42,15 +42,16 @@ type Idempotency struct {
 
 	MaxAttempts int `env:"IDEMSK_MAX_ATTEMPTS"` // default: 5
 	// RetryDelay is how long the key of a failed record can't be claimed again; 0 is no delay. Each further
-	// attempt makes it four times as long, up to 5 minutes. Default: 1 s.
+	// attempt makes it four times as long, up to 5 minutes. With Source.Retries the longest delay must be
+	// shorter than Function.Timeout and Wait. Default: 1 s.
 	RetryDelay *time.Duration `env:"IDEMSK_RETRY_DELAY"`
 	// OutageFailures is the number of different keys whose first attempts must fail one after another for an
 	// outage, in which attempts are not counted; 0 is never. Default: 5.
 	OutageFailures *int `zero:"off" env:"IDEMSK_OUTAGE_FAILURES"`
 	// OutageLimit is the time after which attempts count again in an outage. Default: none.
 	OutageLimit time.Duration `env:"IDEMSK_OUTAGE_LIMIT"`
-	// Retention is how long a settled key is kept. It must exceed the time of the latest redelivery. Default:
-	// 168 h.
+	// Retention is how long a settled key is kept. It must exceed the time of the latest redelivery: it is at
+	// least Source.MaxRecordAge, or Source.TopicRetention. Default: 168 h.
 	Retention time.Duration `env:"IDEMSK_RETENTION"`
 	MaxResult *int          `env:"IDEMSK_MAX_RESULT"` // bytes of a stored result; 0 stores none; default: 4,096
 }

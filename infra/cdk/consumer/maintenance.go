@@ -53,7 +53,8 @@ type Export struct {
 	// Covers is the time before an export was written whose records it has at least, except those of the last
 	// Lag. It is also the maximum age of the newest export, and at most Idempotency.Retention.
 	Covers time.Duration `default:"25h" range:"1m to 87600h" needs:"export" env:"IDEMSK_EXPORT_COVERS" readers:"maintenance"`
-	Lag    time.Duration `default:"1h" range:"1ns to 87600h" needs:"export" env:"IDEMSK_EXPORT_LAG" readers:"maintenance"`
+	// Lag is the time before an export was written whose records it may lack. Less than Covers.
+	Lag time.Duration `default:"1h" range:"1ns to 87600h" needs:"export" env:"IDEMSK_EXPORT_LAG" readers:"maintenance"`
 }
 
 // inherit sets the default of Topic.

@@ -22,7 +22,7 @@ func (c *Consumer) pinKeys() {
 	c.NamespaceParameter, c.NamespaceOutput = c.pin("Namespace", p.Idempotency.Namespace, "the namespace of the keys",
 		"every record would count as new. Set the namespace to the deployed one (output Namespace)")
 	c.KeyScopeParameter, c.KeyScopeOutput = c.pin("KeyScope", p.pinnedScope(), "the scope of the keys",
-		"the records of a topic that is renamed or left out, or with another keyScope all records, would count as new. To add a topic")
+		"the records of a topic that is renamed or left out, or with another KeyScope all records, would count as new. To add a topic")
 }
 
 // pin adds a parameter that allows one value, and an output with the deployed value.

@@ -28,11 +28,13 @@ type Props struct {
 	// Maintenance adds a function that maintains the store of keys on a schedule. Default: none.
 	Maintenance *Maintenance
 
-	// VPCEndpoints creates the endpoints that a function in a private VPC needs; see network.go.
+	// VPCEndpoints creates the endpoints that a function in a private VPC needs: DynamoDB with StoreDynamoDB,
+	// SQS, Secrets Manager with Store.SecretARN or a secret of the relay, S3 with exports, and X-Ray with
+	// Function.Tracing.
 	VPCEndpoints bool
 	// EncryptionKey encrypts all data at rest: tables, queues, log groups, environment, alarm topic. The
 	// policy of an imported key must admit logs.<region>.amazonaws.com and cloudwatch.amazonaws.com; the
-	// policy of a key of this app is extended. Default: AWS's own keys.
+	// policy of a key of this app is extended. StackProps.Env must name the region. Default: AWS's own keys.
 	EncryptionKey awskms.IKey
 	// RemovalPolicy applies to tables, queues and log groups.
 	RemovalPolicy awscdk.RemovalPolicy `words:"RETAIN DESTROY"`
@@ -124,11 +126,13 @@ type Source struct {
 	// Retries is the number of retries of a batch. Default: the event source retries until the record leaves
 	// the topic. Then no record is lost, and one that always fails becomes a dead letter after
 	// Idempotency.MaxAttempts. An outage of the handler or of the store uses up finite retries, although it
-	// uses up no attempts.
+	// uses up no attempts. A number must be at least Idempotency.MaxAttempts and span Idempotency.Lease, and
+	// needs OnFailure.
 	Retries *int `range:"0 to 10000" unset:"infinite" needs:"provisioned"`
 	// KeepBatches disables the bisection of failed batches.
 	KeepBatches bool `needs:"provisioned"`
-	// MaxRecordAge is the age at which the event source gives up a record. Default: never.
+	// MaxRecordAge is the age at which the event source gives up a record: more than Idempotency.Lease and all
+	// delays between attempts. It needs Retries and OnFailure. Default: never.
 	MaxRecordAge time.Duration `range:"1m to 168h" unit:"1s" needs:"provisioned"`
 	// TopicRetention is the retention of the topics. If set, Check compares Idempotency.Retention with it.
 	TopicRetention time.Duration `range:"1s to 876000h"`
@@ -182,8 +186,8 @@ type OnFailure struct {
 type DeadLetters struct {
 	// BucketARN is an S3 bucket, or a prefix in it, for the values of large dead letters:
 	// arn:aws:s3:::NAME/PREFIX. Function.Code must contain a program with app/s3, which the example
-	// function is not. A customer key of the bucket must admit Role to kms:GenerateDataKey. Default: none;
-	// large dead letters are sent without their values.
+	// function is not. A customer key of the bucket must admit Role to kms:GenerateDataKey, and a VPC needs an
+	// endpoint of S3. Default: none; large dead letters are sent without their values.
 	BucketARN string `form:"prefixARN"`
 }
 
