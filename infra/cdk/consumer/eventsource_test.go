@@ -40,7 +40,7 @@ func TestEventSourceDependsOnItsPermissions(t *testing.T) {
 		[]string{tpl.id(t, "ConsumerRoleDefaultPolicy")})
 }
 
-func TestEventSourceSettings(t *testing.T) {
+func TestEventSourceProperties(t *testing.T) {
 	tpl := synthesise(t, plain(t, func(p *props) {
 		p.Source.BatchSize = 500
 		p.Source.BatchWindow = 5 * time.Second
@@ -120,8 +120,8 @@ func TestAuthentication(t *testing.T) {
 	}
 	network := []string{"VPC_SUBNET", "subnet:subnet-1", "VPC_SECURITY_GROUP", "security_group:sg-1"}
 	for name, c := range map[string]struct {
-		settings []change
-		want     []values
+		changes []change
+		want    []values
 	}{
 		"MSK, IAM": {nil, nil},
 		"MSK, SCRAM": {[]change{with(consumer.AuthSCRAM512)},
@@ -142,7 +142,7 @@ func TestAuthentication(t *testing.T) {
 			access(network...)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			source := synthesise(t, plain(t, c.settings...)).one(t, eventSource)
+			source := synthesise(t, plain(t, c.changes...)).one(t, eventSource)
 			var got, want any = source["SourceAccessConfigurations"], c.want
 			if c.want == nil {
 				want = nil
@@ -161,11 +161,11 @@ func TestAuthentication(t *testing.T) {
 }
 
 // Partial failures without ReportBatchItemFailures would lose records.
-func TestPartialFailuresAreOneSetting(t *testing.T) {
+func TestPartialFailuresAreOneProperty(t *testing.T) {
 	for name, c := range map[string]struct {
-		settings change
-		want     eventsource.Failures
-		types    any
+		changes change
+		want    eventsource.Failures
+		types   any
 	}{
 		"by default": {nil, eventsource.FailPartial, []string{"ReportBatchItemFailures"}},
 		"partial": {func(p *props) { p.Source.Failures = "partial" }, eventsource.FailPartial,
@@ -174,7 +174,7 @@ func TestPartialFailuresAreOneSetting(t *testing.T) {
 		"on demand pollers": {func(p *props) { p.Source.Pollers.OnDemand = true }, eventsource.FailBatch, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tpl := synthesise(t, plain(t, c.settings))
+			tpl := synthesise(t, plain(t, c.changes))
 			equal(t, "the function's", config(t, tpl).Failures, c.want)
 			equal(t, "the event source's", tpl.one(t, eventSource)["FunctionResponseTypes"], c.types)
 		})

@@ -80,7 +80,7 @@ func TestFunction(t *testing.T) {
 	})
 }
 
-func TestFunctionSettings(t *testing.T) {
+func TestFunctionProperties(t *testing.T) {
 	tpl := synthesise(t, plain(t, func(p *props) {
 		p.Function.Architecture = "x86_64"
 		p.Function.Timeout = 5 * time.Minute

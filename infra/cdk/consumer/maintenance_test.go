@@ -8,7 +8,7 @@ import (
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
-// withMaintenance are settings that add the maintenance, which compares keys with exports.
+// withMaintenance adds the maintenance, which compares keys with exports.
 func withMaintenance(t *testing.T, more ...change) change {
 	t.Helper()
 	program := code(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/idemsk/idemsk/infra/cdk/consumer"
 )
 
-// everything are settings that turn every part of the stack on.
+// everything turns every part of the stack on.
 func everything() change {
 	return func(p *props) {
 		p.Cluster.Auth = "scram-sha-512"

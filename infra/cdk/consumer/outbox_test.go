@@ -21,7 +21,7 @@ import (
 
 const brokers = "b-1.payments.example.com:9098,b-2.payments.example.com:9098"
 
-// withOutbox are settings that add an outbox, in a private VPC.
+// withOutbox adds an outbox, in a private VPC.
 func withOutbox(t *testing.T, more ...change) change {
 	t.Helper()
 	program := code(t)
@@ -32,7 +32,7 @@ func withOutbox(t *testing.T, more ...change) change {
 	return all(added, all(more...))
 }
 
-// scram are settings of a cluster with passwords, which no topics are named for.
+// scram makes it a cluster with passwords, which no topics are named for.
 func scram() change {
 	return func(p *props) {
 		p.Cluster.Auth = "scram-sha-512"
@@ -117,7 +117,7 @@ func TestRelay(t *testing.T) {
 	})
 }
 
-func TestRelaySettings(t *testing.T) {
+func TestRelayProperties(t *testing.T) {
 	own := "arn:aws:secretsmanager:eu-central-1:111122223333:secret:relay-AbCdEf"
 	self := func(p *props) {
 		p.Cluster.ARN = ""

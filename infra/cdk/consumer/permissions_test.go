@@ -220,12 +220,12 @@ func TestBucketOfLargeDeadLetters(t *testing.T) {
 		"large/ledger")
 }
 
-func TestPermissionsOfOtherSettings(t *testing.T) {
+func TestPermissionsOfOtherProperties(t *testing.T) {
 	bucket := "arn:aws:s3:::given-up"
 	for name, c := range map[string]struct {
-		settings change
-		want     []string // some of the permissions
-		no       string   // no action has this prefix
+		changes change
+		want    []string // some of the permissions
+		no      string   // no action has this prefix
 	}{
 		"SCRAM": {func(p *props) {
 			p.Cluster.Auth = "scram-sha-512"
@@ -263,7 +263,7 @@ func TestPermissionsOfOtherSettings(t *testing.T) {
 			}, "xray:"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := mayDo(t, synthesise(t, plain(t, c.settings)), "ConsumerRoleDefaultPolicy")
+			got := mayDo(t, synthesise(t, plain(t, c.changes)), "ConsumerRoleDefaultPolicy")
 			for _, may := range got {
 				if strings.HasPrefix(may, c.no) {
 					t.Errorf("%s is allowed", may)

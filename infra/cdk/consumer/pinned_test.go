@@ -12,10 +12,10 @@ import (
 func TestMeaningOfKeysIsPinned(t *testing.T) {
 	for name, c := range map[string]struct {
 		parameter, want string
-		settings        change
+		changes         change
 	}{
 		"namespace by default": {"Namespace", "payments-ledger", nil},
-		"namespace by setting": {"Namespace", "ledger",
+		"namespace by property": {"Namespace", "ledger",
 			func(p *props) { p.Idempotency.Namespace = "ledger"; p.Idempotency.DeployedNamespace = "ledger" }},
 		"one topic":         {"KeyScope", "topic:payments", nil},
 		"two, in any order": {"KeyScope", "topic:payments+refunds", func(p *props) { p.Source.Topics = []consumer.Topic{{Name: "refunds", Group: "g2"}, {Name: "payments"}} }},
@@ -33,7 +33,7 @@ func TestMeaningOfKeysIsPinned(t *testing.T) {
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tpl := synthesise(t, plain(t, c.settings))
+			tpl := synthesise(t, plain(t, c.changes))
 			scope, _, _ := strings.Cut(c.want, ":")
 			variable := map[string]string{"Namespace": "IDEMSK_NAMESPACE", "KeyScope": "IDEMSK_KEY_SCOPE"}[c.parameter]
 			equal(t, "the function's", variables(t, tpl)[variable], scope)

@@ -10,7 +10,7 @@ import (
 
 const storeSecret = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:payments/database-AbCdEf"
 
-// onPostgres are settings of a function whose keys are in PostgreSQL, in a private VPC.
+// onPostgres makes it a function whose keys are in PostgreSQL, in a private VPC.
 func onPostgres() change {
 	return func(p *props) {
 		p.Store.Type = "postgres"

@@ -38,7 +38,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestTableSettings(t *testing.T) {
+func TestTableProperties(t *testing.T) {
 	tpl := synthesise(t, plain(t, func(p *props) {
 		p.Store.Table = "keys"
 		p.Store.ContributorInsights = true
