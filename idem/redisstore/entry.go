@@ -188,7 +188,7 @@ func decode(key, value string) (store.Entry, error) {
 		entry.Failure = &store.Failure{At: r.millis(), Code: r.sized(1), Message: r.sized(sizeShort)}
 	}
 	if flags&flagOmitted != 0 {
-		entry.ResultOmitted = int(int32(r.number(sizeCount))) //nolint:gosec // it is signed
+		entry.ResultOmitted = int(int32(r.number(sizeCount)))
 	}
 	if r.text != "" {
 		entry.Result = []byte(r.text)
@@ -212,7 +212,7 @@ func claimAsk(req *store.ClaimRequest) []byte {
 	} else {
 		b = append(appendSized(append(b, flagFingerprint), req.Owner), req.Fingerprint[:]...)
 	}
-	return append(binary.BigEndian.AppendUint16(b, uint16(len(req.Source))), req.Source...) //nolint:gosec // up to maxSource
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(req.Source))), req.Source...) // up to maxSource
 }
 
 // settleAsk returns the argument of the settle script: 1 operation, 6 token, 6 retention, 6 lease or delay, 1 refund, 1 flags,
@@ -235,12 +235,12 @@ func settleAsk(set *store.Settlement) []byte {
 	b = appendTime(b, ceilMillis(set.Retention))
 	b = appendTime(b, span.Milliseconds())
 	b = append(b, flag(set.Refund), flags)
-	b = binary.BigEndian.AppendUint32(b, uint32(int32(set.ResultOmitted))) //nolint:gosec // it is signed
+	b = binary.BigEndian.AppendUint32(b, uint32(int32(set.ResultOmitted)))
 	b = appendSized(b, set.Owner)
 	if f != nil {
 		b = appendSized(b, f.Code[:min(len(f.Code), math.MaxUint8)])
 		message := f.Message[:min(len(f.Message), math.MaxUint16)]
-		return append(binary.BigEndian.AppendUint16(b, uint16(len(message))), message...) //nolint:gosec // it fits
+		return append(binary.BigEndian.AppendUint16(b, uint16(len(message))), message...)
 	}
 	if set.Op == store.OpComplete {
 		b = append(b, set.Result...)

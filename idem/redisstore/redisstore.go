@@ -189,7 +189,7 @@ func (s *Store) settled(ctx context.Context, set *store.Settlement, c *call) err
 	if c.err != nil {
 		return s.explain(ctx, set.Op.String(), set.Key, c.err)
 	}
-	switch a := &c.answer; a.what {
+	switch a := &c.answer; a.what { //nolint:exhaustive // the others are of claims
 	case done:
 		return nil
 	case fenced:
