@@ -7,12 +7,17 @@ import (
 	"time"
 )
 
-// breaker is a circuit breaker for claims. It opens after several consecutive failures of the store, and then
-// allows one claim for each cooldown to test whether the store is available. Settlements are always sent.
-type breaker struct {
-	threshold int
-	cooldown  time.Duration
+// The circuit breaker opens after this number of consecutive failed requests, and then allows one for each
+// cooldown.
+const (
+	breakerFailures = 5
+	breakerCooldown = 5 * time.Second
+)
 
+// breaker is a circuit breaker for claims: it opens after several consecutive failures of the store, and then
+// allows one claim for each cooldown to test whether the store is available. So a batch, or a caller of Do, does
+// not wait for the timeout of each claim. Settlements are always sent.
+type breaker struct {
 	// healthy is set while there are no failures and no probe, so that claims do not wait for the mutex.
 	healthy atomic.Bool
 
@@ -24,11 +29,8 @@ type breaker struct {
 	probing time.Time
 }
 
-func newBreaker(cfg *Config) *breaker {
-	if cfg.BreakerFailures < 0 {
-		return nil
-	}
-	b := &breaker{threshold: cfg.BreakerFailures, cooldown: cfg.BreakerCooldown}
+func newBreaker() *breaker {
+	b := &breaker{}
 	b.healthy.Store(true)
 	return b
 }
@@ -47,9 +49,9 @@ const (
 	healthDown
 )
 
-// allow returns an error while the breaker is open. A nil breaker is always closed.
+// allow returns an error while the breaker is open.
 func (b *breaker) allow(now time.Time) error {
-	if b == nil || b.healthy.Load() {
+	if b.healthy.Load() {
 		return nil
 	}
 	b.mu.Lock()
@@ -59,15 +61,15 @@ func (b *breaker) allow(now time.Time) error {
 	}
 	if now.Before(b.until) || now.Before(b.probing) {
 		return fmt.Errorf("the circuit breaker is open: %d consecutive requests failed, and one is sent every %v; the last one failed with: %w",
-			b.failures, b.cooldown, b.last)
+			b.failures, breakerCooldown, b.last)
 	}
-	b.probing = now.Add(b.cooldown)
+	b.probing = now.Add(breakerCooldown)
 	return nil
 }
 
 // report records the result of a claim that was allowed.
 func (b *breaker) report(now time.Time, h health) {
-	if b == nil || (b.healthy.Load() && h.state != healthDown) {
+	if b.healthy.Load() && h.state != healthDown {
 		return
 	}
 	b.mu.Lock()
@@ -79,8 +81,8 @@ func (b *breaker) report(now time.Time, h health) {
 		b.failures, b.last, b.until = 0, nil, time.Time{}
 	case healthDown:
 		b.last = h.err
-		if b.failures++; b.failures >= b.threshold {
-			b.until = now.Add(b.cooldown)
+		if b.failures++; b.failures >= breakerFailures {
+			b.until = now.Add(breakerCooldown)
 		}
 	}
 	b.healthy.Store(b.failures == 0)

@@ -3,6 +3,7 @@ package idem_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,7 +113,7 @@ func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, f := newSpy(), &fault{err: errNetwork}
 		st.onClaim = f.onClaim
-		e := newEngine(t, st, idem.Config{BreakerFailures: 3, BreakerCooldown: time.Minute})
+		e := newEngine(t, st, idem.Config{})
 		try := func(want idem.Kind, asked bool) {
 			t.Helper()
 			before := st.claimed()
@@ -123,26 +124,27 @@ func TestBreaker(t *testing.T) {
 			}
 			equal(t, "the store was asked", st.claimed() > before, asked)
 		}
-		for range 3 {
+		for range idem.BreakerFailures {
 			try(idem.StoreDown, true)
 		}
 		try(idem.StoreDown, false) // open
-		pass(time.Minute - 1)
+		pass(idem.BreakerCooldown - 1)
 		try(idem.StoreDown, false)
 		pass(1)
 		try(idem.StoreDown, true) // half open, and open again
 		try(idem.StoreDown, false)
-		pass(time.Minute)
+		pass(idem.BreakerCooldown)
 		f.err = nil
 		try(idem.Executed, true) // half open, and closed
 		try(idem.Replayed, true)
 		f.err = errNetwork
-		try(idem.StoreDown, true)
-		try(idem.StoreDown, true) // two in a row are not three
+		for range idem.BreakerFailures - 1 {
+			try(idem.StoreDown, true)
+		}
 		f.err = nil
 		try(idem.Replayed, true)
 		f.err = errNetwork
-		for range 3 { // and the count began anew
+		for range idem.BreakerFailures { // and the count began anew
 			try(idem.StoreDown, true)
 		}
 		try(idem.StoreDown, false)
@@ -153,9 +155,11 @@ func TestHalfOpenBreakerAllowsOneClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, f := newSpy(), &fault{err: errNetwork}
 		st.onClaim = f.onClaim
-		e := newEngine(t, st, idem.Config{BreakerFailures: 1, BreakerCooldown: time.Minute})
-		wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
-		pass(time.Minute)
+		e := newEngine(t, st, idem.Config{})
+		for range idem.BreakerFailures {
+			wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
+		}
+		pass(idem.BreakerCooldown)
 		f.err = nil
 		st.onClaim = func(_ context.Context, _ []store.ClaimRequest,
 			land func() []store.ClaimResult) []store.ClaimResult {
@@ -178,7 +182,7 @@ func TestCancelledClaimDoesNotAffectTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, f := newSpy(), &fault{err: errNetwork}
 		st.onClaim = f.onClaim
-		e := newEngine(t, st, idem.Config{BreakerFailures: 2, BreakerCooldown: time.Minute})
+		e := newEngine(t, st, idem.Config{})
 		try := func(err error, want idem.Kind, asked bool) {
 			t.Helper()
 			f.err = err
@@ -186,14 +190,15 @@ func TestCancelledClaimDoesNotAffectTheBreaker(t *testing.T) {
 			wantKind(t, e.Do(t.Context(), taskOf(returning("receipt", nil))), want)
 			equal(t, "the store was asked", st.claimed() > before, asked)
 		}
-		for range 3 {
+		for range idem.BreakerFailures {
 			try(context.Canceled, idem.NotStarted, true)
 		}
-		try(errNetwork, idem.StoreDown, true)
-		try(context.Canceled, idem.NotStarted, true)
-		try(errNetwork, idem.StoreDown, true) // the second in a row
+		for range idem.BreakerFailures { // in a row, although others are cancelled between them
+			try(context.Canceled, idem.NotStarted, true)
+			try(errNetwork, idem.StoreDown, true)
+		}
 		try(errNetwork, idem.StoreDown, false)
-		pass(time.Minute)
+		pass(idem.BreakerCooldown)
 		try(context.Canceled, idem.NotStarted, true)
 		try(errNetwork, idem.StoreDown, true) // still half open
 		try(nil, idem.StoreDown, false)
@@ -223,7 +228,7 @@ func TestDeadlinesOfCallersDoNotOpenTheBreaker(t *testing.T) {
 					return down(ctx.Err())(ctx, reqs, land)
 				}
 				e := newEngine(t, st, idem.Config{})
-				for range idem.Defaults().BreakerFailures {
+				for range idem.BreakerFailures {
 					wantKind(t, e.Do(until(t, tc.time), taskOf(returning("receipt", nil))), tc.kind)
 				}
 				wantKind(t, e.Do(t.Context(), taskOf(returning("receipt", nil))), tc.next)
@@ -234,11 +239,11 @@ func TestDeadlinesOfCallersDoNotOpenTheBreaker(t *testing.T) {
 
 func TestDefiniteAnswersDoNotOpenTheBreaker(t *testing.T) {
 	st := newSpy()
-	e := newEngine(t, st, idem.Config{BreakerFailures: 1})
+	e := newEngine(t, st, idem.Config{})
 	e.Do(t.Context(), taskOf(returning("receipt", nil)))
 	other := taskOf(nil)
 	other.Fingerprint = store.FingerprintOf([]byte("another value"))
-	for range 3 {
+	for range idem.BreakerFailures {
 		out := e.Do(t.Context(), other)
 		wantKind(t, out, idem.Mismatched)
 		equal(t, "the store is called unavailable", errors.Is(out.Err, idem.ErrStoreUnavailable), false)
@@ -255,8 +260,9 @@ func TestPartlyAnsweredBatchDoesNotOpenTheBreaker(t *testing.T) {
 		results[0] = store.ClaimResult{Err: errNetwork}
 		return results
 	}
-	s := session(t, newEngine(t, st, idem.Config{BreakerFailures: 1}), t.Context())
-	for _, second := range []string{"b", "c"} {
+	s := session(t, newEngine(t, st, idem.Config{}), t.Context())
+	for n := range idem.BreakerFailures + 1 {
+		second := fmt.Sprint("b", n)
 		claims := []*idem.Claim{{}, {}}
 		claims[0].Task, claims[1].Task = taskOf(nil), taskOf(nil)
 		claims[1].Task.Key = second
@@ -266,26 +272,19 @@ func TestPartlyAnsweredBatchDoesNotOpenTheBreaker(t *testing.T) {
 	}
 }
 
-func TestClaimsAreAlwaysSentWithoutABreaker(t *testing.T) {
-	st := newSpy()
-	st.onClaim = down(errNetwork)
-	e := newEngine(t, st, idem.Config{BreakerFailures: -1})
-	for range 20 {
-		wantKind(t, e.Do(t.Context(), taskOf(nil)), idem.StoreDown)
-	}
-	equal(t, "claims", st.claimed(), 20)
-}
-
 // The breaker does not stop settlements, because effects that took place must be recorded.
 func TestOpenBreakerAllowsSettlements(t *testing.T) {
 	st, f := newSpy(), &fault{}
 	st.onClaim = f.onClaim
-	e := newEngine(t, st, idem.Config{BreakerFailures: 1})
+	e := newEngine(t, st, idem.Config{})
 	out := e.Do(t.Context(), taskOf(&handler{handle: func(ctx context.Context, _ int) ([]byte, error) {
 		f.err = errNetwork
 		other := taskOf(nil)
 		other.Key = "b"
-		wantKind(t, e.Do(ctx, other), idem.StoreDown)
+		for range idem.BreakerFailures + 1 {
+			wantKind(t, e.Do(ctx, other), idem.StoreDown)
+		}
+		equal(t, "claims", st.claimed(), 1+idem.BreakerFailures)
 		return []byte("receipt"), nil
 	}}))
 	wantKind(t, out, idem.Executed)

@@ -227,7 +227,7 @@ func (c *bulkCall) invokeEach(parts []*bulkPart, failed error) {
 	}
 	stopped := make(map[*machine.Lane]bool)
 	for _, p := range byLane(parts) {
-		_, down := c.driver.scheduler.engine.HandlerDown()
+		_, down := c.driver.scheduler.engine.handlerDown()
 		late := down || p.begun.Context().Err() != nil || c.driver.session.handlers.Err() != nil
 		switch {
 		case late:

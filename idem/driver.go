@@ -52,8 +52,8 @@ func newDriver(s *Scheduler, session *session, once bool, report func(*Item)) *d
 		partial = 0
 	}
 	d.machine = machine.New(machine.Rules{Concurrency: cfg.Concurrency, Bulk: cfg.Bulk != nil, Once: once,
-		Request: engine.BatchSize(), Partial: partial, MayWait: engine.maxPrefetchAge(), Window: engine.cfg.CommitWindow,
-		Backoff: cfg.Backoff, MaxBackoff: cfg.MaxBackoff, MaxPause: engine.cfg.BreakerCooldown,
+		Request: engine.batchSize(), Partial: partial, MayWait: engine.maxPrefetchAge(), Window: engine.cfg.CommitWindow,
+		Backoff: cfg.Backoff, MaxBackoff: max(cfg.Backoff, maxBackoff), MaxPause: breakerCooldown,
 		Latency: &s.latency, Jitter: jitter, Engine: driverEngine{d}})
 	d.workers = newWorkers(d.do)
 	d.timer = time.AfterFunc(time.Hour, d.tick)
@@ -85,13 +85,13 @@ func (e driverEngine) WaitTime(place *machine.Item) (time.Duration, bool) {
 }
 
 // HandlerDown implements machine.Engine.
-func (e driverEngine) HandlerDown() (time.Duration, bool) { return e.d.scheduler.engine.HandlerDown() }
+func (e driverEngine) HandlerDown() (time.Duration, bool) { return e.d.scheduler.engine.handlerDown() }
 
 // CallSize implements machine.Engine: what the commit window has for each call, rounded down to whole requests of
 // the store unless Config.CallItems are less, or fewer after a call that failed as a whole.
 func (e driverEngine) CallSize() int {
 	cfg, engine := &e.d.scheduler.cfg, e.d.scheduler.engine
-	size, request := max(1, engine.cfg.CommitWindow/cfg.Concurrency), engine.BatchSize()
+	size, request := max(1, engine.cfg.CommitWindow/cfg.Concurrency), engine.batchSize()
 	if size -= size % min(size, request); cfg.CallItems > 0 {
 		size = min(size, cfg.CallItems)
 	}

@@ -16,16 +16,14 @@ import (
 // Defaults returns the configuration that the zero Config stands for.
 func Defaults() Config {
 	return Config{
-		Lease:           30 * time.Second,
-		Retention:       168 * time.Hour,
-		MaxAttempts:     5,
-		RetryDelay:      time.Second,
-		MaxResult:       4096,
-		DeadlineMargin:  500 * time.Millisecond,
-		CommitWindow:    256,
-		BreakerFailures: 5,
-		BreakerCooldown: 5 * time.Second,
-		OutageFailures:  5,
+		Lease:          30 * time.Second,
+		Retention:      168 * time.Hour,
+		MaxAttempts:    5,
+		RetryDelay:     time.Second,
+		MaxResult:      4096,
+		DeadlineMargin: 500 * time.Millisecond,
+		CommitWindow:   256,
+		OutageFailures: 5,
 	}
 }
 
@@ -83,10 +81,6 @@ type Config struct {
 	// FailOpen calls handlers without protection while the store is unavailable: they may run twice.
 	// Otherwise they are not called.
 	FailOpen bool
-	// BreakerFailures is the number of consecutive failed claims after which the circuit breaker opens
-	// (default 5; -1: never). After BreakerCooldown (default 5 s) one claim is sent to try the store.
-	BreakerFailures int
-	BreakerCooldown time.Duration
 	// OutageFailures is the number of different keys whose first attempts must fail one after another, with
 	// no success between them, for the engine to regard it as an outage of what the handler needs (default 5;
 	// -1: never). It then gives back the attempts, also the last ones, except those of Permanent errors and
@@ -109,8 +103,6 @@ func (c Config) withDefaults() Config {
 	c.MaxResult = cmp.Or(c.MaxResult, d.MaxResult)
 	c.DeadlineMargin = cmp.Or(c.DeadlineMargin, d.DeadlineMargin)
 	c.CommitWindow = cmp.Or(c.CommitWindow, d.CommitWindow)
-	c.BreakerFailures = cmp.Or(c.BreakerFailures, d.BreakerFailures)
-	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, d.BreakerCooldown)
 	c.OutageFailures = cmp.Or(c.OutageFailures, d.OutageFailures)
 	return c
 }
@@ -134,9 +126,6 @@ func (c Config) validate() error {
 	bad(c.Wait >= -1, "Wait is %v: want 0 or more, or -1 not to wait", c.Wait)
 	bad(c.CommitWindow >= 1 && c.CommitWindow <= store.MaxCommitWindow, "CommitWindow is %d: want 1 to %d",
 		c.CommitWindow, store.MaxCommitWindow)
-	bad(c.BreakerFailures >= -1, "BreakerFailures is %d: want 1 or more, or -1 for no breaker",
-		c.BreakerFailures)
-	bad(c.BreakerCooldown > 0, "BreakerCooldown is %v: want more than 0", c.BreakerCooldown)
 	bad(c.OutageFailures >= -1, "OutageFailures is %d: want 1 or more, or -1 for never", c.OutageFailures)
 	bad(c.OutageLimit >= 0, "OutageLimit is %v: want 0 or more", c.OutageLimit)
 	bad(!c.AtMostOnce || !c.FailOpen,
@@ -169,7 +158,7 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: st, cfg: cfg, breaker: newBreaker(&cfg), outage: newOutage(&cfg),
+	e := &Engine{store: st, cfg: cfg, breaker: newBreaker(), outage: newOutage(&cfg),
 		owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
 	if b, ok := st.(store.Batcher); ok {
 		e.batch = max(1, b.BatchSize())
@@ -182,11 +171,11 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// BatchSize returns how many claims to prefetch, and how many completions to send together: what one request
+// batchSize returns how many claims to prefetch, and how many completions to send together: what one request
 // of the store takes, or 1 if the store is no Batcher. It is also 1 with AtMostOnce, and if MaxAttempts is 1,
 // because a process that dies counts an attempt for every claim that it has prefetched and every completion
 // that it has not sent.
-func (e *Engine) BatchSize() int {
+func (e *Engine) batchSize() int {
 	if e.cfg.MaxAttempts == 1 || e.cfg.AtMostOnce {
 		return 1
 	}
@@ -204,15 +193,15 @@ const (
 // such as DynamoDB with 25 elements, which answers many requests at once. PostgreSQL and Redis take 100: one
 // server answers all requests, and is faster with few large ones.
 func (e *Engine) partialRequests() int {
-	if e.BatchSize() > smallRequest {
+	if e.batchSize() > smallRequest {
 		return 0
 	}
 	return partialRequests
 }
 
-// HandlerDown reports whether there is an outage of what the handler needs (Config.OutageFailures), and how
+// handlerDown reports whether there is an outage of what the handler needs (Config.OutageFailures), and how
 // long no task can try the handler: 0 if one can.
-func (e *Engine) HandlerDown() (wait time.Duration, down bool) { return e.outage.wait(time.Now()) }
+func (e *Engine) handlerDown() (wait time.Duration, down bool) { return e.outage.wait(time.Now()) }
 
 // Config returns the configuration in force, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }

@@ -198,8 +198,7 @@ func TestDefaults(t *testing.T) {
 	want := idem.Config{
 		Lease: 30 * time.Second, Retention: 168 * time.Hour, MaxAttempts: 5, RetryDelay: time.Second,
 		MaxResult: 4096, DeadlineMargin: 500 * time.Millisecond,
-		CommitWindow: 256, BreakerFailures: 5, BreakerCooldown: 5 * time.Second,
-		OutageFailures: 5,
+		CommitWindow: 256, OutageFailures: 5,
 	}
 	equal(t, "the configuration", got, want)
 }
@@ -208,15 +207,14 @@ func TestNewNamesEveryInvalidField(t *testing.T) {
 	_, err := idem.New(newSpy(), idem.Config{
 		Lease: time.Millisecond, Retention: time.Microsecond, MaxAttempts: -2,
 		RetryDelay: idem.MaxRetryDelay + 1, MaxResult: store.MaxResult + 1, DeadlineMargin: -1,
-		Wait:         -2,
-		CommitWindow: -1, BreakerFailures: -2, BreakerCooldown: -1,
+		Wait:           -2,
+		CommitWindow:   -1,
 		OutageFailures: -2, OutageLimit: -1,
 	})
 	wantErr(t, err, idem.ErrInvalidConfig)
 	for _, field := range []string{
 		"Lease is 1ms", "Retention is 1µs", "MaxAttempts is -2", "RetryDelay is 5m0.000000001s",
 		"MaxResult is 358401 bytes", "DeadlineMargin is -1ns", "Wait is -2ns", "CommitWindow is -1",
-		"BreakerFailures is -2", "BreakerCooldown is -1ns",
 		"OutageFailures is -2", "OutageLimit is -1ns",
 	} {
 		if !strings.Contains(err.Error(), field) {
@@ -237,8 +235,8 @@ func TestConfigBounds(t *testing.T) {
 		{"a longer one", idem.Config{Lease: store.MaxLease + 1}, false},
 		{"the shortest retention", idem.Config{Retention: idem.Defaults().Lease}, true},
 		{"a shorter one", idem.Config{Retention: idem.Defaults().Lease - 1}, false},
-		{"no attempts limit, delay, stored results, waiting, breaker",
-			idem.Config{MaxAttempts: -1, RetryDelay: -1, MaxResult: -1, Wait: -1, BreakerFailures: -1}, true},
+		{"no attempts limit, delay, stored results, waiting",
+			idem.Config{MaxAttempts: -1, RetryDelay: -1, MaxResult: -1, Wait: -1}, true},
 		{"RetryDelay below its -1", idem.Config{RetryDelay: -2}, false},
 		{"the largest result", idem.Config{MaxResult: store.MaxResult}, true},
 		{"MaxResult below its -1", idem.Config{MaxResult: -2}, false},

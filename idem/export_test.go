@@ -4,6 +4,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
+)
+
+// The circuit breaker of claims.
+const (
+	BreakerFailures = breakerFailures
+	BreakerCooldown = breakerCooldown
 )
 
 // What the tests of this package use beside the exported names.
@@ -13,6 +20,12 @@ type (
 	Begun     = begun
 	JointCall = jointCall
 )
+
+// BatchSize is batchSize.
+func (e *Engine) BatchSize() int { return e.batchSize() }
+
+// HandlerDown is handlerDown.
+func (e *Engine) HandlerDown() (time.Duration, bool) { return e.handlerDown() }
 
 // Session is newSession.
 func (e *Engine) Session(ctx context.Context) *Session { return e.newSession(ctx) }

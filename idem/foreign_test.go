@@ -28,8 +28,8 @@ func TestForeignEntryDoesNotOpenTheBreaker(t *testing.T) {
 			}
 			letters := &deadLetters{}
 			h := returning("receipt", nil)
-			e := newEngine(t, st, idem.Config{FailOpen: open, BreakerFailures: 2})
-			for range 5 {
+			e := newEngine(t, st, idem.Config{FailOpen: open})
+			for range idem.BreakerFailures {
 				out := e.Do(t.Context(), taskWithDeadLetters(letters, h))
 				wantKind(t, out, idem.Retry)
 				wantErr(t, out.Err, store.ErrForeignEntry)
@@ -38,7 +38,7 @@ func TestForeignEntryDoesNotOpenTheBreaker(t *testing.T) {
 				equal(t, "key", out.Key, testKey)
 				equal(t, "attempt", out.Attempt, 0)
 			}
-			equal(t, "claims", st.claimed(), 5)
+			equal(t, "claims", st.claimed(), idem.BreakerFailures)
 			equal(t, "settlements", len(st.settled), 0)
 			equal(t, "calls of the handler", h.calls, 0)
 			equal(t, "dead letters", len(letters.sent), 0)

@@ -10,11 +10,13 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// The defaults of a SchedulerConfig.
+// DefaultConcurrency is the default of SchedulerConfig.Concurrency without Bulk.
+const DefaultConcurrency = 32
+
+// The pauses of an item of a Stream between its tries.
 const (
-	DefaultConcurrency = 32
-	DefaultBackoff     = 500 * time.Millisecond
-	DefaultMaxBackoff  = time.Minute
+	firstBackoff = 500 * time.Millisecond
+	maxBackoff   = time.Minute
 )
 
 // ErrOverrun means that a handler or a dead-letter sink had not returned when the run ended, although its
@@ -41,11 +43,10 @@ type SchedulerConfig struct {
 	// CallItems is the maximum number of items in a call of Bulk (default: no other limit than the commit window
 	// of the engine, which the calls at once share).
 	CallItems int
-	// Backoff is the time before an item of a Stream is tried for the second time (default DefaultBackoff).
-	// It doubles with each try, up to MaxBackoff (default DefaultMaxBackoff), less a random part of up to a
-	// half. An item whose handler failed also waits for Config.RetryDelay.
-	Backoff    time.Duration
-	MaxBackoff time.Duration
+	// Backoff is the time before an item of a Stream is tried for the second time (default 500 ms). It doubles
+	// with each try, up to a minute, less a random part of up to a half. An item whose handler failed also waits
+	// for Config.RetryDelay.
+	Backoff time.Duration
 }
 
 func (c SchedulerConfig) withDefaults() SchedulerConfig {
@@ -53,16 +54,15 @@ func (c SchedulerConfig) withDefaults() SchedulerConfig {
 		c.Concurrency = cmp.Or(c.Concurrency, 1)
 	}
 	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
-	c.Backoff = cmp.Or(c.Backoff, DefaultBackoff)
-	c.MaxBackoff = cmp.Or(c.MaxBackoff, max(c.Backoff, DefaultMaxBackoff))
+	c.Backoff = cmp.Or(c.Backoff, firstBackoff)
 	return c
 }
 
 func (c SchedulerConfig) validate() error {
-	if c.Concurrency < 0 || c.CallItems < 0 || c.Backoff < 0 || c.MaxBackoff < c.Backoff {
-		return fmt.Errorf("%w: Concurrency is %d, CallItems %d, Backoff %v, MaxBackoff %v: want a Concurrency of 1 or more, "+
-			"CallItems of 0 or more, and 0 < Backoff <= MaxBackoff",
-			ErrInvalidConfig, c.Concurrency, c.CallItems, c.Backoff, c.MaxBackoff)
+	if c.Concurrency < 0 || c.CallItems < 0 || c.Backoff < 0 {
+		return fmt.Errorf("%w: Concurrency is %d, CallItems %d, Backoff %v: want a Concurrency of 1 or more, "+
+			"CallItems of 0 or more, and a Backoff of more than 0",
+			ErrInvalidConfig, c.Concurrency, c.CallItems, c.Backoff)
 	}
 	return nil
 }

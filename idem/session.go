@@ -26,7 +26,7 @@ type session struct {
 // newSession returns a session. The caller must call Close when its tasks have ended.
 func (e *Engine) newSession(ctx context.Context) *session {
 	s := &session{engine: e}
-	if e.BatchSize() > 1 {
+	if e.batchSize() > 1 {
 		s.commits.session, s.commits.window = s, make(chan struct{}, e.cfg.CommitWindow)
 	}
 	var cancels [3]context.CancelFunc

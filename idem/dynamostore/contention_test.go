@@ -36,12 +36,10 @@ func (c *conflicts) fault(op string, _ []byte) dynamofake.Fault {
 
 const noEnd = 1 << 40
 
-// strict returns an engine that opens its circuit breaker at the first failure of the store and then fails
-// open.
-func strict(t *testing.T, s store.Store, wait time.Duration) *idem.Engine {
+// failingOpen returns an engine that fails open.
+func failingOpen(t *testing.T, s store.Store, wait time.Duration) *idem.Engine {
 	t.Helper()
-	e, err := idem.New(s, idem.Config{FailOpen: true, BreakerFailures: 1,
-		BreakerCooldown: time.Hour, Wait: wait})
+	e, err := idem.New(s, idem.Config{FailOpen: true, Wait: wait})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +47,7 @@ func strict(t *testing.T, s store.Store, wait time.Duration) *idem.Engine {
 }
 
 // DynamoDB refuses a write on an item that a transaction is writing. A claim then finds its key in flight;
-// the circuit breaker stays closed, and no task runs without protection.
+// no task runs without protection.
 func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -81,7 +79,7 @@ func TestClaimDuringATransactionFindsItsKeyInFlight(t *testing.T) {
 				if n == noEnd {
 					wait = 200 * time.Millisecond
 				}
-				e := strict(t, s, wait)
+				e := failingOpen(t, s, wait)
 				calls := 0
 				task := idem.Task{Key: "p#1",
 					Handler: idem.HandlerFunc(
@@ -121,7 +119,7 @@ func TestBatchedClaimsDuringATransactionFindTheirKeysInFlight(t *testing.T) {
 			out.Responses[i] = types.BatchStatementResponse{Error: &types.BatchStatementError{Code: types.BatchStatementErrorCodeEnumTransactionConflict}}
 		}
 	}
-	scheduler, err := idem.NewScheduler(strict(t, s, -1), idem.SchedulerConfig{})
+	scheduler, err := idem.NewScheduler(failingOpen(t, s, -1), idem.SchedulerConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +192,7 @@ func TestCompletionDuringATransactionIsNoOutage(t *testing.T) {
 			tc.say(b)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			out := strict(t, b, 0).Do(ctx, b.task("k", b.put("a")))
+			out := failingOpen(t, b, 0).Do(ctx, b.task("k", b.put("a")))
 			if out.Kind != idem.CompletionFailed || errors.Is(out.Err, store.ErrContended) == tc.down {
 				t.Fatalf("%v, %v", out.Kind, out.Err)
 			}
@@ -216,7 +214,7 @@ func TestThrottlingIsAnOutage(t *testing.T) {
 				}
 				return dynamofake.Fault{}
 			}).URL()), dynamostore.Config{})
-			out := strict(t, s, 0).Do(t.Context(),
+			out := failingOpen(t, s, 0).Do(t.Context(),
 				idem.Task{Key: "k", Handler: idem.HandlerFunc(
 					func(context.Context) ([]byte, error) { return nil, nil })})
 			if out.Kind != idem.FailedOpen || errors.Is(out.Err, store.ErrContended) {

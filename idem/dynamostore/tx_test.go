@@ -79,7 +79,6 @@ func (b *books) put(name string) dynamostore.Write {
 // run runs a task whose handler enlists writes.
 func (b *books) run(t *testing.T, cfg idem.Config, key string, writes ...dynamostore.Write) idem.Outcome {
 	t.Helper()
-	cfg.BreakerFailures = -1
 	e, err := idem.New(b, cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -98,7 +98,7 @@ func TestEndpointWithoutBatchesIsAConfigurationError(t *testing.T) {
 					t.Errorf("%s: %v; want ErrMisconfigured, and the remedy", op, err)
 				}
 			}
-			engine, err := idem.New(st, idem.Config{FailOpen: true, BreakerFailures: 1})
+			engine, err := idem.New(st, idem.Config{FailOpen: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -102,7 +102,7 @@ func (w *worker) run(text string) (err error) {
 		idem.Config{Lease: w.Lease, Unbatched: kind.unbatched}); err != nil {
 		return err
 	}
-	scheduler, err := idem.NewScheduler(w.engine, idem.SchedulerConfig{Backoff: time.Hour, MaxBackoff: time.Hour}) // an item is tried once
+	scheduler, err := idem.NewScheduler(w.engine, idem.SchedulerConfig{Backoff: time.Hour}) // an item is tried once
 	if err != nil {
 		return err
 	}

@@ -176,7 +176,7 @@ func TestUnansweredCommitOnStandbyCountsOnce(t *testing.T) {
 	t.Run("a transaction", func(t *testing.T) {
 		t.Parallel()
 		p := newPair(t, applied)
-		b := newBank(t, p.pool, idem.Config{BreakerFailures: -1})
+		b := newBank(t, p.pool, idem.Config{})
 		claimed, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan idem.Outcome, 1)
 		task := b.task("k", b.pays("first", nil))
 		pay := task.Handler
@@ -227,7 +227,7 @@ func newLoad(t *testing.T, p *pair, inTransaction bool) *load {
 		crashed: make(chan struct{}),
 		told:    make(map[int]string), executed: make(map[int]int),
 	}
-	cfg := idem.Config{BreakerFailures: -1, Lease: time.Second}
+	cfg := idem.Config{Lease: time.Second}
 	st := newStore(t, p.pool, pgstore.Config{Table: l.table})
 	l.handler = func(n int) idem.Handler {
 		return idem.HandlerFunc(func(ctx context.Context) ([]byte, error) {

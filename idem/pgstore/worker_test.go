@@ -65,8 +65,7 @@ func payAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := idem.New(traced, idem.Config{BreakerFailures: -1, MaxAttempts: maxAttempts,
-		Lease: workersLease})
+	engine, err := idem.New(traced, idem.Config{MaxAttempts: maxAttempts, Lease: workersLease})
 	if err != nil {
 		return err
 	}

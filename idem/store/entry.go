@@ -35,6 +35,7 @@ type Entry struct {
 	Status     Status    `json:"status"`
 	Token      int64     `json:"version"` // the fencing token
 	Owner      string    `json:"owner"`   // the claim attempt that holds the key, or held it last
+	// LeaseUntil is the end of the lease of a held key. Of a key that is settled or released a store may not keep it.
 	LeaseUntil time.Time `json:"leaseUntil,omitzero"`
 	// RetryAt is set if the key is released: it can be claimed from then on.
 	RetryAt     time.Time   `json:"retryAt,omitzero"`

@@ -81,7 +81,7 @@ func (s *env) run(key string, f func(ctx context.Context) error) idem.Outcome {
 
 func (s *env) runOn(st store.Store, key string, f func(ctx context.Context) error) idem.Outcome {
 	s.Helper()
-	e, err := idem.New(st, idem.Config{BreakerFailures: -1})
+	e, err := idem.New(st, idem.Config{})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -1,57 +1,41 @@
--- Arguments: operation, fencing token, owner, retention in ms, lease or delay in ms, skew in ms, refund ('1' or ''), result, omitted size,
--- failure ('1' or ''), its code, its message
+local COMPLETE, FAIL, RELEASE, EXTEND = 1, 2, 3, 4
+local ends = {[RELEASE] = RELEASED, [COMPLETE] = COMPLETED, [FAIL] = FAILED}
+
 local function transition()
-  local op, version, owner = arg(1), arg(2), arg(3)
-  local retention, span, skew = tonumber(arg(4)), tonumber(arg(5)), tonumber(arg(6))
-  local refund, result, omitted = arg(7) == '1', arg(8), arg(9)
-  local final = {complete = 'COMPLETED', fail = 'FAILED'}
+  local op, token, retention, span, refund, flags, omitted, owner, at = unpack('>BI6I6I6BBi4Bc0', ask)
+  local given = sub(ask, at) -- the failure without its time, or the result
 
-  local seen = redis.call('HMGET', key, 'status', 'version', 'owner', 'retryAt', 'leaseUntil', 'failureAt')
-  local status, released, leaseUntil, failed = seen[1], seen[4], tonumber(seen[5]), seen[6]
-  local mine, started = seen[2] == version and seen[3] == owner, status == 'STARTED'
+  local value = redis.call('GET', key)
+  if not value then return reply(FENCED, 0, '') end
+  local seen = entry(value)
+  local mine = seen.token == token and seen.owner == owner
+  if not (mine and seen.kind == STARTED) then -- rule 3
+    if mine and seen.kind == ends[op] then return pack('B', DONE) end -- rule 5: it was applied before
+    return reply(FENCED, 0, value, seen)
+  end
 
-  if not (mine and started and not released) then -- rule 3
-    if mine and ((op == 'release' and started and released) or (final[op] and status == final[op])) then
-      return {'done'} -- rule 5: it was applied before
+  if op == EXTEND then
+    local lease = now + span
+    if lease >= seen.till then -- a delayed extend must not shorten the lease
+      save(STARTED, seen.flags, token, seen.attempts, lease, retention, pack('>I6', lease) .. sub(value, seen.rest))
     end
-    return reply('fenced', 0)
+    return pack('B', DONE)
   end
 
-  local fields = {}
-  local function set(name, value)
-    fields[#fields + 1] = name
-    fields[#fields + 1] = value
+  local known, failure = sub(value, seen.rest, seen.tail - 1), sub(value, seen.tail)
+  local kept = band(seen.flags, FINGERPRINT + CREATED)
+  if op == COMPLETE then
+    local size = ''
+    if band(flags, OMITTED) > 0 then size = pack('>i4', omitted) end
+    save(COMPLETED, kept + flags, token, seen.attempts, now, retention, known .. size .. given)
+    return pack('B', DONE)
   end
-
-  local function fail()
-    if arg(10) == '1' then
-      set('failureCode', arg(11))
-      set('failureMessage', arg(12))
-      set('failureAt', now)
-    end
-  end
-
-  if op == 'extend' then
-    if now + span < leaseUntil then return {'done'} end -- a delayed extend must not shorten the lease
-    set('leaseUntil', now + span)
-    save(now + span, retention, skew, fields)
-    return {'done'}
-  end
-  if op == 'release' then
-    set('retryAt', now + span)
-    if refund then redis.call('HINCRBY', key, 'attempts', -1) end
-    fail()
-    save(now + span, retention, skew, fields)
-    return {'done'}
-  end
-  set('status', final[op])
-  if op == 'complete' then
-    if failed then redis.call('HDEL', key, 'failureCode', 'failureMessage', 'failureAt') end
-    if result ~= '' then set('responsePayload', result) end
-    if omitted ~= '0' then set('resultOmitted', omitted) end
+  if band(flags, FAILURE) > 0 then failure = pack('>I6', now) .. given end
+  if failure ~= '' then kept = kept + FAILURE end
+  if op == FAIL then
+    save(FAILED, kept, token, seen.attempts, now, retention, known .. failure)
   else
-    fail()
+    save(RELEASED, kept, token, seen.attempts - refund, now + span, retention, pack('>I6', now + span) .. known .. failure)
   end
-  save(now, retention, skew, fields)
-  return {'done'}
+  return pack('B', DONE)
 end
