@@ -70,7 +70,7 @@ type call struct {
 
 // keysTogether is how many keys one execution of a script has at most. Meanwhile the server answers no other
 // client: for about half a millisecond.
-const keysTogether = 25
+const keysTogether = 100
 
 // execution is one execution of a script.
 type execution struct {

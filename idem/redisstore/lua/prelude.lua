@@ -10,23 +10,24 @@ local ABSENT, DONE, FENCED, NEW, CLAIMED, STOLEN, INFLIGHT, LEASEOVER, MISMATCH 
 local function millis(t) return t[1] * 1000 + math.floor(t[2] / 1000) end
 local now = $NOW
 
--- entry returns the parts of a value that the rules read. till is the end of the lease, or of the delay of a release; rest is
--- the place behind it, and tail the one of failure, omitted size and result.
+-- entry returns the parts of a value that the rules read, in this order: kind, flags, token, attempts, expiry, the end of the
+-- lease or of the delay of a release, owner, and three places: of the creation (or what follows), of the fingerprint (likewise),
+-- and of what is behind the source: failure, omitted size and result.
 local function entry(value)
-  local e, at = {}
-  e.kind, e.flags, e.token, e.expiry, e.updated, e.attempts, at = unpack('>BBI6I5I6I2', value)
-  if e.kind < STARTED or e.kind > FAILED then error('no entry') end
-  if e.kind <= RELEASED then e.till, at = unpack('>I6', value, at) end
-  e.rest, e.created = at, e.token
-  if band(e.flags, CREATED) > 0 then e.created, at = unpack('>I6', value, at) end
-  e.owner, at = unpack('>Bc0', value, at)
-  if band(e.flags, FINGERPRINT) > 0 then e.fingerprint, at = unpack('>c32', value, at) end
-  e.tail = at + 2 + unpack('>I2', value, at) -- behind the source
-  return e
+  local kind, flags, token, expiry, _, attempts, at = unpack('>BBI6I5I6I2', value)
+  if kind < STARTED or kind > FAILED then error('no entry') end
+  local till, owner, fingerprint
+  if kind <= RELEASED then till, at = unpack('>I6', value, at) end
+  local rest = at
+  if band(flags, CREATED) > 0 then at = at + 6 end
+  owner, fingerprint = unpack('>Bc0', value, at)
+  at = fingerprint
+  if band(flags, FINGERPRINT) > 0 then at = at + 32 end
+  return kind, flags, token, attempts, expiry, till, owner, rest, fingerprint, at + 2 + unpack('>I2', value, at)
 end
 
--- save writes the entry, and both expiries of rule 9: the one that the rules read, in whole seconds, rounded up; and the time
--- at which the server deletes the key, which is later by the skew.
+-- save writes an entry, and both expiries of rule 9: the one that the rules read, in whole seconds, rounded up; and the time at
+-- which the server deletes the key, which is later by the skew. rest is what follows the attempts.
 local function save(kind, flags, token, attempts, over, retention, rest)
   local at = math.ceil((over + retention) / 1000)
   local value = pack('>BBI6I5I6I2', kind, flags, token, at, now, attempts) .. rest
@@ -34,14 +35,15 @@ local function save(kind, flags, token, attempts, over, retention, rest)
   return value
 end
 
--- reply returns the outcome, the wait of a claim in ms, and the entry. It replaces a large result by its size; the caller reads
--- it separately.
-local function reply(what, wait, value, e)
+local done = pack('B', DONE)
+
+-- reply returns the outcome, the wait of a claim in ms, and the value. It replaces a large result behind tail, where the source
+-- of a COMPLETED key ends, by its size; the caller reads it separately.
+local function reply(what, wait, value, kind, flags, tail)
   local large = 0
-  if e and e.kind == COMPLETED and #value > $LARGE then
-    local at = e.tail
-    if band(e.flags, OMITTED) > 0 then at = at + 4 end
-    if #value - at >= $LARGE then value, large = sub(value, 1, at - 1), #value - at + 1 end
+  if kind == COMPLETED and #value > $LARGE then
+    if band(flags, OMITTED) > 0 then tail = tail + 4 end
+    if #value - tail >= $LARGE then value, large = sub(value, 1, tail - 1), #value - tail + 1 end
   end
   return pack('>BI6I4', what, wait, large) .. value
 end
