@@ -2,7 +2,7 @@
 // replicas, or a cluster.
 //
 // A key is one string with lock, attempts and result, in a form of its own; `idemsk get` shows it. A Lua script
-// makes the transitions of up to 25 keys, in a cluster of one. It reads and writes atomically and uses the
+// makes the transitions of up to 50 keys, in a cluster of one. It reads and writes atomically and uses the
 // server's clock. A new key costs two round trips, a duplicate costs one. A batch is one pipeline and costs the
 // same number of round trips.
 //

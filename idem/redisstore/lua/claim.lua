@@ -5,8 +5,8 @@ local function transition()
   local who = sub(ask, at) -- owner, fingerprint and source, as in an entry
 
   -- Rule 2. The caller knows the entry.
-  local gone = math.ceil((now + lease + retention) / 1000)
-  local value = redis.call('SET', key, pack('>BBI6I5I6I2I6', STARTED, flags, now, gone, now, 1, now + lease) .. who,
+  local gone = ceil((now + lease + retention) / 1000)
+  local value = call('SET', key, pack('>BBI6I5I6I2I6', STARTED, flags, now, gone, now, 1, now + lease) .. who,
     'NX', 'GET', 'PXAT', gone * 1000 + $SKEW)
   if not value then return fresh end
 

@@ -1,7 +1,7 @@
 -- A script makes one transition of each of its keys: key is the one in turn, and ask its argument. entry.go has the form of an
 -- entry, of an argument and of an answer; numbers are big-endian.
 local key, ask
-local pack, unpack, sub, band = struct.pack, struct.unpack, string.sub, bit.band
+local call, pack, unpack, sub, band, ceil = redis.call, struct.pack, struct.unpack, string.sub, bit.band, math.ceil
 
 local STARTED, RELEASED, COMPLETED, FAILED = 0xC1, 0xC2, 0xC3, 0xC4
 local FINGERPRINT, CREATED, FAILURE, OMITTED = 1, 2, 4, 8
@@ -29,9 +29,9 @@ end
 -- save writes an entry, and both expiries of rule 9: the one that the rules read, in whole seconds, rounded up; and the time at
 -- which the server deletes the key, which is later by the skew. rest is what follows the attempts.
 local function save(kind, flags, token, attempts, over, retention, rest)
-  local at = math.ceil((over + retention) / 1000)
+  local at = ceil((over + retention) / 1000)
   local value = pack('>BBI6I5I6I2', kind, flags, token, at, now, attempts) .. rest
-  redis.call('SET', key, value, 'PXAT', at * 1000 + $SKEW)
+  call('SET', key, value, 'PXAT', at * 1000 + $SKEW)
   return value
 end
 

@@ -3,7 +3,7 @@ local ends = {[RELEASE] = RELEASED, [COMPLETE] = COMPLETED, [FAIL] = FAILED}
 
 local function transition()
   local op, token, retention, span, refund, flags, omitted, owner, at = unpack('>BI6I6I6BBi4Bc0', ask)
-  local value = redis.call('GET', key)
+  local value = call('GET', key)
   if not value then return reply(FENCED, 0, '') end
   local kind, seenFlags, current, attempts, _, till, holder, rest, _, tail = entry(value)
   local mine = current == token and holder == owner
