@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
@@ -52,14 +54,23 @@ func TestStoredFormatIsUnchanged(t *testing.T) {
 		if got := hex.EncodeToString([]byte(client.Get(t.Context(), name).Val())); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", op, got, want)
 		}
-		entry, err := st.Get(t.Context(), req.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := client.PExpireTime(t.Context(),
-			name).Val(), time.Duration(entry.Expiry.Add(st.MaxClockSkew()).UnixMilli())*time.Millisecond; got != want {
-			t.Errorf("%s: deleted at %v; want %v, the expiry and the skew", op, got, want)
-		}
+		wantDeletion(t, client, st, req.Key)
+	}
+	req.Key = "claim"
+	mustClaim(t, st, req)
+	wantDeletion(t, client, st, req.Key)
+}
+
+// wantDeletion checks that the server deletes a key at its expiry and the skew.
+func wantDeletion(t *testing.T, client redis.UniversalClient, st *redisstore.Store, key string) {
+	t.Helper()
+	entry, err := st.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := time.Duration(entry.Expiry.Add(st.MaxClockSkew()).UnixMilli()) * time.Millisecond
+	if got := client.PExpireTime(t.Context(), st.Name(key)).Val(); got != want {
+		t.Errorf("%s: deleted at %v; want %v, the expiry and the skew", key, got, want)
 	}
 }
 
