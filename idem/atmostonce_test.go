@@ -50,6 +50,9 @@ func TestErrorsThatMayHideAnEffect(t *testing.T) {
 		"a connection's deadline":     {os.ErrDeadlineExceeded, idem.DeadLettered},
 		"a cancellation":              {context.Canceled, idem.DeadLettered},
 		"refused":                     {refused, idem.Retry},
+		"an error that is a timeout":  {fmt.Errorf("charging: %w", isError{context.DeadlineExceeded, nil}), idem.DeadLettered},
+		"one that is a cancellation":  {isError{context.Canceled, refused}, idem.DeadLettered},
+		"one that is something else":  {isError{errBoom, refused}, idem.Retry},
 		"a timeout before another":    {errors.Join(timeout, refused), idem.DeadLettered},
 		"a timeout after another":     {errors.Join(refused, timeout), idem.DeadLettered},
 		"a timeout of two wrapped":    {fmt.Errorf("A: %w, B: %w", refused, timeout), idem.DeadLettered},
@@ -393,3 +396,10 @@ func TestTimeoutsAreASignOfAnOutage(t *testing.T) {
 		}
 	})
 }
+
+// isError is an error that says by a method Is what it is.
+type isError struct{ is, cause error }
+
+func (isError) Error() string          { return "no answer in time" }
+func (e isError) Is(target error) bool { return target == e.is } //nolint:errorlint // as errors.Is asks
+func (e isError) Unwrap() error        { return e.cause }

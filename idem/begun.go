@@ -24,6 +24,7 @@ func (s *session) Begin(claims []*claim, done func(i int, out Outcome, more bool
 	defer waiting.Wait()
 	for i, claim := range claims {
 		b := newBegun(s, claim, func(out Outcome, more bool) { done(i, out, more) })
+		b.askForTurn()
 		begin := func() {
 			if b.begin() {
 				begun[i] = b

@@ -159,7 +159,7 @@ func New(st store.Store, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{store: st, cfg: cfg, breaker: newBreaker(), outage: newOutage(&cfg),
-		owners: ownerNames{prefix: rand.Text() + "-"}, batch: 1}
+		owners: ownerNames{prefix: rand.Text()[:ownerPrefix] + "-"}, batch: 1}
 	if b, ok := st.(store.Batcher); ok {
 		e.batch = max(1, b.BatchSize())
 	}
@@ -228,8 +228,12 @@ func (e *Engine) Do(ctx context.Context, task Task) Outcome {
 	return out
 }
 
-// ownerNames makes owner names, which are unique across processes by at least 128 random bits, and within a
-// process by a counter.
+// ownerPrefix is the number of characters of an owner's name that are random: 80 bits. Stores keep the name with
+// each key, and two owners with one name are a danger only if they claim the same key.
+const ownerPrefix = 16
+
+// ownerNames makes owner names, which are unique across processes by random bits, and within a process by a
+// counter.
 type ownerNames struct {
 	prefix string
 	n      atomic.Uint64

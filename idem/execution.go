@@ -19,11 +19,32 @@ type execution struct {
 	session *session
 	claim   *claim
 	out     Outcome // what is known so far
+	turn    turn
 
 	began   time.Time
 	ctx     context.Context         // of the handler; it has begun
 	end     context.CancelCauseFunc // ends ctx
 	handler *handlerContext         // ctx, if the task is claimed
+}
+
+// turn is the answer of the engine's outage to a task that asked whether it may call the handler.
+type turn struct {
+	asked bool
+	wait  time.Duration
+	down  error // why it may not
+}
+
+// askForTurn asks the engine's outage, once, whether the task may call the handler. Of the tasks of a call, an
+// earlier one of a lane must ask before those behind it, which can't be handled without it. The turn of a task
+// that does not call the handler is given back.
+func (x *execution) askForTurn() {
+	engine, claim := x.session.engine, x.claim
+	if x.turn.asked || !claim.hold.held || engine.outage.quiet() || engine.unended(claim) || engine.unsettled(claim) ||
+		claim.res.Entry.Attempts > engine.attemptLimit(claim) {
+		return
+	}
+	x.turn.asked = true
+	x.turn.wait, x.turn.down = engine.outage.begin(claim)
 }
 
 func newExecution(s *session, claim *claim) execution {
@@ -78,15 +99,18 @@ func (x *execution) mayBegin() bool {
 		x.deadLetter(exhausted(x.claim, limit), nil)
 		return false
 	}
-	if x.session.handlers.Err() == nil && x.renew() {
+	x.askForTurn()
+	if x.session.handlers.Err() == nil && x.turn.down == nil && x.renew() {
+		engine.outage.undecided(x.claim.key)
 		return false
 	}
 	if x.session.handlers.Err() != nil { // the extension may have taken until then
+		engine.outage.undecided(x.claim.key)
 		x.notBegun(x.session.notStartedError(), 0)
 		return false
 	}
-	if wait, down := engine.outage.begin(x.claim); down != nil {
-		x.notBegun(down, wait)
+	if x.turn.down != nil {
+		x.notBegun(x.turn.down, x.turn.wait)
 		return false
 	}
 	return true

@@ -203,25 +203,40 @@ func TestCheckReportsTheStateOfTheTable(t *testing.T) {
 	}
 }
 
-// A permission on the table of the keys that the role lacks is an error before the first claim.
+// What the role may not do with the table of the keys is an error before the first claim.
 func TestCheckReportsMissingPermissions(t *testing.T) {
 	direct := newPool(t, server.URL())
-	for _, lacks := range []string{"SELECT", "INSERT", "UPDATE", ""} {
+	const byColumn = `DO $$ BEGIN EXECUTE (SELECT format('REVOKE UPDATE ON TABLE0 FROM ROLE0; GRANT UPDATE (%s) ON TABLE0 TO ROLE0',
+		string_agg(quote_ident(attname), ',')) FROM pg_attribute WHERE attrelid = 'TABLE0'::regclass AND attnum > 0 AND NOT attisdropped); END $$`
+	for _, tc := range []struct{ change, want string }{
+		{"", ""},
+		{"REVOKE SELECT ON TABLE0 FROM ROLE0", "lacks SELECT"},
+		{"REVOKE INSERT ON TABLE0 FROM ROLE0", "lacks INSERT"},
+		{"REVOKE UPDATE ON TABLE0 FROM ROLE0", "lacks UPDATE"},
+		{byColumn, ""},
+		{byColumn + "; REVOKE UPDATE (owner) ON TABLE0 FROM ROLE0", "lacks UPDATE"},
+		{"ALTER TABLE TABLE0 ENABLE ROW LEVEL SECURITY", "row-level security"},
+		{"ALTER TABLE TABLE0 ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON TABLE0 TO ROLE0 USING (true)", ""},
+	} {
 		table, role := newTable(t, direct), unique("role")
 		execute(t, direct, `CREATE ROLE `+role+` LOGIN PASSWORD 'x'`)
 		execute(t, direct, `GRANT SELECT, INSERT, UPDATE ON `+table+` TO `+role)
 		execute(t, direct, `GRANT SELECT ON `+table+`_migrations TO `+role)
-		if lacks != "" {
-			execute(t, direct, `REVOKE `+lacks+` ON `+table+` FROM `+role)
+		if tc.change != "" {
+			execute(t, direct, strings.NewReplacer("TABLE0", table, "ROLE0", role).Replace(tc.change))
 		}
 		u, err := url.Parse(server.URL())
 		if err != nil {
 			t.Fatal(err)
 		}
 		u.User = url.UserPassword(role, "x")
-		err = newStore(t, newPool(t, u.String()), pgstore.Config{Table: table}).Check(t.Context())
-		if refused := errors.Is(err, store.ErrMisconfigured) && strings.Contains(err.Error(), "lacks "+lacks); refused != (lacks != "") {
-			t.Errorf("without %q: %v", lacks, err)
+		st := newStore(t, newPool(t, u.String()), pgstore.Config{Table: table})
+		err = st.Check(t.Context())
+		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v; want %q", tc.change, err, tc.want)
+		}
+		if claimed := st.Claim(t.Context(), []store.ClaimRequest{request("k", 1)})[0]; (claimed.Err == nil) != (tc.want == "") && tc.want != "lacks UPDATE" {
+			t.Errorf("%s: a claim: %v", tc.change, claimed.Err)
 		}
 	}
 }

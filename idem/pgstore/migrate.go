@@ -117,15 +117,23 @@ func (s *Store) Check(ctx context.Context) error {
 // checkPermissions returns an error that names the permissions on the table that the role lacks.
 func (s *Store) checkPermissions(ctx context.Context) error {
 	var missing []string
+	var hidden bool // by row-level security without a policy
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
-		return conn.QueryRow(w.Context(), `SELECT coalesce(array_agg(p), '{}') FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p
-			WHERE NOT has_table_privilege($1, p)`, s.table.SQL("")).Scan(&missing)
+		return conn.QueryRow(w.Context(), `SELECT coalesce(array_agg(p), '{}'),
+				row_security_active($1) AND NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = $1::regclass)
+			FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p
+			WHERE NOT has_table_privilege($1, p) AND EXISTS (SELECT FROM pg_attribute
+				WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND NOT has_column_privilege($1, attnum, p))`,
+			s.table.SQL("")).Scan(&missing, &hidden)
 	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w%s", classified(err), hint(err))
 	case len(missing) > 0:
 		return fmt.Errorf("%w: the role lacks %s on the table", store.ErrMisconfigured, strings.Join(missing, ", "))
+	case hidden:
+		return fmt.Errorf("%w: the table has row-level security and no policy: turn it off, or create a policy for the role",
+			store.ErrMisconfigured)
 	}
 	return nil
 }

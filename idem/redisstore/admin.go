@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -19,14 +20,14 @@ const pageSize = 500
 
 // Get implements store.Admin with one read.
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
-	fields, err := s.client.HGetAll(ctx, s.name(key)).Result()
+	text, err := s.client.Get(ctx, s.name(key)).Result()
+	if errors.Is(err, redis.Nil) {
+		return store.Entry{}, fmt.Errorf("redisstore: get under %s: %w: %q", s.prefix, store.ErrNotFound, key)
+	}
 	if err != nil {
 		return store.Entry{}, s.explain(ctx, "get", key, err)
 	}
-	if len(fields) == 0 {
-		return store.Entry{}, fmt.Errorf("redisstore: get under %s: %w: %q", s.prefix, store.ErrNotFound, key)
-	}
-	entry, err := decode(key, fields)
+	entry, err := decode(key, text)
 	if err != nil {
 		return store.Entry{}, s.explain(ctx, "get", key, err)
 	}
@@ -34,7 +35,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 }
 
 // List implements store.Admin with SCAN on each primary. It visits all names on the server, including those
-// of other programs, and reads every hash of the store. It reads in pages, so it does not block other
+// of other programs, and reads every value of the store. It reads in pages, so it does not block other
 // clients. It may miss an entry that is written meanwhile. It may yield an entry twice if the server resizes
 // its tables or a slot moves.
 func (s *Store) List(ctx context.Context, q store.ListQuery) iter.Seq2[store.Entry, error] {
@@ -72,7 +73,7 @@ func (s *Store) all(ctx context.Context) iter.Seq2[store.Entry, error] {
 			for cursor, more := uint64(0), true; more; more = cursor != 0 {
 				var names []string
 				if names, cursor, err = primary.ScanType(ctx, cursor, s.prefix+":{*}", pageSize,
-					"hash").Result(); err != nil {
+					"string").Result(); err != nil {
 					yield(store.Entry{}, err)
 					return
 				}
@@ -84,18 +85,18 @@ func (s *Store) all(ctx context.Context) iter.Seq2[store.Entry, error] {
 	}
 }
 
-// yieldPage reads and yields the hashes of these names.
+// yieldPage reads and yields the entries of these names.
 func (s *Store) yieldPage(ctx context.Context, names []string, yield func(store.Entry, error) bool) bool {
 	for chunk := range slices.Chunk(names, maxBatchSize) {
-		for i, h := range s.readHashes(ctx, chunk) {
-			if h.err == nil && len(h.fields) == 0 {
+		for i, v := range s.readValues(ctx, chunk) {
+			if v.err == nil && v.text == "" {
 				continue // deleted meanwhile
 			}
 			var entry store.Entry
-			if h.err == nil {
-				entry, h.err = decode(s.keyOf(chunk[i]), h.fields)
+			if v.err == nil {
+				entry, v.err = decode(s.keyOf(chunk[i]), v.text)
 			}
-			if !yield(entry, h.err) {
+			if !yield(entry, v.err) {
 				return false
 			}
 		}
@@ -136,19 +137,19 @@ func (s *Store) now(ctx context.Context) (time.Time, error) {
 
 // Delete implements store.Admin with one script.
 func (s *Store) Delete(ctx context.Context, key string, token int64) error {
-	calls := []call{{key: key, args: []any{token}}}
+	calls := []call{{key: key, ask: appendToken(nil, token)}}
 	s.run(ctx, &s.scripts.remove, calls)
 	if err := calls[0].err; err != nil {
 		return s.explain(ctx, "delete", key, err)
 	}
-	switch a := &calls[0].answer; a.what {
-	case "done":
+	switch a := &calls[0].answer; a.what { //nolint:exhaustive // the others are of claims
+	case done:
 		return nil
-	case "absent":
+	case absent:
 		return fmt.Errorf("redisstore: delete under %s: %w: %q", s.prefix, store.ErrNotFound, key)
-	case "fenced":
+	case fenced:
 		return fmt.Errorf("redisstore: delete: %w",
 			&store.FencedError{Key: key, Token: token, Current: a.entry})
 	}
-	return s.explain(ctx, "delete", key, unknownAnswer(calls[0].answer.what))
+	return s.explain(ctx, "delete", key, errAnswer)
 }

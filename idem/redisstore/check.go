@@ -131,7 +131,7 @@ func (s *Store) tryLife(ctx context.Context) error {
 
 // tryScan checks that the user may list keys.
 func (s *Store) tryScan(ctx context.Context) error {
-	if err := s.client.ScanType(ctx, 0, s.prefix+":{*}", 1, "hash").Err(); err != nil {
+	if err := s.client.ScanType(ctx, 0, s.prefix+":{*}", 1, "string").Err(); err != nil {
 		return s.explainCheck(ctx, err)
 	}
 	return nil

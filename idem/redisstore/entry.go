@@ -1,56 +1,88 @@
 package redisstore
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
+	"math"
 	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// The fields of a hash. The scripts use the same names. Times are in epoch milliseconds, except fieldExpiry.
-// Fields are added but never removed: later versions read every hash that an earlier version wrote.
+// The form of a stored value, which the scripts read by position. Numbers are big-endian; times have milliseconds.
+//
+//	1  kind; its high bits are the version of the form
+//	1  flags: which of the optional parts follow
+//	6  fencing token
+//	5  expiry in epoch seconds; the server deletes the key MaxClockSkew later
+//	6  time of the update
+//	2  attempts
+//	6  of a held key the end of the lease, of a released key the time from which it can be claimed
+//	6  flagCreated: time of the creation; otherwise it is the token, as of each key that is claimed once
+//	1  size of the owner, and the owner
+//	32 flagFingerprint: the fingerprint
+//	2  size of the source, and the source
+//	   flagFailure: 6 its time, 1 size of the code, the code, 2 size of the message, the message
+//	4  flagOmitted: size of the result that was not stored
+//	   the result
+//
+// Nothing is read of what a later version may write with another kind or another flag.
 const (
-	fieldStatus         = "status"
-	fieldVersion        = "version" // the fencing token
-	fieldOwner          = "owner"
-	fieldLeaseUntil     = "leaseUntil"
-	fieldRetryAt        = "retryAt" // present if released
-	fieldAttempts       = "attempts"
-	fieldFingerprint    = "requestFingerprint" // 32 bytes
-	fieldResult         = "responsePayload"
-	fieldResultOmitted  = "resultOmitted" // size in bytes
-	fieldFailureCode    = "failureCode"
-	fieldFailureMessage = "failureMessage"
-	fieldFailureAt      = "failureAt" // present if there is a failure
-	fieldSource         = "source"
-	fieldCreatedAt      = "createdAt"
-	fieldUpdatedAt      = "updatedAt"
-	fieldExpiry         = "expiryTimestamp" // epoch seconds; the server deletes the key MaxClockSkew later
+	kindStarted byte = 0xC1 + iota
+	kindReleased
+	kindCompleted
+	kindFailed
 )
 
-// fieldLarge replaces fieldResult in an answer. It is not stored.
-const fieldLarge = "largeResult"
+const (
+	flagFingerprint byte = 1 << iota
+	flagCreated
+	flagFailure
+	flagOmitted
+)
 
-// answer is the answer of a script.
+// The bounds of the form.
+const (
+	maxOwner   = math.MaxUint8
+	maxSource  = math.MaxUint16
+	maxCounted = math.MaxUint16 // further attempts are not counted
+)
+
+var errForm = errors.New("its value has another form than this version of idemsk writes")
+
+// outcome is the first byte of the answer of a script.
+type outcome byte
+
+// The outcomes. The scripts use the same numbers.
+const (
+	absent outcome = iota
+	done           // settled or deleted; or claimed by none, because the key is COMPLETED or FAILED
+	fenced
+	fresh
+	claimed
+	stolen
+	inFlight
+	leaseOver
+	mismatch
+)
+
+// answer is the answer of a script for a key. Its form is:
+//
+//	1  outcome
+//	6  fresh: the time by the server's clock. Otherwise the time to wait
+//	4  size of the result if it was left out, or 0
+//	   the current value; none if there is no entry
+//
+// The parts behind the outcome, behind the time and behind the size may be missing.
 type answer struct {
-	what  string
-	wait  time.Duration
-	at    time.Time   // of a new key's claim, by the server's clock
+	what  outcome
+	time  int64       // in ms
 	entry store.Entry // the current entry; zero if there is none
 	large int         // the size of the result if it was left out
 }
 
 var errAnswer = errors.New("the server's answer can't be read: is there a proxy between, or a script of another program?")
-
-func unknownAnswer(what string) error {
-	if what == "foreign" {
-		return fmt.Errorf("%w: another program wrote this hash: give the store a Prefix of its own",
-			store.ErrForeignEntry)
-	}
-	return fmt.Errorf("%w It was %q", errAnswer, what)
-}
 
 // newEntry returns the entry of a key that was claimed at a time for the first time (rule 2).
 func newEntry(req *store.ClaimRequest, at time.Time) store.Entry {
@@ -63,96 +95,186 @@ func newEntry(req *store.ClaimRequest, at time.Time) store.Entry {
 	}
 }
 
-// readAnswer reads what a script answers for a key: an error, {what}, {"new", the time}, or {what, how long to
-// wait, the hash}.
+// readAnswer reads what a script answers for a key.
 func readAnswer(key string, value any) (answer, error) {
 	if err, ok := value.(error); ok {
 		return answer{}, err
 	}
-	parts, _ := value.([]any)
-	var a answer
-	if len(parts) == 0 {
+	text, ok := value.(string)
+	r := reader{text: text}
+	a := answer{what: outcome(r.number(1))}
+	if !ok || r.short || a.what > mismatch {
 		return answer{}, errAnswer
 	}
-	a.what, _ = parts[0].(string) // "" is unknown
-	if a.what == "new" && len(parts) > 1 {
-		now, err := strconv.ParseInt(fmt.Sprint(parts[1]), 10, 64)
-		if err != nil {
-			return answer{}, errAnswer
-		}
-		a.at = time.UnixMilli(now)
-		return a, nil
+	if len(r.text) > 0 {
+		a.time = r.number(sizeTime)
 	}
-	if len(parts) < 3 || a.what == "foreign" {
-		return a, nil
+	if len(r.text) > 0 {
+		a.large = int(r.number(sizeCount))
 	}
-	wait, err := strconv.ParseInt(fmt.Sprint(parts[1]), 10, 64)
-	if err != nil {
+	if r.short {
 		return answer{}, errAnswer
 	}
-	a.wait = time.Duration(wait) * time.Millisecond
-	flat, _ := parts[2].([]any) // empty if the key does not exist
-	if len(flat) == 0 {
+	if r.text == "" {
 		return a, nil
 	}
-	fields := fieldsOf(flat)
-	if size := fields[fieldLarge]; size != "" {
-		if a.large, err = strconv.Atoi(size); err != nil {
-			return answer{}, errAnswer
-		}
-	}
-	a.entry, err = decode(key, fields)
+	var err error
+	a.entry, err = decode(key, r.text)
 	return a, err
 }
 
-// fieldsOf returns the fields of a hash from a list of names and values in turn.
-func fieldsOf(flat []any) map[string]string {
-	fields := make(map[string]string, len(flat)/2)
-	for i := 0; i+1 < len(flat); i += 2 {
-		fields[fmt.Sprint(flat[i])] = fmt.Sprint(flat[i+1])
-	}
-	return fields
+// The sizes of numbers.
+const (
+	sizeTime   = 6
+	sizeExpiry = 5
+	sizeCount  = 4
+	sizeShort  = 2
+)
+
+// reader reads the parts of a value. After the end it returns zero values.
+type reader struct {
+	text  string
+	short bool
 }
 
-// decode returns the entry of a hash, or store.ErrForeignEntry (wrapped).
-func decode(key string, fields map[string]string) (store.Entry, error) {
-	status, err := store.ParseStatus(fields[fieldStatus])
-	errs := []error{err}
-	num := func(name string) int64 {
-		text, ok := fields[name]
-		if !ok {
-			return 0
-		}
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s is %q: want a whole number", name, text))
-		}
-		return n
+func (r *reader) bytes(n int) string {
+	if n > len(r.text) {
+		r.text, r.short = "", true
+		return ""
 	}
-	entry := store.Entry{
-		Key: key, Status: status, Token: num(fieldVersion), Owner: fields[fieldOwner],
-		LeaseUntil: time.UnixMilli(num(fieldLeaseUntil)), Attempts: int(num(fieldAttempts)),
-		ResultOmitted: int(num(fieldResultOmitted)), Source: fields[fieldSource],
-		CreatedAt: time.UnixMilli(num(fieldCreatedAt)), UpdatedAt: time.UnixMilli(num(fieldUpdatedAt)),
-		Expiry: time.Unix(num(fieldExpiry), 0),
+	part := r.text[:n]
+	r.text = r.text[n:]
+	return part
+}
+
+func (r *reader) number(size int) (n int64) {
+	part := r.bytes(size)
+	for i := range len(part) {
+		n = n<<8 | int64(part[i])
 	}
-	if result := fields[fieldResult]; result != "" {
-		entry.Result = []byte(result)
+	return n
+}
+
+func (r *reader) millis() time.Time { return time.UnixMilli(r.number(sizeTime)) }
+
+// sized returns the text behind its size, which has so many bytes.
+func (r *reader) sized(size int) string { return r.bytes(int(r.number(size))) }
+
+// decode returns the entry of a value, or store.ErrForeignEntry (wrapped).
+func decode(key, value string) (store.Entry, error) {
+	r := reader{text: value}
+	kind, flags := byte(r.number(1)), byte(r.number(1))
+	entry := store.Entry{Key: key, Token: r.number(sizeTime), Expiry: time.Unix(r.number(sizeExpiry), 0), UpdatedAt: r.millis(),
+		Attempts: int(r.number(sizeShort))}
+	switch kind {
+	case kindStarted:
+		entry.Status, entry.LeaseUntil = store.StatusStarted, r.millis()
+	case kindReleased:
+		entry.Status, entry.RetryAt = store.StatusStarted, r.millis()
+	case kindCompleted:
+		entry.Status = store.StatusCompleted
+	case kindFailed:
+		entry.Status = store.StatusFailed
 	}
-	if at := num(fieldRetryAt); at != 0 {
-		entry.RetryAt = time.UnixMilli(at)
+	if entry.CreatedAt = time.UnixMilli(entry.Token); flags&flagCreated != 0 {
+		entry.CreatedAt = r.millis()
 	}
-	if n := copy(entry.Fingerprint[:], fields[fieldFingerprint]); n != 0 &&
-		len(fields[fieldFingerprint]) != len(entry.Fingerprint) {
-		errs = append(errs, fmt.Errorf("%s has %d bytes: want %d", fieldFingerprint,
-			len(fields[fieldFingerprint]), len(entry.Fingerprint)))
+	entry.Owner = r.sized(1)
+	if flags&flagFingerprint != 0 {
+		copy(entry.Fingerprint[:], r.bytes(len(entry.Fingerprint)))
 	}
-	if at := num(fieldFailureAt); at != 0 {
-		entry.Failure = &store.Failure{Code: fields[fieldFailureCode], Message: fields[fieldFailureMessage],
-			At: time.UnixMilli(at)}
+	entry.Source = r.sized(sizeShort)
+	if flags&flagFailure != 0 {
+		entry.Failure = &store.Failure{At: r.millis(), Code: r.sized(1), Message: r.sized(sizeShort)}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return store.Entry{}, fmt.Errorf("%w: the hash of key %q: %w", store.ErrForeignEntry, key, err)
+	if flags&flagOmitted != 0 {
+		entry.ResultOmitted = int(int32(r.number(sizeCount)))
+	}
+	if r.text != "" {
+		entry.Result = []byte(r.text)
+	}
+	if r.short || entry.Status == "" || flags >= flagOmitted<<1 {
+		return store.Entry{}, fmt.Errorf("%w: key %q: %w", store.ErrForeignEntry, key, errForm)
 	}
 	return entry, nil
+}
+
+// claimAsk returns the argument of the claim script: 6 lease, 6 retention, 6 token of a redrive, 1 take over, 1 flags, and
+// owner, fingerprint and source as in an entry.
+func claimAsk(req *store.ClaimRequest) []byte {
+	b := make([]byte, 0, 32+len(req.Owner)+len(req.Fingerprint)+len(req.Source))
+	b = appendTime(b, req.Lease.Milliseconds())
+	b = appendTime(b, ceilMillis(req.Retention))
+	b = appendToken(b, req.RedriveToken)
+	b = append(b, flag(req.TakeOver))
+	if req.Fingerprint.IsZero() {
+		b = appendSized(append(b, 0), req.Owner)
+	} else {
+		b = append(appendSized(append(b, flagFingerprint), req.Owner), req.Fingerprint[:]...)
+	}
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(req.Source))), req.Source...) // up to maxSource
+}
+
+// settleAsk returns the argument of the settle script: 1 operation, 6 token, 6 retention, 6 lease or delay, 1 refund, 1 flags,
+// 4 omitted size, the owner and, as in an entry, the failure without its time, or the result.
+func settleAsk(set *store.Settlement) []byte {
+	span, flags := set.Delay, byte(0)
+	f := set.Failure
+	switch {
+	case set.Op == store.OpExtend:
+		span, f = set.Lease, nil
+	case set.Op == store.OpComplete:
+		if f = nil; set.ResultOmitted != 0 {
+			flags = flagOmitted
+		}
+	case f != nil:
+		flags = flagFailure
+	}
+	b := make([]byte, 0, 32+len(set.Owner)+len(set.Result))
+	b = appendToken(append(b, byte(set.Op)), set.Token)
+	b = appendTime(b, ceilMillis(set.Retention))
+	b = appendTime(b, span.Milliseconds())
+	b = append(b, flag(set.Refund), flags)
+	b = binary.BigEndian.AppendUint32(b, uint32(int32(set.ResultOmitted)))
+	b = appendSized(b, set.Owner)
+	if f != nil {
+		b = appendSized(b, f.Code[:min(len(f.Code), math.MaxUint8)])
+		message := f.Message[:min(len(f.Message), math.MaxUint16)]
+		return append(binary.BigEndian.AppendUint16(b, uint16(len(message))), message...)
+	}
+	if set.Op == store.OpComplete {
+		b = append(b, set.Result...)
+	}
+	return b
+}
+
+// appendToken appends a token: 0, which no key has, in the place of one that the form has no room for.
+func appendToken(b []byte, token int64) []byte {
+	if token < 0 || token >= 1<<(8*sizeTime) {
+		token = 0
+	}
+	return appendTime(b, token)
+}
+
+// appendTime appends a number of six bytes.
+func appendTime(b []byte, n int64) []byte {
+	return append(b, byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n)) //nolint:mnd // from the highest
+}
+
+func appendSized(b []byte, text string) []byte { return append(append(b, byte(len(text))), text...) }
+
+func flag(on bool) byte {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// fits returns an error for an owner or a source that the form has no room for.
+func fits(owner, source string) error {
+	if len(owner) > maxOwner || len(source) > maxSource {
+		return fmt.Errorf("the owner has %d bytes and the source %d: want at most %d and %d", len(owner), len(source), maxOwner,
+			maxSource)
+	}
+	return nil
 }

@@ -36,7 +36,7 @@ func isDenied(err error) bool {
 		redis.HasErrorPrefix(err, "The user executing the script can't")
 }
 
-// isForeign reports whether a script failed because the key has another type, or fields that are not numbers.
+// isForeign reports whether a script failed because the key has another type, or a value that is no entry.
 func isForeign(err error) bool {
 	return redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "user_script:")
 }
@@ -72,8 +72,8 @@ var hints = []struct{ prefix, hint string }{
 	{"WRONGPASS", wrongLogin},
 	{"NOAUTH", unauthenticated},
 	{"ERR Protocol error: unauthenticated", unauthenticated}, // the answer to a large batch
-	{"ERR user_script:", " (its fields were not written by idemsk: HGETALL shows them; repair or delete the hash)"},
-	{"WRONGTYPE", " (another program uses this name: give the store a Prefix of its own)"},
+	{"ERR user_script:", " (this value was not written by this version of idemsk: give the store a Prefix of its own, or delete the value)"},
+	{"WRONGTYPE", " (another program, or an early version of idemsk, uses this name: give the store a Prefix of its own)"},
 	{"MOVED", " (the server is a node of a cluster: add ?cluster=true to IDEMSK_STORE_URL)"},
 	{"CLUSTERDOWN", " (the cluster has lost nodes: see CLUSTER INFO)"},
 	{"LOADING", " (the server has just been started and is reading its data: wait)"},

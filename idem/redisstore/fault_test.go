@@ -92,21 +92,21 @@ func hundred() (reqs []store.ClaimRequest) {
 	return reqs
 }
 
-// untilSome waits until some, but not all, of the hundred hashes have a value at the server.
-func untilSome(t *testing.T, srv *redisserver.Server, field, value string) {
+// untilSome waits until some, but not all, of the hundred keys have an entry of this kind at the server.
+func untilSome(t *testing.T, srv *redisserver.Server, kind byte) {
 	t.Helper()
 	const count = `local n = 0
-for _, k in ipairs(redis.call('KEYS', '*{key *')) do if redis.call('HGET', k, ARGV[1]) == ARGV[2] then n = n + 1 end end
+for _, k in ipairs(redis.call('KEYS', '*{key *')) do if redis.call('GET', k):byte() == tonumber(ARGV[1]) then n = n + 1 end end
 return n`
 	for limit := time.Now().Add(patience); time.Now().Before(limit); {
-		if n := do(t, srv, "EVAL", count, "0", field, value).(int64); n > 0 {
+		if n := do(t, srv, "EVAL", count, "0", kind).(int64); n > 0 {
 			if n >= redisstore.MaxBatchSize {
 				t.Errorf("all %d have it: the batch is complete", n)
 			}
 			return
 		}
 	}
-	t.Errorf("no hash got %s=%s", field, value)
+	t.Errorf("no key has an entry of kind %#x", kind)
 }
 
 // teach loads the scripts, so that the next batch is executed at its first attempt.
@@ -120,10 +120,10 @@ func teach(t *testing.T, st *redisstore.Store) {
 
 // wantHundred runs a batch of claims and a batch of completions, each with a fault in the middle, and checks
 // that each key is claimed and completed and charged once.
-func wantHundred(t *testing.T, st *redisstore.Store, way *halfway, fault func(field, value string)) {
+func wantHundred(t *testing.T, st *redisstore.Store, way *halfway, fault func(kind byte)) {
 	t.Helper()
 	teach(t, st)
-	way.onBatch(func() { fault("owner", "owner-3") })
+	way.onBatch(func() { fault(redisstore.KindStarted) })
 	var ss []store.Settlement
 	for i, res := range st.Claim(t.Context(), hundred()) {
 		if res.State != store.Claimed || res.Entry.Attempts != 1 {
@@ -132,7 +132,7 @@ func wantHundred(t *testing.T, st *redisstore.Store, way *halfway, fault func(fi
 		ss = append(ss, settlement(res.Entry, store.OpComplete))
 	}
 	teach(t, st)
-	way.onBatch(func() { fault("status", "COMPLETED") })
+	way.onBatch(func() { fault(redisstore.KindCompleted) })
 	if errs := st.Settle(t.Context(), ss); errs != nil {
 		t.Fatal(errs)
 	}
@@ -150,15 +150,15 @@ func TestBatchSurvivesABrokenConnection(t *testing.T) {
 	srv := ownServer(t, nil)
 	way := &halfway{addr: srv.Addr()}
 	st := newStore(t, newClient(t, srv.URL(), way.option), redisstore.Config{})
-	wantHundred(t, st, way, func(field, value string) { untilSome(t, srv, field, value) })
+	wantHundred(t, st, way, func(kind byte) { untilSome(t, srv, kind) })
 }
 
 func TestKilledServerKeepsAllAnsweredWrites(t *testing.T) {
 	srv := ownServer(t, map[string]string{"appendonly": "yes", "appendfsync": "always"})
 	way := &halfway{addr: srv.Addr()}
 	st := newStore(t, newClient(t, srv.URL(), way.option), redisstore.Config{})
-	wantHundred(t, st, way, func(field, value string) {
-		untilSome(t, srv, field, value)
+	wantHundred(t, st, way, func(kind byte) {
+		untilSome(t, srv, kind)
 		if err := srv.Crash(); err != nil {
 			t.Error(err)
 		}
@@ -177,8 +177,8 @@ func TestFailoverKeepsReplicatedWrites(t *testing.T) {
 	testkit.CloseAtEnd(t, replica)
 	way := &halfway{addr: primary.Addr()}
 	st := newStore(t, newClient(t, primary.URL(), way.option), redisstore.Config{})
-	failover := func(field, value string) {
-		untilSome(t, replica, field, value)
+	failover := func(kind byte) {
+		untilSome(t, replica, kind)
 		if err := primary.Crash(); err != nil {
 			t.Error(err)
 		}

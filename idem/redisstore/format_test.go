@@ -3,11 +3,14 @@
 package redisstore_test
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/idemsk/idemsk/idem/redisstore"
 	"github.com/idemsk/idemsk/idem/store"
@@ -22,53 +25,24 @@ func stillStore(t *testing.T, cfg redisstore.Config) *redisstore.Store {
 	return st
 }
 
-// TestStoredFormatIsUnchanged compares stored hashes with golden hashes.
+// TestStoredFormatIsUnchanged compares stored values with golden values.
 func TestStoredFormatIsUnchanged(t *testing.T) {
 	client := newClient(t, server.URL())
 	st := stillStore(t, redisstore.Config{})
 	req := request("payments#a", 1)
 	req.Fingerprint = store.Fingerprint{1, 0xFF}
-	const common = `attempts="1"
-createdAt="4000000000123"
-`
-	const claimed = `owner="owner-1"
-requestFingerprint="\x01\xff` + "%s" + `"
-`
-	zeros := strings.Repeat(`\x00`, 30)
+	who := "07" + hex.EncodeToString([]byte("owner-1")) + "01ff" + strings.Repeat("00", 30) +
+		"000d" + hex.EncodeToString([]byte("payments-3@17"))
+	ms := func(n int64) string { return fmt.Sprintf("%012x", n) }
+	seconds := func(n int64) string { return fmt.Sprintf("%010x", n) }
+	now := ms(4000000000123)
+	failure := now + "05" + hex.EncodeToString([]byte("error")) + "0004" + hex.EncodeToString([]byte("boom"))
 	for op, want := range map[store.SettleOp]string{
-		store.OpExtend: common + `expiryTimestamp="4000003661"
-leaseUntil="4000000060123"
-` + claimed + `source="payments-3@17"
-status="STARTED"
-updatedAt="4000000000123"
-version="4000000000123"`,
-		store.OpRelease: common + `expiryTimestamp="4000003608"
-failureAt="4000000000123"
-failureCode="error"
-failureMessage="boom"
-leaseUntil="4000000030123"
-` + claimed + `retryAt="4000000007123"
-source="payments-3@17"
-status="STARTED"
-updatedAt="4000000000123"
-version="4000000000123"`,
-		store.OpFail: common + `expiryTimestamp="4000003601"
-failureAt="4000000000123"
-failureCode="error"
-failureMessage="boom"
-leaseUntil="4000000030123"
-` + claimed + `source="payments-3@17"
-status="FAILED"
-updatedAt="4000000000123"
-version="4000000000123"`,
-		store.OpComplete: common + `expiryTimestamp="4000003601"
-leaseUntil="4000000030123"
-` + claimed + `responsePayload="paid\x00"
-resultOmitted="-1"
-source="payments-3@17"
-status="COMPLETED"
-updatedAt="4000000000123"
-version="4000000000123"`,
+		store.OpExtend:  "c1" + "01" + now + seconds(4000003661) + now + "0001" + ms(4000000060123) + who,
+		store.OpRelease: "c2" + "05" + now + seconds(4000003608) + now + "0001" + ms(4000000007123) + who + failure,
+		store.OpFail:    "c4" + "05" + now + seconds(4000003601) + now + "0001" + who + failure,
+		store.OpComplete: "c3" + "09" + now + seconds(4000003601) + now + "0001" + who + "ffffffff" +
+			hex.EncodeToString([]byte("paid\x00")),
 	} {
 		req.Key = op.String()
 		set := settlement(mustClaim(t, st, req), op)
@@ -77,18 +51,26 @@ version="4000000000123"`,
 			t.Fatal(err)
 		}
 		name := st.Prefix() + ":{" + req.Key + "}"
-		_, fields, _ := strings.Cut(string(raw(t, client, name)), "\n")
-		if want = fmt.Sprintf(want, zeros); fields != want {
-			t.Errorf("%s:\n%s\nwant\n%s", op, fields, want)
+		if got := hex.EncodeToString([]byte(client.Get(t.Context(), name).Val())); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", op, got, want)
 		}
-		entry, err := st.Get(t.Context(), req.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := client.PExpireTime(t.Context(),
-			name).Val(), time.Duration(entry.Expiry.Add(st.MaxClockSkew()).UnixMilli())*time.Millisecond; got != want {
-			t.Errorf("%s: deleted at %v; want %v, the expiry and the skew", op, got, want)
-		}
+		wantDeletion(t, client, st, req.Key)
+	}
+	req.Key = "claim"
+	mustClaim(t, st, req)
+	wantDeletion(t, client, st, req.Key)
+}
+
+// wantDeletion checks that the server deletes a key at its expiry and the skew.
+func wantDeletion(t *testing.T, client redis.UniversalClient, st *redisstore.Store, key string) {
+	t.Helper()
+	entry, err := st.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := time.Duration(entry.Expiry.Add(st.MaxClockSkew()).UnixMilli()) * time.Millisecond
+	if got := client.PExpireTime(t.Context(), st.Name(key)).Val(); got != want {
+		t.Errorf("%s: deleted at %v; want %v, the expiry and the skew", key, got, want)
 	}
 }
 
@@ -123,32 +105,37 @@ func TestForeignDataUnderTheName(t *testing.T) {
 	client := newClient(t, server.URL())
 	st := newStore(t, client, redisstore.Config{})
 	client.Set(t.Context(), st.Name("string"), "x", 0)
-	client.HSet(t.Context(), st.Name("hash"), "x", "y")
-	client.HSet(t.Context(), st.Name("broken"), "status", "STARTED", "version", "many", "owner", "o",
-		"leaseUntil", "0", "attempts", "1", "expiryTimestamp", "0")
+	client.Set(t.Context(), st.Name("text"), strings.Repeat("another program's value ", 10), 0)
+	client.HSet(t.Context(), st.Name("hash"), "status", "STARTED", "version", "1") // as early versions of idemsk wrote
+	mustClaim(t, st, request("broken", 1))
+	whole := client.Get(t.Context(), st.Name("broken")).Val()
+	client.Set(t.Context(), st.Name("broken"), whole[:len(whole)-20], 0)
 	for key, texts := range map[string][]string{
-		"string": {`claim "string"`, "WRONGTYPE", "give the store a Prefix"},
-		"hash":   {`claim "hash"`, "not written by idemsk", "give the store a Prefix"},
+		"hash":   {`claim "hash"`, "WRONGTYPE", "give the store a Prefix"},
+		"string": {`claim "string"`, "not written by this version of idemsk", "give the store a Prefix"},
+		"text":   {`claim "text"`, "not written by this version of idemsk", "give the store a Prefix"},
 	} {
 		wantError(t, claim(t, st, request(key, 1)).Err, texts...)
 	}
 	looking, taking := request("broken", 1), request("broken", 1)
 	looking.TakeOver, taking.TakeOver = false, true
-	for _, req := range []store.ClaimRequest{request("string", 1), request("hash", 1), looking, taking} {
+	for _, req := range []store.ClaimRequest{request("string", 1), request("text", 1), request("hash", 1), looking, taking} {
 		if err := claim(t, st, req).Err; !errors.Is(err, store.ErrForeignEntry) {
 			t.Errorf("%s: error %v; want ErrForeignRecord", req.Key, err)
 		}
 	}
 	_, err := st.Get(t.Context(), "broken")
-	wantError(t, err, "broken", `version is "many"`)
+	wantError(t, err, "broken", "another form")
 	_, err = st.Get(t.Context(), "hash")
-	wantError(t, err, "not written by idemsk")
-	wantError(t, settle(t, st, settlement(store.Entry{Key: "hash", Token: 1, Owner: "o"}, store.OpComplete)),
-		"not written by idemsk")
+	wantError(t, err, "WRONGTYPE")
+	for key, text := range map[string]string{"hash": "WRONGTYPE", "text": "not written by this version of idemsk"} {
+		err = settle(t, st, settlement(store.Entry{Key: key, Token: 1, Owner: "o"}, store.OpComplete))
+		wantError(t, err, text)
+	}
 	found := 0
 	for _, err := range st.List(t.Context(), store.ListQuery{}) {
 		found++
-		wantError(t, err, "not written by idemsk")
+		wantError(t, err, "another form")
 	}
 	if found != 1 {
 		t.Errorf("%d pairs; want the error alone", found)
@@ -159,7 +146,7 @@ func TestForeignDataUnderTheName(t *testing.T) {
 			t.Errorf("%s in a batch: state %d, error %v", batch[i].Key, res.State, res.Err)
 		}
 		if i == 1 {
-			wantError(t, res.Err, "WRONGTYPE")
+			wantError(t, res.Err, "not written by this version")
 		}
 	}
 }

@@ -1,59 +1,76 @@
 package redisstore
 
 import (
+	"encoding/binary"
 	"errors"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/idem/storetest"
 )
 
-// FuzzHash reads any hash. What is read as an entry is the entry again from the fields that the scripts write
-// for it.
-func FuzzHash(f *testing.F) {
-	f.Add("STARTED", "7", "o", "1790000000123", "", "1", "", "", "t-0@1", "1790000000")
-	f.Add("COMPLETED", "9223372036854775807", "", "-1", "5", "0", "12345678901234567890123456789012",
-		"result", "", "0")
-	f.Add("STARTED", "1e3", "", "9223372036854775807", "x", " 1", "short", "", "", "-9223372036854775808")
-	f.Fuzz(func(t *testing.T, status, version, owner, lease, retry, attempts, fingerprint, result, source,
-		expiry string) {
-		fields := map[string]string{fieldStatus: status, fieldOwner: owner, fieldSource: source,
-			fieldFingerprint: fingerprint, fieldResult: result}
-		for name, text := range map[string]string{
-			fieldVersion: version, fieldLeaseUntil: lease, fieldRetryAt: retry, fieldAttempts: attempts,
-			fieldExpiry: expiry,
-		} {
-			if text != "" { // the scripts write no empty number
-				fields[name] = text
-			}
-		}
-		first, err := decode("k", fields)
+// encode returns the value of an entry, as the scripts write it.
+func encode(entry *store.Entry) []byte {
+	var flags byte
+	var optional, end []byte
+	if entry.CreatedAt.UnixMilli() != entry.Token {
+		flags, optional = flags|flagCreated, appendTime(nil, entry.CreatedAt.UnixMilli())
+	}
+	optional = appendSized(optional, entry.Owner)
+	if !entry.Fingerprint.IsZero() {
+		flags, optional = flags|flagFingerprint, append(optional, entry.Fingerprint[:]...)
+	}
+	short := func(b []byte, text string) []byte {
+		return append(binary.BigEndian.AppendUint16(b, uint16(len(text))), text...)
+	}
+	optional = short(optional, entry.Source)
+	if f := entry.Failure; f != nil {
+		flags, end = flags|flagFailure, short(appendSized(appendTime(end, f.At.UnixMilli()), f.Code), f.Message)
+	}
+	if entry.ResultOmitted != 0 {
+		flags, end = flags|flagOmitted, binary.BigEndian.AppendUint32(end, uint32(int32(entry.ResultOmitted)))
+	}
+	kind, lease := kindFailed, []byte(nil)
+	switch {
+	case entry.Released():
+		kind, lease = kindReleased, appendTime(nil, entry.RetryAt.UnixMilli())
+	case entry.Status == store.StatusStarted:
+		kind, lease = kindStarted, appendTime(nil, entry.LeaseUntil.UnixMilli())
+	case entry.Status == store.StatusCompleted:
+		kind = kindCompleted
+	}
+	b := appendTime([]byte{kind, flags}, entry.Token)
+	b = append(b, appendTime(nil, entry.Expiry.Unix())[1:]...)
+	b = binary.BigEndian.AppendUint16(appendTime(b, entry.UpdatedAt.UnixMilli()), uint16(entry.Attempts))
+	return append(append(append(append(b, lease...), optional...), end...), entry.Result...)
+}
+
+// FuzzValue reads any value. What is read as an entry is the entry again from the value that is written for it.
+func FuzzValue(f *testing.F) {
+	for _, entry := range []store.Entry{
+		{Status: store.StatusStarted, Owner: "o", Source: "t-0@1"},
+		{Status: store.StatusStarted, Token: 7, Failure: &store.Failure{Code: "error", Message: "boom"}},
+		{Status: store.StatusCompleted, Fingerprint: store.Fingerprint{1}, Result: []byte("result")},
+		{Status: store.StatusCompleted, ResultOmitted: store.ResultUnencodable},
+		{Status: store.StatusFailed, Attempts: 5},
+	} {
+		value := encode(&entry)
+		f.Add(string(value))
+		f.Add(string(value[:len(value)-1]))
+	}
+	f.Add("")
+	f.Add("another program's value, which is longer than any entry has to be")
+	f.Fuzz(func(t *testing.T, value string) {
+		first, err := decode("k", value)
 		if err != nil {
 			if !errors.Is(err, store.ErrForeignEntry) {
 				t.Fatal(err)
 			}
 			return
 		}
-		again := map[string]string{
-			fieldStatus: string(first.Status), fieldVersion: strconv.FormatInt(first.Token, 10),
-			fieldOwner:      first.Owner,
-			fieldLeaseUntil: millis(first.LeaseUntil), fieldAttempts: strconv.Itoa(first.Attempts),
-			fieldResult: string(first.Result),
-			fieldSource: first.Source, fieldExpiry: strconv.FormatInt(first.Expiry.Unix(), 10),
-		}
-		if !first.RetryAt.IsZero() {
-			again[fieldRetryAt] = millis(first.RetryAt)
-		}
-		if !first.Fingerprint.IsZero() {
-			again[fieldFingerprint] = string(first.Fingerprint[:])
-		}
-		second, err := decode("k", again)
+		second, err := decode("k", string(encode(&first)))
 		if d := storetest.Diff(second, first); err != nil || d != "" {
 			t.Fatalf("%v: %s", err, d)
 		}
 	})
 }
-
-func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }

@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -158,24 +156,20 @@ func harness(tb testing.TB, client redis.UniversalClient, w *wire, clock int) st
 	return h
 }
 
-// raw returns a hash and the time of its deletion as text, nil if there is no hash.
+// raw returns a value and the time of its deletion as text, nil if there is no value.
 func raw(tb testing.TB, client redis.UniversalClient, name string) []byte {
 	tb.Helper()
-	fields, err := client.HGetAll(tb.Context(), name).Result()
+	value, err := client.Get(tb.Context(), name).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if len(fields) == 0 {
-		return nil
-	}
-	text := fmt.Appendf(nil, "deleted at %v", client.PExpireTime(tb.Context(), name).Val())
-	for _, f := range slices.Sorted(maps.Keys(fields)) {
-		text = fmt.Appendf(text, "\n%s=%q", f, fields[f])
-	}
-	return text
+	return fmt.Appendf(nil, "deleted at %v\n%q", client.PExpireTime(tb.Context(), name).Val(), value)
 }
 
-// sweep deletes the hashes whose time of deletion has come, as the server does.
+// sweep deletes the entries whose time of deletion has come, as the server does.
 func sweep(tb testing.TB, client redis.UniversalClient, st *redisstore.Store, now time.Time) {
 	tb.Helper()
 	for entry, err := range st.List(tb.Context(), store.ListQuery{}) {

@@ -15,7 +15,7 @@ import (
 	"github.com/idemsk/idemsk/idem/store"
 )
 
-// beforeReading is a client hook that calls a function once, before hashes are read.
+// beforeReading is a client hook that calls a function once, before values are read.
 type beforeReading struct{ do func() }
 
 func (*beforeReading) DialHook(next redis.DialHook) redis.DialHook {
@@ -29,7 +29,7 @@ func (*beforeReading) ProcessHook(next redis.ProcessHook) redis.ProcessHook { re
 
 func (h *beforeReading) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if do := h.do; do != nil && cmds[0].Name() == "hgetall" {
+		if do := h.do; do != nil && cmds[0].Name() == "get" {
 			h.do = nil
 			do()
 		}

@@ -1,9 +1,10 @@
 // Package redisstore stores idempotency keys in Redis 7 or later, or Valkey: a single server, a primary with
 // replicas, or a cluster.
 //
-// A key is one hash with lock, attempts and result. A Lua script makes the transitions of up to 25 keys, in a
-// cluster of one. It reads and writes atomically and uses the server's clock. A new key costs two round trips,
-// a duplicate costs one. A batch is one pipeline and costs the same number of round trips.
+// A key is one string with lock, attempts and result, in a form of its own; `idemsk get` shows it. A Lua script
+// makes the transitions of up to 50 keys, in a cluster of one. It reads and writes atomically and uses the
+// server's clock. A new key costs two round trips, a duplicate costs one. A batch is one pipeline and costs the
+// same number of round trips.
 //
 // Redis guarantees less than DynamoDB or PostgreSQL: a failover loses the writes that were not replicated,
 // and a crash loses those that were not on disk. If a completion is lost, the task runs again.
@@ -89,7 +90,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("redisstore: %w: %w", idem.ErrInvalidConfig, errors.Join(errs...))
 	}
 	return &Store{client: client, prefix: cfg.Prefix, skew: max(0, cfg.MaxClockSkew),
-		scripts: newScripts(serverClock)}, nil
+		scripts: newScripts(serverClock, ceilMillis(max(0, cfg.MaxClockSkew)))}, nil
 }
 
 // isNil reports whether client is nil or holds a nil pointer.
@@ -117,7 +118,9 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 	for chunk := range slices.Chunk(reqs, maxBatchSize) {
 		calls := make([]call, len(chunk))
 		for i := range chunk {
-			calls[i] = s.claimCall(&chunk[i])
+			if calls[i].err = fits(chunk[i].Owner, chunk[i].Source); calls[i].err == nil {
+				calls[i].key, calls[i].ask = chunk[i].Key, claimAsk(&chunk[i])
+			}
 		}
 		s.run(ctx, &s.scripts.claim, calls)
 		for i := range chunk {
@@ -127,45 +130,33 @@ func (s *Store) Claim(ctx context.Context, reqs []store.ClaimRequest) []store.Cl
 	return results
 }
 
-func (s *Store) claimCall(req *store.ClaimRequest) call {
-	var fingerprint []byte
-	if !req.Fingerprint.IsZero() {
-		fingerprint = req.Fingerprint[:]
-	}
-	return call{key: req.Key, args: []any{
-		req.Owner, fingerprint, req.Source, req.Lease.Milliseconds(), ceilMillis(req.Retention),
-		req.RedriveToken,
-		flag(req.TakeOver), ceilMillis(s.skew),
-	}}
-}
-
 // claimed returns the result of a claim from its answer.
 func (s *Store) claimed(ctx context.Context, req *store.ClaimRequest, c *call) store.ClaimResult {
 	if c.err != nil {
 		return store.ClaimResult{Err: s.explain(ctx, "claim", req.Key, c.err)}
 	}
 	a := &c.answer
-	res := store.ClaimResult{Entry: a.entry, ClaimableIn: a.wait}
-	switch a.what {
-	case "new":
-		res.State, res.Entry = store.Claimed, newEntry(req, a.at)
-	case "claimed":
+	res := store.ClaimResult{Entry: a.entry}
+	switch {
+	case a.what == fresh:
+		res.State, res.Entry = store.Claimed, newEntry(req, time.UnixMilli(a.time))
+	case a.what == claimed:
 		res.State = store.Claimed
-	case "stolen":
+	case a.what == stolen:
 		res.State, res.Stolen = store.Claimed, true
-	case "inflight":
-		res.State = store.ClaimInFlight
-	case "leaseover":
+	case a.what == inFlight:
+		res.State, res.ClaimableIn = store.ClaimInFlight, time.Duration(a.time)*time.Millisecond
+	case a.what == leaseOver:
 		res.State = store.ClaimLeaseOver
-	case "completed":
+	case a.what == done && a.entry.Status == store.StatusCompleted:
 		res.State = store.ClaimCompleted
-	case "failed":
+	case a.what == done && a.entry.Status == store.StatusFailed:
 		res.State = store.ClaimFailed
-	case "mismatch":
+	case a.what == mismatch:
 		res.Err = fmt.Errorf("redisstore: %w: key %q, token %d, first claimed from %s",
 			store.ErrFingerprintMismatch, req.Key, a.entry.Token, a.entry.Source)
 	default:
-		res.Err = s.explain(ctx, "claim", req.Key, unknownAnswer(a.what))
+		res.Err = s.explain(ctx, "claim", req.Key, errAnswer)
 	}
 	return res
 }
@@ -178,7 +169,9 @@ func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 		chunk := ss[from:to]
 		calls := make([]call, len(chunk))
 		for i := range chunk {
-			calls[i] = s.settleCall(&chunk[i])
+			if calls[i].err = fits(chunk[i].Owner, ""); calls[i].err == nil {
+				calls[i].key, calls[i].ask = chunk[i].Key, settleAsk(&chunk[i])
+			}
 		}
 		s.run(ctx, &s.scripts.settle, calls)
 		for i := range chunk {
@@ -191,35 +184,19 @@ func (s *Store) Settle(ctx context.Context, ss []store.Settlement) []error {
 	return errs
 }
 
-func (s *Store) settleCall(set *store.Settlement) call {
-	span := set.Delay
-	if set.Op == store.OpExtend {
-		span = set.Lease
-	}
-	var f store.Failure
-	if set.Failure != nil {
-		f = *set.Failure
-	}
-	return call{key: set.Key, args: []any{
-		set.Op.String(), set.Token, set.Owner, ceilMillis(set.Retention), span.Milliseconds(),
-		ceilMillis(s.skew),
-		flag(set.Refund), set.Result, set.ResultOmitted, flag(set.Failure != nil), f.Code, f.Message,
-	}}
-}
-
 // settled returns the error of a settlement from its answer.
 func (s *Store) settled(ctx context.Context, set *store.Settlement, c *call) error {
 	if c.err != nil {
 		return s.explain(ctx, set.Op.String(), set.Key, c.err)
 	}
-	switch a := &c.answer; a.what {
-	case "done":
+	switch a := &c.answer; a.what { //nolint:exhaustive // the others are of claims
+	case done:
 		return nil
-	case "fenced":
+	case fenced:
 		return fmt.Errorf("redisstore: %s: %w", set.Op,
 			&store.FencedError{Key: set.Key, Token: set.Token, Current: a.entry})
 	}
-	return s.explain(ctx, set.Op.String(), set.Key, unknownAnswer(c.answer.what))
+	return s.explain(ctx, set.Op.String(), set.Key, errAnswer)
 }
 
 // name returns the name of a key at the server. A key with braces has another hash tag, which is valid too,
@@ -233,11 +210,4 @@ func ceilMillis(d time.Duration) int64 {
 		ms++
 	}
 	return ms
-}
-
-func flag(on bool) string {
-	if on {
-		return "1"
-	}
-	return ""
 }

@@ -40,13 +40,14 @@ type scripts struct{ claim, settle, remove, time script }
 // script is the text of a script and its SHA-1 name at the server.
 type script struct{ text, sha string }
 
-// newScripts returns the scripts with a clock. The first line of a script makes the server refuse it as a
+// newScripts returns the scripts with a clock and a skew in ms. The first line of a script makes the server refuse it as a
 // whole on a read-only replica, with too few replicas, or when the memory is full. Settlements are allowed
 // when the memory is full: they need little memory, and without them an effect could take place twice.
-func newScripts(clock string) *scripts {
+func newScripts(clock string, skew int64) *scripts {
+	values := strings.NewReplacer("$NOW", clock, "$SKEW", strconv.FormatInt(skew, 10),
+		"$LARGE", strconv.Itoa(largeResult), "$ATTEMPTS", strconv.Itoa(maxCounted))
 	build := func(flags string, parts ...string) script {
-		text := "#!lua" + flags + "\n" +
-			strings.NewReplacer("$NOW", clock, "$LARGE", strconv.Itoa(largeResult)).Replace(strings.Join(parts, ""))
+		text := "#!lua" + flags + "\n" + values.Replace(strings.Join(parts, ""))
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // how Redis names scripts
 		return script{text: text, sha: hex.EncodeToString(sum[:])}
 	}
@@ -60,16 +61,16 @@ func newScripts(clock string) *scripts {
 
 // call is the transition of a key by a script.
 type call struct {
-	key  string
-	args []any
+	key string
+	ask []byte // the argument
 
 	answer answer // if err is nil
 	err    error
 }
 
 // keysTogether is how many keys one execution of a script has at most. Meanwhile the server answers no other
-// client: for about half a millisecond.
-const keysTogether = 25
+// client: for about 0.2 ms. An execution itself costs about 30 µs.
+const keysTogether = 50
 
 // execution is one execution of a script.
 type execution struct {
@@ -84,11 +85,13 @@ type execution struct {
 //
 // The client retries a pipeline after a broken connection. Each transition recognises its own write (rule 5).
 func (s *Store) run(ctx context.Context, script *script, calls []call) {
-	all := make([]*call, len(calls))
+	all := make([]*call, 0, len(calls))
 	ended := ctx.Err() // the context's error may change later
 	for i := range calls {
-		calls[i].err = ended
-		all[i] = &calls[i]
+		if c := &calls[i]; c.err == nil {
+			c.err = ended
+			all = append(all, c)
+		}
 	}
 	if ended != nil {
 		return
@@ -146,9 +149,9 @@ func (s *Store) send(ctx context.Context, script *script, all []*execution) {
 	p := s.client.Pipeline()
 	for _, e := range all {
 		names := make([]string, len(e.calls))
-		args := make([]any, 0, len(e.calls)*len(e.calls[0].args))
+		args := make([]any, len(e.calls))
 		for i, c := range e.calls {
-			names[i], args = s.name(c.key), append(args, c.args...)
+			names[i], args[i] = s.name(c.key), c.ask
 		}
 		if e.known {
 			e.cmd = p.EvalSha(ctx, script.sha, names, args...)
@@ -181,20 +184,20 @@ func (s *Store) readLarge(ctx context.Context, calls []*call) {
 		for i, c := range calls[from:to] {
 			names[i] = s.name(c.key)
 		}
-		for i, h := range s.readHashes(ctx, names) {
-			calls[from+i].complete(h)
+		for i, v := range s.readValues(ctx, names) {
+			calls[from+i].complete(v)
 		}
 	}
 }
 
-// complete sets the answer's entry from a later read of the hash.
-func (c *call) complete(h hash) {
+// complete sets the answer's entry from a later read of the value.
+func (c *call) complete(v value) {
 	before := &c.answer.entry
-	entry, err := decode(c.key, h.fields)
+	entry, err := decode(c.key, v.text)
 	switch {
-	case h.err != nil:
-		c.err = h.err
-	case len(h.fields) == 0 || err == nil && (entry.Token != before.Token || entry.Status != before.Status):
+	case v.err != nil:
+		c.err = v.err
+	case v.text == "" || err == nil && (entry.Token != before.Token || entry.Status != before.Status):
 		c.err = errChanged
 	case err != nil:
 		c.err = err
@@ -203,26 +206,29 @@ func (c *call) complete(h hash) {
 	}
 }
 
-// hash is the hash of a name.
-type hash struct {
-	fields map[string]string // empty if there is no hash
-	err    error
+// value is the value of a name.
+type value struct {
+	text string // empty if there is none
+	err  error
 }
 
-// readHashes reads the hashes of names in one pipeline.
-func (s *Store) readHashes(ctx context.Context, names []string) []hash {
+// readValues reads the values of names in one pipeline.
+func (s *Store) readValues(ctx context.Context, names []string) []value {
 	p := s.client.Pipeline()
-	cmds := make([]*redis.MapStringStringCmd, len(names))
+	cmds := make([]*redis.StringCmd, len(names))
 	for i, name := range names {
-		cmds[i] = p.HGetAll(ctx, name)
+		cmds[i] = p.Get(ctx, name)
 	}
 	_, failed := p.Exec(ctx)
-	hashes := make([]hash, len(names))
+	values := make([]value, len(names))
 	for i, cmd := range cmds {
-		h := &hashes[i]
-		if h.fields, h.err = cmd.Result(); h.err == nil && h.fields == nil {
-			h.err = failed // see send
+		v := &values[i]
+		switch v.text, v.err = cmd.Result(); {
+		case errors.Is(v.err, redis.Nil):
+			v.err = nil
+		case v.err == nil && v.text == "" && !errors.Is(failed, redis.Nil):
+			v.err = failed // see send
 		}
 	}
-	return hashes
+	return values
 }

@@ -31,10 +31,11 @@ func ParseStatus(s string) (Status, error) {
 // Entry is what a store keeps of a key. Times have millisecond precision, Expiry has whole seconds. The JSON
 // names are those of the attributes in DynamoDB; the fencing token is the attribute version there.
 type Entry struct {
-	Key        string    `json:"idempotencyKey"`
-	Status     Status    `json:"status"`
-	Token      int64     `json:"version"` // the fencing token
-	Owner      string    `json:"owner"`   // the claim attempt that holds the key, or held it last
+	Key    string `json:"idempotencyKey"`
+	Status Status `json:"status"`
+	Token  int64  `json:"version"` // the fencing token
+	Owner  string `json:"owner"`   // the claim attempt that holds the key, or held it last
+	// LeaseUntil is the end of the lease of a held key. Of a key that is settled or released a store may not keep it.
 	LeaseUntil time.Time `json:"leaseUntil,omitzero"`
 	// RetryAt is set if the key is released: it can be claimed from then on.
 	RetryAt     time.Time   `json:"retryAt,omitzero"`

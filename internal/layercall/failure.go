@@ -93,8 +93,8 @@ func hasReturned(errorType, message string) bool {
 	case "Function.ResponseSizeTooLarge", "Runtime.InvalidResponseModeHeader": // the Runtime API
 		return true
 	case "Runtime.MarshalError", // Python
-		"Runtime.JSONStringifyError",                                      // Node.js from 24
-		"JSON::GeneratorError",                                            // Ruby
+		"Runtime.JSONStringifyError",                                                       // Node.js from 24
+		"JSON::GeneratorError", "JSON::NestingError", "Encoding::UndefinedConversionError", // Ruby
 		"UnsupportedTypeError", "UnsupportedValueError", "MarshalerError": // Go
 		return true
 	}
@@ -102,6 +102,8 @@ func hasReturned(errorType, message string) bool {
 		"Unable to stringify response body",                       // Node.js
 		"An error occurred during JSON serialization of response", // Java
 		"Error converting the response object ",                   // .NET
+		"The Lambda response cannot be encoded to JSON",           // PHP (Bref)
+		"The Lambda response is too big",                          // likewise
 	} {
 		if strings.HasPrefix(message, start) {
 			return true

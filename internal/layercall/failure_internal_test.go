@@ -88,7 +88,8 @@ func TestTypesOfErrors(t *testing.T) {
 			"Function<UnavailableError>"},
 		"unknown": {"OutcomeUnknownError", "com.example.App$OutcomeUnknownException", "TimeoutError", "ReadTimeout",
 			"java.net.SocketTimeoutException", "TimeoutException", "Runtime.MarshalError",
-			"Function<OutcomeUnknownError>", "Function<Net::ReadTimeout>", "Function<JSON::GeneratorError>"},
+			"Function<OutcomeUnknownError>", "Function<Net::ReadTimeout>", "Function<JSON::GeneratorError>",
+			"Function<JSON::NestingError>", "Function<Encoding::UndefinedConversionError>"},
 		"retry": {
 			"", "Error", "ValueError", "permanentError", "PERMANENTERROR", "Permanent", "Unavailable",
 			"NonPermanentError", "ServiceUnavailableException",

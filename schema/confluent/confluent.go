@@ -3,12 +3,12 @@
 package confluent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,28 +27,48 @@ type Registry struct {
 // attemptTimeout is the maximum time of a request to one of the addresses.
 const attemptTimeout = 2 * time.Second
 
-// New returns a registry at one or more addresses. Options such as sr.BasicAuth and sr.DialTLSConfig
-// configure the client.
+// New returns a registry at one or more addresses, which may have one user and password. Options such as
+// sr.BasicAuth and sr.DialTLSConfig configure the client.
 func New(urls []string, options ...sr.ClientOpt) (*Registry, error) {
-	names := make([]string, len(urls))
-	for i, address := range urls {
-		u, err := url.Parse(address)
-		if err != nil || u.Host == "" {
-			return nil, fmt.Errorf("confluent: %q is not the URL of a registry", address)
-		}
-		names[i] = u.Redacted()
+	addresses, user, err := parseURLs(urls)
+	if err != nil {
+		return nil, fmt.Errorf("confluent: %w", err)
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // a silent connection with HTTP/2 would be used again
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute,
 		Protocols: protocols}
-	own := []sr.ClientOpt{sr.URLs(slices.Clone(urls)...),
+	own := []sr.ClientOpt{sr.URLs(addresses...),
 		sr.HTTPClient(&http.Client{Transport: transport, Timeout: attemptTimeout}), sr.UserAgent("idemsk")}
+	if user != nil {
+		password, _ := user.Password()
+		own = append(own, sr.BasicAuth(user.Username(), password))
+	}
 	client, err := newClient(append(own, options...))
 	if err != nil {
 		return nil, fmt.Errorf("confluent: %w", err)
 	}
-	return &Registry{client: client, name: "the registry " + strings.Join(names, ",")}, nil
+	return &Registry{client: client, name: "the registry " + strings.Join(addresses, ",")}, nil
+}
+
+// parseURLs returns URLs without their user, because errors of the client have the URL. Its own errors do not quote
+// them.
+func parseURLs(urls []string) (addresses []string, user *url.Userinfo, err error) {
+	for i, address := range urls {
+		u, err := url.Parse(address)
+		switch {
+		case err != nil || u.Host == "":
+			return nil, nil, fmt.Errorf("address %d of the registry is not a URL: want https://HOST", i+1)
+		case u.RawQuery != "":
+			return nil, nil, fmt.Errorf("the URL of the registry at %s has a query, to which no path can be added", u.Host)
+		case u.User != nil && user != nil && u.User.String() != user.String():
+			return nil, nil, fmt.Errorf("the URL of the registry at %s has another user than the one before", u.Host)
+		}
+		user = cmp.Or(u.User, user)
+		u.User = nil
+		addresses = append(addresses, u.String())
+	}
+	return addresses, user, nil
 }
 
 // newClient returns a client whose answers are bounded, whichever HTTP client the options have.

@@ -48,3 +48,39 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// User and password of a URL are sent, and are in no error and no name.
+func TestUserOfTheURLIsInNoError(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "us3r" || password != "pa55" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = fmt.Fprint(w, `{"schema":"\"string\""}`)
+	}))
+	t.Cleanup(server.Close)
+	with := func(user string) string { return strings.Replace(server.URL, "://", "://"+user+"@", 1) }
+	registry, err := confluent.New([]string{with("us3r:pa55"), server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.Fetch(t.Context(), "1"); err != nil {
+		t.Error(err)
+	}
+	server.Close()
+	_, silent := registry.Fetch(t.Context(), "1")
+	errs := []error{silent, fmt.Errorf("%v", registry)}
+	for _, urls := range [][]string{
+		{"us3r:pa55@registry.example.com"}, {"http://us3r:pa55@a b"}, {with("us3r:pa55"), with("us3r:pa56")},
+		{server.URL + "?apikey=pa55"},
+	} {
+		_, err := confluent.New(urls)
+		errs = append(errs, err)
+	}
+	for _, err := range errs {
+		if err == nil || strings.Contains(err.Error(), "pa55") || strings.Contains(err.Error(), "us3r") {
+			t.Errorf("%v; want an error without user and password", err)
+		}
+	}
+}

@@ -1,57 +1,52 @@
--- Arguments: owner, fingerprint ('' for none), source, lease in ms, retention in ms, redrive, take over ('1' or ''), skew in ms
+local fresh = pack('>BI6', NEW, now)
+
 local function transition()
-  local owner, fingerprint, source = arg(1), arg(2), arg(3)
-  local lease, retention, redrive = tonumber(arg(4)), tonumber(arg(5)), tonumber(arg(6))
-  local takeOver, skew = arg(7) == '1', tonumber(arg(8))
+  local lease, retention, redrive, takeOver, flags, at = unpack('>I6I6I6BB', ask)
+  local who = sub(ask, at) -- owner, fingerprint and source, as in an entry
 
-  local function hold(version, attempts, createdAt)
-    local fields = {'status', 'STARTED', 'version', version, 'owner', owner, 'source', source,
-      'leaseUntil', now + lease, 'attempts', attempts, 'createdAt', createdAt}
-    if fingerprint ~= '' then
-      fields[#fields + 1] = 'requestFingerprint'
-      fields[#fields + 1] = fingerprint
-    end
-    save(now + lease, retention, skew, fields)
-  end
+  -- Rule 2. The caller knows the entry.
+  local gone = ceil((now + lease + retention) / 1000)
+  local value = call('SET', key, pack('>BBI6I5I6I2I6', STARTED, flags, now, gone, now, 1, now + lease) .. who,
+    'NX', 'GET', 'PXAT', gone * 1000 + $SKEW)
+  if not value then return fresh end
 
-  local seen, flat = read()
-  if not seen.status then
-    if #flat > 0 then return reply('foreign', 0, flat) end
-    hold(now, 1, now) -- rule 2
-    return {'new', now} -- the caller knows the entry
-  end
+  local kind, seenFlags, token, attempts, expiry, till, holder, rest, print, tail = entry(value)
+  local owner, place = unpack('>Bc0', who)
+  local fingerprint, before
+  if band(flags, FINGERPRINT) > 0 then fingerprint = sub(who, place, place + 31) end
+  if band(seenFlags, FINGERPRINT) > 0 then before = sub(value, print, print + 31) end
+  local started = kind <= RELEASED
 
   -- take is a steal, a re-claim or a redrive. A final key that is claimed again loses its result, failure and fingerprint.
   local function take()
-    local started = seen.status == 'STARTED'
-    redis.call('HDEL', key, 'retryAt')
-    if not started then
-      redis.call('HDEL', key, 'responsePayload', 'resultOmitted', 'failureCode', 'failureMessage', 'failureAt', 'requestFingerprint')
+    local created, failure = now, ''
+    if started then
+      created = band(seenFlags, CREATED) > 0 and unpack('>I6', value, rest) or token
+      if before and not fingerprint then -- the request is still known
+        flags, who = flags + FINGERPRINT, sub(who, 1, place - 1) .. before .. sub(who, place)
+      end
+      if band(seenFlags, FAILURE) > 0 then flags, failure = flags + FAILURE, sub(value, tail) end
     end
-    hold(tonumber(seen.version) + 1, started and tonumber(seen.attempts) + 1 or 1, started and seen.createdAt or now)
-    return reply(started and not seen.retryAt and 'stolen' or 'claimed', 0)
+    return reply(kind == STARTED and STOLEN or CLAIMED, 0, save(STARTED, flags + CREATED, token + 1,
+      started and math.min(attempts + 1, $ATTEMPTS) or 1, now + lease, retention,
+      pack('>I6I6', now + lease, created) .. who .. failure))
   end
 
-  local started, before = seen.status == 'STARTED', seen.requestFingerprint or ''
-  if started and seen.owner == owner and owner ~= '' and not seen.retryAt then
-    return reply('claimed', 0, flat) -- rule 5: its own claim, whose reply was lost
-  elseif not started and now >= tonumber(seen.expiryTimestamp) * 1000 + skew then
+  if kind == STARTED and holder == owner and owner ~= '' then
+    return reply(CLAIMED, 0, value) -- rule 5: its own claim, whose reply was lost
+  elseif not started and now >= expiry * 1000 + $SKEW then
     return take() -- rule 4: retention is over
-  elseif fingerprint ~= before and fingerprint ~= '' and before ~= '' then
-    return reply('mismatch', 0, flat) -- rule 6
-  elseif seen.status == 'FAILED' and tonumber(seen.version) == redrive then
+  elseif fingerprint and before and fingerprint ~= before then
+    return reply(MISMATCH, 0, value, kind, seenFlags, tail) -- rule 6
+  elseif kind == FAILED and token == redrive then
     return take() -- rule 10
-  elseif seen.status == 'COMPLETED' then
-    return reply('completed', 0, flat)
-  elseif seen.status == 'FAILED' then
-    return reply('failed', 0, flat)
   elseif not started then
-    return reply('foreign', 0, flat)
+    return reply(DONE, 0, value, kind, seenFlags, tail)
   end
 
   -- Rule 7. The delay of a release has no skew, because it protects nothing.
-  local wait = math.max(0, seen.retryAt and tonumber(seen.retryAt) - now or tonumber(seen.leaseUntil) + skew - now)
-  if wait > 0 then return reply('inflight', wait, flat) end
-  if not seen.retryAt and not takeOver then return reply('leaseover', 0, flat) end
+  local wait = math.max(0, till + (kind == STARTED and $SKEW or 0) - now)
+  if wait > 0 then return reply(INFLIGHT, wait, value) end
+  if kind == STARTED and takeOver == 0 then return reply(LEASEOVER, 0, value) end
   return take()
 end

@@ -1,8 +1,8 @@
--- Arguments: fencing token
 local function transition()
-  local seen, flat = read()
-  if #flat == 0 then return {'absent'} end
-  if seen.version ~= arg(1) then return reply('fenced', 0, flat) end
-  redis.call('DEL', key)
-  return {'done'}
+  local value = call('GET', key)
+  if not value then return pack('B', ABSENT) end
+  local kind, flags, token, _, _, _, _, _, _, tail = entry(value)
+  if token ~= unpack('>I6', ask) then return reply(FENCED, 0, value, kind, flags, tail) end
+  call('DEL', key)
+  return done
 end

@@ -76,19 +76,20 @@ func (e entry) observe(got *store.Entry) (exact entry, ok bool) {
 		string(got.Result) != e.result || textOf(got.Failure) != e.failure || got.Released() != e.released {
 		return e, false
 	}
-	times := []struct {
+	type observed struct {
 		known *span
 		seen  int64
-	}{
-		{&e.token, got.Token}, {&e.lease, got.LeaseUntil.UnixMilli()},
+	}
+	times := []observed{
+		{&e.token, got.Token},
 		{&e.created, got.CreatedAt.UnixMilli()},
 		{&e.updated, got.UpdatedAt.UnixMilli()}, {&e.expiry, got.Expiry.UnixMilli()},
 	}
-	if e.released {
-		times = append(times, struct {
-			known *span
-			seen  int64
-		}{&e.retry, got.RetryAt.UnixMilli()})
+	switch {
+	case e.released:
+		times = append(times, observed{&e.retry, got.RetryAt.UnixMilli()})
+	case e.status == store.StatusStarted: // otherwise the end of the lease means nothing
+		times = append(times, observed{&e.lease, got.LeaseUntil.UnixMilli()})
 	}
 	for _, t := range times {
 		if !t.known.has(t.seen) {

@@ -53,16 +53,11 @@ var reasons = map[string]map[string]string{
 		"WHERE published_at < clock_timestamp() - make_interval(secs => $1) ORDER BY published_at L…: SKIP LOCKED => nothing":                "a row that another session has locked is deleted when it is free, or later",
 	},
 	"idem/redisstore/lua/settle.lua": {
-		"return reply('fenced', 0): 0 => 1":                            "the answer to a settlement has no waiting time that is read",
-		"if now + span < leaseUntil then return {'done'} end: < => <=": "an extension to the same end of the lease is not written: only the time of the update differs",
+		"if lease >= till then: >= => >": "an extension to the same end of the lease is not written: only the time of the update differs",
 	},
 	"idem/redisstore/lua/each.lua": {
 		"if not ok and type(answer) ~= 'table' then answer = {err = answer} end: and => or": "the servers of the tests raise errors as strings; " +
 			"a server that raises them as tables is not among them",
-	},
-	"idem/redisstore/lua/prelude.lua": {
-		"if flat[i] == 'responsePayload' and #flat[i + 1] > $LARGE then flat[i], flat[i + 1] = 'lar…: > => >=": "a result of exactly the limit is read separately, " +
-			"which costs a request",
 	},
 	"idem/dynamostore/schema.go": {
 		"attributes: 16 => 17": capacity,

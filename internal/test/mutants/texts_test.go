@@ -30,8 +30,8 @@ var luaChanges = []replacement{
 	replace(` (>) `, ">="),
 	replace(` (and) `, "or"), replace(` (or) `, "and"), replace(`\bnot `, ""), replace(` (\+) `, "-"),
 	replace(` (-) `, "+"),
-	replace(`math\.(ceil)`, "floor"), replace(`, (-1)\)`, "1"), replace(`'(1)'`, "2"), replace(` (0)\)`, "1"),
-	replace(`^ *((?:redis\.call|expire|fail)\(.*\))$`, ""), replace(`^ *(if .* then .* end)`, ""),
+	replace(` (<=) `, "<"), replace(`[ (](ceil)\(\(`, "math.floor"), replace(`, (-1)\)`, "1"), replace(`'(1)'`, "2"), replace(` (0)\)`, "1"),
+	replace(`^ *((?:redis\.call|call|save)\(.*\))$`, ""), replace(`^ *(if .* then .* end)`, ""),
 }
 
 // sqlChanges are changes of the operators and conditions of a statement.

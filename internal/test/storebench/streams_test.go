@@ -47,7 +47,7 @@ func BenchmarkStreams(b *testing.B) {
 
 // stream takes records through a scheduler whose handlers do nothing.
 func stream(b *testing.B, st store.Store) {
-	Stream(b, st, idem.Config{}, idem.SchedulerConfig{Concurrency: concurrently},
+	Stream(b, st, idem.Config{CommitWindow: idem.DefaultCommitWindow(concurrently)}, idem.SchedulerConfig{Concurrency: concurrently},
 		func(context.Context, string) error { return nil })
 }
 

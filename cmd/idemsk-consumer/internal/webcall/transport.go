@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -55,5 +56,12 @@ func withoutAnswer(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
+	if code := http2Code.FindString(err.Error()); code != "" {
+		return errors.New(code)
+	}
 	return errMalformed
 }
+
+// http2Code finds what the transport's errors of a stream or a connection of HTTP/2 say without a part of the answer.
+var http2Code = regexp.MustCompile(`stream error: stream ID \d+; [A-Z0-9_]+|http2: client connection lost|` +
+	`http2: server sent GOAWAY and closed the connection; LastStreamID=\d+, ErrCode=[A-Z0-9_]+`)

@@ -226,8 +226,8 @@ func TestLostAnswersOverHTTP2(t *testing.T) {
 	c := clientOf(t, service.URL, patience)
 	attempt(t, func(ctx context.Context) {
 		for range 2 { // the stream is lost, not the connection
-			if _, err := c.Call(ctx, []byte("{}")); classOf(err) != "failed, unknown" {
-				t.Errorf("%s, %v; want an unknown outcome", classOf(err), err)
+			if _, err := c.Call(ctx, []byte("{}")); classOf(err) != "failed, unknown" || !strings.Contains(fmt.Sprint(err), "INTERNAL_ERROR") {
+				t.Errorf("%s, %v; want an unknown outcome, and the error code of the stream", classOf(err), err)
 			}
 		}
 	})
