@@ -78,8 +78,7 @@ func TestLoginByIAM(t *testing.T) {
 	if c.count() == before {
 		t.Error("no connection logged in with the later credentials")
 	}
-	apptest.Equal(t, "status", apptest.Must(
-		server.Do(t.Context(), "HGET", "idemsk:{ledger#payments#a}", "status")), any("COMPLETED"))
+	wantCompleted(t, server, redisstore.DefaultPrefix, "ledger#payments#a")
 }
 
 // The server refuses the token, because the role lacks the permission, or the clock is wrong. Nothing is

@@ -13,6 +13,7 @@ import (
 
 	"github.com/idemsk/idemsk/app/redis"
 	"github.com/idemsk/idemsk/idem/redisstore"
+	"github.com/idemsk/idemsk/idem/store"
 	"github.com/idemsk/idemsk/internal/test/apptest"
 	"github.com/idemsk/idemsk/internal/test/redisserver"
 	"github.com/idemsk/idemsk/internal/test/testkit"
@@ -46,8 +47,7 @@ func TestFunctionOnRedis(t *testing.T) {
 		apptest.Equal(t, "answer", string(out), `{"batchItemFailures":[]}`)
 	}
 	apptest.Equal(t, "calls", calls, 1)
-	apptest.Equal(t, "status", apptest.Must(
-		server.Do(t.Context(), "HGET", "app:keys:{ledger#payments#a}", "status")), any("COMPLETED"))
+	wantCompleted(t, server, "app:keys", "ledger#payments#a")
 }
 
 func TestFunctionOnACluster(t *testing.T) {
@@ -119,7 +119,7 @@ func TestServerThatStartsLateIsChecked(t *testing.T) {
 // A crash that loses keys is a warning; an error of the store in addition is not.
 func TestMissingPermissionIsAnError(t *testing.T) {
 	server := startRedis(t, nil)
-	apptest.Must(server.Do(t.Context(), "ACL", "SETUSER", "app", "on", ">one", "~*", "+@all", "-hset"))
+	apptest.Must(server.Do(t.Context(), "ACL", "SETUSER", "app", "on", ">one", "~*", "+@all", "-set"))
 	f := apptest.MustStart(t, map[string]string{"IDEMSK_STORE": "redis",
 		"IDEMSK_STORE_URL": server.URLOf("app", "one")}, apptest.Returning("", nil), redis.Store())
 	defer f.Close()
@@ -163,5 +163,16 @@ func TestErrorsDoNotContainTheRedisPassword(t *testing.T) {
 		if err == nil || strings.Contains(err.Error()+f.Stderr.String(), "hush") {
 			t.Errorf("%v: error %v; want one without the password", env, err)
 		}
+	}
+}
+
+// wantCompleted checks that a key is completed at the server.
+func wantCompleted(t *testing.T, server *redisserver.Server, prefix, key string) {
+	t.Helper()
+	client := apptest.Must(redisstore.NewClient(server.URL()))
+	defer client.Close()
+	entry, err := apptest.Must(redisstore.New(client, redisstore.Config{Prefix: prefix})).Get(t.Context(), key)
+	if err != nil || entry.Status != store.StatusCompleted {
+		t.Errorf("%s: %v, %v; want it completed", key, entry.Status, err)
 	}
 }

@@ -33,9 +33,10 @@ func roundTrips(t *testing.T, url string) {
 		}
 		return reqs
 	}
-	end := func(entry store.Entry, op store.SettleOp) {
+	small := []byte("a small result, which an answer contains")
+	end := func(entry store.Entry, op store.SettleOp, result []byte) {
 		set := settlement(entry, op)
-		set.Result = []byte("a small result, which an answer contains")
+		set.Result = result
 		if err := settle(t, st, set); err != nil {
 			t.Error(err)
 		}
@@ -47,12 +48,20 @@ func roundTrips(t *testing.T, url string) {
 	}{
 		{"a new key", func(n int) {
 			end(mustClaim(t, st, request(fmt.Sprint("fresh ", n), n)),
-				store.OpComplete)
+				store.OpComplete, small)
 		}, 2},
 		{"a duplicate", func(n int) { claim(t, st, request("fresh 1", 10+n)) }, 1},
+		{"a new key with a result of 4 KiB, and a duplicate", func(n int) {
+			end(mustClaim(t, st, request(fmt.Sprint("4 KiB ", n), n)), store.OpComplete, make([]byte, 4<<10))
+			claim(t, st, request(fmt.Sprint("4 KiB ", n), 10+n))
+		}, 3},
+		{"a larger result", func(n int) {
+			end(mustClaim(t, st, request(fmt.Sprint("larger ", n), n)), store.OpComplete, make([]byte, 4<<10+1))
+			claim(t, st, request(fmt.Sprint("larger ", n), 10+n))
+		}, 4},
 		{"a release", func(n int) {
 			end(mustClaim(t, st, request(fmt.Sprint("released ", n), n)),
-				store.OpRelease)
+				store.OpRelease, nil)
 		}, 2},
 		{"a re-claim", func(n int) { mustClaim(t, st, request(fmt.Sprint("released ", n), 10+n)) }, 1},
 		{"a key in flight elsewhere", func(n int) { claim(t, st, request("released 1", 20+n)) }, 1},

@@ -37,11 +37,11 @@ local function transition()
   elseif not started and now >= expiry * 1000 + $SKEW then
     return take() -- rule 4: retention is over
   elseif fingerprint and before and fingerprint ~= before then
-    return reply(MISMATCH, 0, value, kind, seenFlags, tail) -- rule 6
+    return reply(MISMATCH, 0, value, kind, tail) -- rule 6
   elseif kind == FAILED and token == redrive then
     return take() -- rule 10
   elseif not started then
-    return reply(DONE, 0, value, kind, seenFlags, tail)
+    return reply(DONE, 0, value, kind, tail)
   end
 
   -- Rule 7. The delay of a release has no skew, because it protects nothing.

@@ -37,13 +37,10 @@ end
 
 local done = pack('B', DONE)
 
--- reply returns the outcome, the wait of a claim in ms, and the value. It replaces a large result behind tail, where the source
--- of a COMPLETED key ends, by its size; the caller reads it separately.
-local function reply(what, wait, value, kind, flags, tail)
+-- reply returns the outcome, the wait of a claim in ms, and the value. It replaces a large result, which begins at tail in the
+-- value of a COMPLETED key, by its size; the caller reads it separately.
+local function reply(what, wait, value, kind, tail)
   local large = 0
-  if kind == COMPLETED and #value > $LARGE then
-    if band(flags, OMITTED) > 0 then tail = tail + 4 end
-    if #value - tail >= $LARGE then value, large = sub(value, 1, tail - 1), #value - tail + 1 end
-  end
+  if kind == COMPLETED and #value - tail >= $LARGE then value, large = sub(value, 1, tail - 1), #value - tail + 1 end
   return pack('>BI6I4', what, wait, large) .. value
 end

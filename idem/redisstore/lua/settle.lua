@@ -9,7 +9,7 @@ local function transition()
   local mine = current == token and holder == owner
   if not (mine and kind == STARTED) then -- rule 3
     if mine and kind == ends[op] then return done end -- rule 5: it was applied before
-    return reply(FENCED, 0, value, kind, seenFlags, tail)
+    return reply(FENCED, 0, value, kind, tail)
   end
 
   if op == EXTEND then
