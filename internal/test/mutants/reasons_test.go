@@ -63,6 +63,7 @@ var reasons = map[string]map[string]string{
 	},
 	"idem/redisstore/lua/prelude.lua": {
 		"if kind == COMPLETED and #value - tail >= $LARGE then value, large = sub(value, 1, tail - …: - => + #3": sizeOfLarge,
+		"if kind == COMPLETED and #value - tail >= $LARGE then value, large = sub(value, 1, tail - …: - => + #2": "two bytes of the result are replaced by the whole, which is read separately",
 		"if kind == COMPLETED and #value - tail >= $LARGE then value, large = sub(value, 1, tail - …: + => -":    sizeOfLarge,
 	},
 	"idem/dynamostore/schema.go": {
