@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -231,14 +232,16 @@ func readStore(v *Vars, added *options) string {
 	case StoreDynamoDB, StorePostgres, StoreRedis, StoreMemory, StoreNone:
 		return s
 	}
-	names := "one of dynamodb, postgres, redis, memory, none"
+	names := []string{StoreDynamoDB, StorePostgres, StoreRedis, StoreMemory, StoreNone}
 	for i := range added.stores {
 		if added.stores[i].Name == s {
 			return s
 		}
-		names += ", " + added.stores[i].Name
+		if !slices.Contains(names, added.stores[i].Name) {
+			names = append(names, added.stores[i].Name)
+		}
 	}
-	v.Fail(name, s, names)
+	v.Fail(name, s, "one of "+strings.Join(names, ", "))
 	return s
 }
 

@@ -103,13 +103,13 @@ func hasReturned(errorType, message string) bool {
 		"An error occurred during JSON serialization of response", // Java
 		"Error converting the response object ",                   // .NET
 		"The Lambda response cannot be encoded to JSON",           // PHP (Bref)
-		"The Lambda response is too big",                          // likewise
+		"The Lambda response is too big",                          // PHP
 	} {
 		if strings.HasPrefix(message, start) {
 			return true
 		}
 	}
-	return false
+	return strings.Contains(message, " while calling the Lambda runtime API: ") // PHP, with the status before
 }
 
 // delayIn returns the delay at the end of a message: "retry after" with a Go duration or whole seconds. It is

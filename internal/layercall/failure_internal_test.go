@@ -143,6 +143,9 @@ func TestErrorsOfAnAnswer(t *testing.T) {
 		{"UnsupportedTypeError", "json: unsupported type: chan int", "unknown"},
 		{"UnsupportedValueError", "json: unsupported value: NaN", "unknown"},
 		{"MarshalerError", "json: error calling MarshalJSON for type ledger.Money", "unknown"},
+		{"Exception", "The Lambda response cannot be encoded to JSON.\nThis error usually happens when", "unknown"},
+		{`Bref\Runtime\ResponseTooBig`, "The Lambda response is too big and above the limit", "unknown"},
+		{"Exception", "Error 500 while calling the Lambda runtime API: unknown error", "unknown"},
 		// the event could not be decoded: the function was not called
 		{"Runtime.UnmarshalError", "Unable to unmarshal input: Expecting value", "retry"},
 		{"JsonSerializerException", "Error converting the Lambda event JSON payload to type Payment", "retry"},

@@ -12,7 +12,7 @@ import (
 
 // Format is the schema.Format of Avro. Values are decoded into structs with tags such as `avro:"name"`, maps,
 // or any. Fields that a struct lacks are skipped.
-type Format struct{ reader *avro.Schema }
+type Format struct{ reader, jsonReader *avro.Schema }
 
 // Reader returns a Format with the schema that the program expects, which must keep to the specification. Data
 // that was written with another version is resolved to it: fields are matched by name and alias, missing ones
@@ -22,7 +22,18 @@ func Reader(text string) (Format, error) {
 	if err != nil {
 		return Format{}, fmt.Errorf("the schema of the reader: %w", err)
 	}
-	return Format{reader}, nil
+	jsonReader, err := avro.Parse(text, encoded...)
+	if err != nil {
+		return Format{}, fmt.Errorf("the schema of the reader: %w", err)
+	}
+	return Format{reader, jsonReader}, nil
+}
+
+// encoded makes the library leave values of logical types as they are encoded, which is their JSON. As Go values, not
+// all of them can be encoded again: decimals with more digits than their precision, which Java reads, are an example.
+var encoded = []avro.SchemaOpt{
+	avro.CustomType{LogicalType: "decimal"}, avro.CustomType{LogicalType: "big-decimal"},
+	avro.CustomType{LogicalType: "time-millis"}, avro.CustomType{LogicalType: "time-micros"},
 }
 
 // DataFormat implements schema.Format.
@@ -30,13 +41,11 @@ func (Format) DataFormat() string { return schema.Avro }
 
 // Compile implements schema.Format. A schema that can't be resolved to that of the reader is an error.
 func (f Format) Compile(s *schema.Schema) (schema.Type, error) {
-	var known avro.SchemaCache
-	for _, ref := range s.References {
-		if _, err := parseWritten(ref.Text, &known); err != nil {
-			return nil, fmt.Errorf("the schema %q that it refers to: %w", ref.Name, err)
-		}
+	typ, err := parseAll(s)
+	if err != nil {
+		return nil, err
 	}
-	typ, err := parseWritten(s.Text, &known)
+	asJSON, err := parseAll(s, encoded...)
 	if err != nil {
 		return nil, err
 	}
@@ -49,16 +58,31 @@ func (f Format) Compile(s *schema.Schema) (schema.Type, error) {
 		if typ, err = avro.Resolve(typ, f.reader); err != nil {
 			return nil, err
 		}
+		if asJSON, err = avro.Resolve(asJSON, f.jsonReader); err != nil {
+			return nil, err
+		}
 		if shown, err = (counters{}).of(f.reader.Root(), ""); err != nil {
 			return nil, err
 		}
 	}
-	return avroType{schema: typ, written: written, limits: s.Limits,
+	return avroType{schema: typ, asJSON: asJSON, written: written, limits: s.Limits,
 		maps: shown.hasMaps(make(map[*counter]bool))}, nil
+}
+
+// parseAll parses a schema and those that it refers to.
+func parseAll(s *schema.Schema, options ...avro.SchemaOpt) (*avro.Schema, error) {
+	var known avro.SchemaCache
+	for _, ref := range s.References {
+		if _, err := parseWritten(ref.Text, &known, options...); err != nil {
+			return nil, fmt.Errorf("the schema %q that it refers to: %w", ref.Name, err)
+		}
+	}
+	return parseWritten(s.Text, &known, options...)
 }
 
 type avroType struct {
 	schema  *avro.Schema
+	asJSON  *avro.Schema // for ToJSON
 	written *counter
 	maps    bool // in a decoded value
 	limits  schema.Limits
@@ -67,7 +91,9 @@ type avroType struct {
 var errTrailing = errors.New("there are bytes behind the value")
 
 // Decode implements schema.Type.
-func (t avroType) Decode(data []byte, into any) error {
+func (t avroType) Decode(data []byte, into any) error { return t.decode(t.schema, data, into) }
+
+func (t avroType) decode(by *avro.Schema, data []byte, into any) error {
 	rest, err := t.written.count(data, t.limits.Meter(), "", 0)
 	if err != nil {
 		return err
@@ -75,7 +101,7 @@ func (t avroType) Decode(data []byte, into any) error {
 	if len(rest) > 0 {
 		return errTrailing
 	}
-	_, err = t.schema.Decode(data, into, avro.SkipUnknown())
+	_, err = by.Decode(data, into, avro.SkipUnknown())
 	return unquoted(err)
 }
 
@@ -88,10 +114,10 @@ func (t avroType) FromJSON(data []byte, into any) error {
 // fields of records are in the order of the schema, or all names are sorted if it has maps.
 func (t avroType) ToJSON(data []byte) ([]byte, error) {
 	var value any
-	if err := t.Decode(data, &value); err != nil {
+	if err := t.decode(t.asJSON, data, &value); err != nil {
 		return nil, err
 	}
-	out, err := t.schema.EncodeJSON(value)
+	out, err := t.asJSON.EncodeJSON(value)
 	if err != nil || !t.maps {
 		return out, unquoted(err)
 	}

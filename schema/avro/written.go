@@ -19,7 +19,7 @@ var anyName = avro.WithLaxNames(func(string) error { return nil })
 // with the schemas of a registry: any names, comments, and defaults, aliases and logical types that are
 // invalid. Decoding uses neither defaults nor aliases of the writer, and the specification says that an invalid
 // logical type is ignored. named has the types of the schemas that this one refers to.
-func parseWritten(text string, named *avro.SchemaCache) (*avro.Schema, error) {
+func parseWritten(text string, named *avro.SchemaCache, options ...avro.SchemaOpt) (*avro.Schema, error) {
 	decoder := json.NewDecoder(strings.NewReader(withoutComments(text)))
 	decoder.UseNumber()
 	var tree any
@@ -33,7 +33,7 @@ func parseWritten(text string, named *avro.SchemaCache) (*avro.Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it can't be encoded: %w", err)
 	}
-	return named.Parse(string(used), anyName)
+	return named.Parse(string(used), append([]avro.SchemaOpt{anyName}, options...)...)
 }
 
 // attributes are the attributes of each type that decoding uses. All other types are primitive or named.

@@ -2,6 +2,7 @@ package avro_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -141,6 +142,37 @@ func TestSchemasOfRegistriesAreRead(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// JSON has each value as it is encoded, also if it is not one of its logical type, or Go's type does not hold it.
+func TestJSONOfLogicalTypes(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		logical, plain string
+		value          any
+		json           string
+	}{
+		{`{"type":"bytes","logicalType":"decimal","precision":2,"scale":1}`, `"bytes"`, []byte("\x7f\x01\x01"), `"\u007f\u0001\u0001"`},
+		{`{"type":"fixed","name":"F","size":2,"logicalType":"decimal","precision":4}`, `{"type":"fixed","name":"F","size":2}`, []byte("\x7f\xff"), `"\u007f\u00ff"`},
+		{`["string",{"type":"bytes","logicalType":"decimal","precision":2}]`, `["string","bytes"]`, []byte("\x7f\xff"), `"\u007f\u00ff"`},
+		{`{"type":"bytes","logicalType":"big-decimal"}`, `"bytes"`, []byte("zz"), `"zz"`},
+		{`{"type":"long","logicalType":"time-micros"}`, `"long"`, int64(math.MaxInt64), `9223372036854775807`},
+		{`["double",{"type":"long","logicalType":"time-micros"}]`, `["double","long"]`, int64(math.MaxInt64), `9223372036854775807`},
+		{`["float",{"type":"int","logicalType":"time-millis"}]`, `["float","int"]`, int32(math.MaxInt32), `2147483647`},
+	} {
+		text := record(`{"name":"at","type":` + tc.logical + `}`)
+		reader, err := avro.Reader(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := encoded(t, record(`{"name":"at","type":`+tc.plain+`}`), map[string]any{"at": tc.value})
+		for name, f := range map[string]avro.Format{"as written": {}, "resolved": reader} {
+			out, err := compile(t, f, schema.Schema{Text: text}).ToJSON(data)
+			if want := `{"at":` + tc.json + `}`; err != nil || string(out) != want {
+				t.Errorf("%s, %s: %s, %v; want %s", tc.logical, name, out, err, want)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/idemsk/idemsk/internal/text/near"
@@ -33,7 +34,8 @@ func Explain(fs *flag.FlagSet, err error) error {
 			if usage != "" {
 				want += ": " + strings.Join(strings.Fields(usage), " ")
 			}
-			return fmt.Errorf("--%s is %s: want %s", f.Name, redact.Text(m[1]), want)
+			value, _ := strconv.Unquote(m[1]) // the package has quoted it
+			return fmt.Errorf("--%s is %q: want %s", f.Name, redact.Text(value), want)
 		}
 	}
 	return err

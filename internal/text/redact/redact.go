@@ -9,15 +9,19 @@ import (
 // userinfo is the part of a URL, or of what was meant as one, that may have a password.
 var userinfo = regexp.MustCompile(`[^\s"']+:[^\s"']*@`)
 
+// parameters are the query of a URL, pairs of names and values as libpq and JAAS have them, or a document in JSON.
+var parameters = regexp.MustCompile(`(?s)([?={]).+`)
+
 // hidden takes the place of what may be a secret.
 const hidden = "…"
 
-// Text returns a text without the users and passwords of URLs, and nothing of one in PEM.
+// Text returns a text without the users and passwords of URLs, without what is behind the first '?', '=' or '{', and
+// nothing of one in PEM.
 func Text(text string) string {
 	if strings.Contains(text, "-----BEGIN") {
 		return hidden
 	}
-	return userinfo.ReplaceAllString(text, hidden+"@")
+	return parameters.ReplaceAllString(userinfo.ReplaceAllString(text, hidden+"@"), "${1}"+hidden)
 }
 
 // Setting returns the value of a variable as Text does. A value that is no ARN where a secret's is wanted may be the

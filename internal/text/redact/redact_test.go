@@ -8,16 +8,22 @@ import (
 
 func TestText(t *testing.T) {
 	for text, want := range map[string]string{
-		"postgres://u:s3cret@h/db":                 "…@h/db",
-		"http://user:s3/cr@et@h/x":                 "…@h/x",
-		"user:s3cret@h":                            "…@h",
-		"sasl://u:s3cret@h:9092,sasl://v:t@i:9092": "…@i:9092",
-		"--x http://u:s3cret@h y":                  "--x …@h y",
-		"-----BEGIN PRIVATE KEY-----":              "…",
-		"broker:9092":                              "broker:9092",
-		"header:payment-id":                        "header:payment-id",
-		"arn:aws:kafka:eu-central-1:1:cluster/c":   "arn:aws:kafka:eu-central-1:1:cluster/c",
-		"":                                         "",
+		"postgres://u:s3cret@h/db":                                  "…@h/db",
+		"http://user:s3/cr@et@h/x":                                  "…@h/x",
+		"user:s3cret@h":                                             "…@h",
+		"sasl://u:s3cret@h:9092,sasl://v:t@i:9092":                  "…@i:9092",
+		"--x http://u:s3cret@h y":                                   "--x …@h y",
+		"-----BEGIN PRIVATE KEY-----":                               "…",
+		"postgres://h/db?user=u&password=s3cret":                    "postgres://h/db?…",
+		"postgres://u:s3?c=r{et@h:5432/db?T0KEN":                    "…@h:5432/db?…",
+		"host=h user=u\npassword=s3cret":                            "host=…",
+		`{"username":"u","password":"s3cret"}`:                      "{…",
+		`PlainLoginModule required username="u" password="s3cret";`: "PlainLoginModule required username=…",
+		"a=":                                     "a=",
+		"broker:9092":                            "broker:9092",
+		"header:payment-id":                      "header:payment-id",
+		"arn:aws:kafka:eu-central-1:1:cluster/c": "arn:aws:kafka:eu-central-1:1:cluster/c",
+		"":                                       "",
 	} {
 		if got := redact.Text(text); got != want {
 			t.Errorf("%q: %q; want %q", text, got, want)

@@ -56,12 +56,14 @@ func withoutAnswer(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	if code := http2Code.FindString(err.Error()); code != "" {
-		return errors.New(code)
+	if text := harmless.FindString(err.Error()); text != "" {
+		return errors.New(text)
 	}
 	return errMalformed
 }
 
-// http2Code finds what the transport's errors of a stream or a connection of HTTP/2 say without a part of the answer.
-var http2Code = regexp.MustCompile(`stream error: stream ID \d+; [A-Z0-9_]+|http2: client connection lost|` +
-	`http2: server sent GOAWAY and closed the connection; LastStreamID=\d+, ErrCode=[A-Z0-9_]+`)
+// harmless finds errors of the transport that say what happened without a part of the answer: those of a stream or a
+// connection of HTTP/2, and of headers that are too large.
+var harmless = regexp.MustCompile(`connection error: [A-Z0-9_]+|stream error: stream ID \d+; [A-Z0-9_]+|http2: client connection lost|` +
+	`http2: server sent GOAWAY and closed the connection; LastStreamID=\d+, ErrCode=[A-Z0-9_]+|` +
+	`server response headers exceeded \d+ bytes`)

@@ -39,6 +39,23 @@ func TestErrorsDoNotQuoteAnAnswer(t *testing.T) {
 	}
 }
 
+// An answer whose headers are too large is valid HTTP: the error says what is wrong.
+func TestHeadersOfAnAnswerThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	for http2, want := range map[bool]string{false: "headers exceeded", true: "connection error"} {
+		service := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 11<<20))
+		}))
+		service.EnableHTTP2 = http2
+		service.StartTLS()
+		t.Cleanup(service.Close)
+		_, err := clientOf(t, service.URL, patience).Call(t.Context(), []byte("{}"))
+		if classOf(err) != "failed, unknown" || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("HTTP/2 %t: %s, %v; want an unknown outcome, and %q", http2, classOf(err), err, want)
+		}
+	}
+}
+
 // A service that refuses the client's certificate has not read the request, also with TLS 1.3, where the client may
 // send before it is refused.
 func TestRefusedCertificateOfTheClient(t *testing.T) {
