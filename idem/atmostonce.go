@@ -116,7 +116,7 @@ func leavesOpen(err error) bool {
 			return true
 		}
 	}
-	if is, ok := err.(interface{ Is(target error) bool }); ok && //nolint:errorlint // as above
+	if is, ok := err.(interface{ Is(target error) bool }); ok &&
 		(is.Is(context.DeadlineExceeded) || is.Is(context.Canceled)) {
 		return true
 	}

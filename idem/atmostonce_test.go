@@ -401,5 +401,5 @@ func TestTimeoutsAreASignOfAnOutage(t *testing.T) {
 type isError struct{ is, cause error }
 
 func (isError) Error() string          { return "no answer in time" }
-func (e isError) Is(target error) bool { return target == e.is } //nolint:errorlint // as errors.Is asks
+func (e isError) Is(target error) bool { return target == e.is }
 func (e isError) Unwrap() error        { return e.cause }

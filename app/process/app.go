@@ -83,14 +83,14 @@ func Run(ctx context.Context, build Build, vars *app.Vars, stderr io.Writer, opt
 	vars.WarnUnused(ctx, base.Logger, "only functions have this setting", "IDEMSK_FAILURES")
 	parts, err := base.Parts(ctx, build)
 	if err != nil {
-		return err
+		return unlessEnded(ctx, err)
 	}
 	defer base.Close()
 	if err := checkStore(ctx, parts.Store); err != nil {
-		return err
+		return unlessEnded(ctx, err)
 	}
 	if err := cfg.connect(ctx, base, metrics); err != nil {
-		return err
+		return unlessEnded(ctx, err)
 	}
 	cfg.Consumer.Records, cfg.Consumer.Logger = parts.Records, base.Logger
 	c, err := consumer.New(parts.Engine, parts.Handler, cfg.Consumer)
@@ -103,6 +103,14 @@ func Run(ctx context.Context, build Build, vars *app.Vars, stderr io.Writer, opt
 	}
 	defer end()
 	return c.Run(ctx)
+}
+
+// unlessEnded returns an error of the start. A start that was given up because ctx has ended is none.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ctx.Err())) {
+		return nil
+	}
+	return err
 }
 
 // checkTimeout is the maximum time of the check of the store.

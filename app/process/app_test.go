@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"os"
@@ -47,6 +48,28 @@ func TestProcessWithAWrongTableDoesNotJoin(t *testing.T) {
 			if !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), text) {
 				t.Errorf("table %s: %v; want ErrMisconfigured with %q", table, err, text)
 			}
+		}
+	}
+}
+
+// A process that is told to end while it starts has handled nothing, and ends without an error.
+func TestProcessThatEndsWhileItStarts(t *testing.T) {
+	settings := map[string]string{"IDEMSK_KAFKA_BROKERS": "127.0.0.1:1", "IDEMSK_STORE": "memory", "IDEMSK_HTTP_ADDR": ""}
+	other := errors.New("the function has a syntax error")
+	for _, tc := range []struct {
+		err  func(ctx context.Context) error
+		want error
+	}{
+		{func(ctx context.Context) error { return fmt.Errorf("the start was given up: %w", ctx.Err()) }, nil},
+		{func(context.Context) error { return other }, other},
+	} {
+		ctx, end := context.WithCancel(t.Context())
+		err := Run(ctx, func(ctx context.Context, _ *Base) (kafka.Handler, error) {
+			end()
+			return nil, tc.err(ctx)
+		}, vars(settings), t.Output())
+		if !errors.Is(err, tc.want) {
+			t.Errorf("%v; want %v", err, tc.want)
 		}
 	}
 }
