@@ -3,9 +3,9 @@
 package mutants_test
 
 const (
-	capacity = "a capacity: only allocations change"
-	instant  = "only the microsecond in which the times are equal differs"
-	inTake   = "the relay also holds back what it has read behind a row without an id, which costs reads"
+	capacity    = "a capacity: only allocations change"
+	instant     = "only the microsecond in which the times are equal differs"
+	inTake      = "the relay also holds back what it has read behind a row without an id, which costs reads"
 	sizeOfLarge = "its size only bounds how many such results are read together"
 	largest     = "an event of exactly this size is too large with the overhead of its record: the producer rejects it"
 	noNil       = "a parameter that is nil is not sent by the SDK, and append puts the others behind it"
