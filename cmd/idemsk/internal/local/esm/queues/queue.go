@@ -119,11 +119,31 @@ func (p *poller) run(ctx, invoking context.Context) error {
 		if len(batch) == 0 {
 			continue
 		}
-		if err := p.handle(invoking, batch); err != nil {
-			return err
+		for left := batch; len(left) > 0; {
+			n := fitting(p.Name, left)
+			all, err := p.handle(invoking, left[:n])
+			if err != nil {
+				return err
+			}
+			if left = left[n:]; !all { // what is behind a message that failed may be of its group: it comes again
+				break
+			}
 		}
 	}
 	return nil
+}
+
+// fitting returns how many of the messages an event has room for: at least one, which SQS bounds.
+func fitting(queue string, messages []types.Message) (n int) {
+	size := len(event(queue, nil))
+	for n < len(messages) {
+		size += len(event(queue, messages[n:n+1]))
+		if size > esm.MaxPayload {
+			break
+		}
+		n++
+	}
+	return max(1, n)
 }
 
 const (
@@ -156,8 +176,9 @@ func (p *poller) receive(ctx context.Context) (batch []types.Message, err error)
 	return batch, nil
 }
 
-// handle delivers a batch, more than once if a fault says so, and deletes what is done.
-func (p *poller) handle(ctx context.Context, batch []types.Message) error {
+// handle delivers a batch, more than once if a fault says so, and deletes what is done. It reports whether that is
+// the whole batch.
+func (p *poller) handle(ctx context.Context, batch []types.Message) (all bool, err error) {
 	p.mu.Lock()
 	p.flight += len(batch)
 	p.batches++
@@ -178,10 +199,10 @@ func (p *poller) handle(ctx context.Context, batch []types.Message) error {
 		done, err = p.invoke(ctx, inv, batch)
 	}
 	if err != nil || len(done) == 0 {
-		return err
+		return false, err
 	}
 	p.remove(ctx, inv, done)
-	return nil
+	return len(done) == len(batch), nil
 }
 
 // invoke makes an invocation, and returns the messages that are done.

@@ -220,6 +220,23 @@ func TestBatches(t *testing.T) {
 	f.wantCalls("a b c d e f g h i j k l", "m n o")
 }
 
+// A batch has as many messages as an event has room for.
+func TestBatchesOfLargeMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "payments", "30")
+	for range 10 {
+		f.send(strings.Repeat("x", 450<<10)) // and an attribute of the same size
+	}
+	f.run()
+	sizes := make([]int, len(f.calls))
+	for i, bodies := range f.calls {
+		sizes[i] = len(strings.Fields(bodies))
+	}
+	if !slices.Equal(sizes, []int{6, 4}) {
+		t.Errorf("events of %d messages, want 6 and 4", sizes)
+	}
+}
+
 // A message whose visibility timeout has ended comes again, also in the same batch. It is deleted once.
 func TestMessageTwiceInABatch(t *testing.T) {
 	t.Parallel()
