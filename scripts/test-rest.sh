@@ -51,14 +51,15 @@ files=$(git grep -lE '^//go:build rest$' -- '*_test.go')
 tests="^($(grep -ohP '^func \K(Test|Example|Fuzz)\w+' $files | grep -vx TestMain | sort -u | paste -sd '|'))\$"
 folders() { sed 's|/[^/]*$||; s|^|./|' | sort -u; }
 on_localstack=$(grep -l 'awstest\.LocalStack' $files | folders)
-others=$(folders <<<"$files" | grep -vxF "$on_localstack")
+others=$(folders <<<"$files" | grep -vxF "$on_localstack" | grep -vxF ./infra/cdk/linttest)
 rest() { go test -race -vet=off -p 4 -tags servers,rest,synctests -timeout 30m -run "$tests" "$@"; }
 
 # The commands of the documents come first, because they start and stop LocalStack.
 with_localstack() {
   make --no-print-directory test-docs
   localstack/localstack.sh up >/dev/null
-  # Without -race, because it reports a race in jsii. Without the test cache, which does not notice changes of the documents.
+  # Without -race, because it reports a race in jsii, here and in linttest. Without the test cache, which does not notice changes of the
+  # documents.
   (cd infra/cdk && go test -count=1 -vet=off -timeout 10m . ./consumer ./awscheck)
   IDEMSK_TEST_ENDPOINT="http://127.0.0.1:${LOCALSTACK_PORT:-4566}" rest $on_localstack
 }
@@ -71,6 +72,7 @@ lane=$!
 set +m
 result=0
 rest $others || result=$?
+(cd infra/cdk && go test -count=1 -vet=off -tags rest -timeout 10m ./linttest) || result=$?
 # With -race the interpreter of WebAssembly takes many minutes, and the seeds take four.
 IDEMSK_TRACE_DIR='' SIMULATE_SEEDS=0-499 go test -vet=off -tags rest,synctests -timeout 30m -run 'TestOrderIsRepeatedExactly|^TestSimulation$' \
   ./test/simulation || result=$?
