@@ -78,14 +78,17 @@ func (c Clock) State(e *store.Entry) State {
 	if e.Status == "" {
 		return State{Status: "A"}
 	}
-	until := e.LeaseUntil
-	if e.Released() {
-		until = e.RetryAt
+	var until int64 // of a final entry it means nothing
+	switch {
+	case e.Released():
+		until = c.At(e.RetryAt)
+	case e.Status == store.StatusStarted:
+		until = c.At(e.LeaseUntil)
 	}
 	return State{
 		Status: string(e.Status[0]), Token: c.Token(e.Token), Owner: Number(e.Owner), Attempts: e.Attempts,
 		Print:    Number(e.Fingerprint.String()),
-		Released: e.Released(), Until: c.At(until), Expiry: c.At(e.Expiry),
+		Released: e.Released(), Until: until, Expiry: c.At(e.Expiry),
 	}
 }
 
