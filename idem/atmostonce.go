@@ -103,8 +103,8 @@ func mayHaveEffect(handlers context.Context, err error) bool {
 
 // leavesOpen reports whether an error, or one of those that it wraps or joins, leaves the effect open: it is
 // marked by OutcomeUnknown, or as a call with other tasks that failed with an error that Unavailable does not
-// mark, or it is a panic, a timeout or a cancellation, by its method Timeout or Is. Any other mark is the handler's decision that what it
-// wraps had no effect. It decides nothing about an error that is joined to it.
+// mark, or it is a panic, a timeout or a cancellation, by its method Timeout or Is. Any other mark is the
+// handler's decision that what it wraps had no effect. It decides nothing about an error that is joined to it.
 func leavesOpen(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case *classified:

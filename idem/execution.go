@@ -38,13 +38,20 @@ type turn struct {
 // earlier one of a lane must ask before those behind it, which can't be handled without it. The turn of a task
 // that does not call the handler is given back.
 func (x *execution) askForTurn() {
-	engine, claim := x.session.engine, x.claim
-	if x.turn.asked || !claim.hold.held || engine.outage.quiet() || engine.unended(claim) || engine.unsettled(claim) ||
-		claim.res.Entry.Attempts > engine.attemptLimit(claim) {
+	outage := x.session.engine.outage
+	if x.turn.asked || outage.quiet() || !x.hasAttempt() {
 		return
 	}
 	x.turn.asked = true
-	x.turn.wait, x.turn.down = engine.outage.begin(claim)
+	x.turn.wait, x.turn.down = outage.begin(x.claim)
+}
+
+// hasAttempt reports whether the key is held, with an attempt that is left, and no earlier one may have had its
+// effect.
+func (x *execution) hasAttempt() bool {
+	claim, engine := x.claim, x.session.engine
+	return claim.hold.held && !engine.unended(claim) && !engine.unsettled(claim) &&
+		claim.res.Entry.Attempts <= engine.attemptLimit(claim)
 }
 
 func newExecution(s *session, claim *claim) execution {
@@ -74,9 +81,7 @@ func (x *execution) begin() bool {
 // beginsAtOnce reports whether the handler may be called, and no request to the store or to the dead letters
 // must be answered before.
 func (x *execution) beginsAtOnce() bool {
-	claim, engine := x.claim, x.session.engine
-	return claim.hold.held && !claim.needsRenewal(&engine.cfg) && engine.outage.quiet() &&
-		!engine.unended(claim) && !engine.unsettled(claim) && claim.res.Entry.Attempts <= engine.attemptLimit(claim) &&
+	return x.hasAttempt() && !x.claim.needsRenewal(x.cfg()) && x.session.engine.outage.quiet() &&
 		x.session.handlers.Err() == nil
 }
 

@@ -212,7 +212,7 @@ func claimAsk(req *store.ClaimRequest) []byte {
 	} else {
 		b = append(appendSized(append(b, flagFingerprint), req.Owner), req.Fingerprint[:]...)
 	}
-	return append(binary.BigEndian.AppendUint16(b, uint16(len(req.Source))), req.Source...) // up to maxSource
+	return appendText(b, req.Source)
 }
 
 // settleAsk returns the argument of the settle script: 1 operation, 6 token, 6 retention, 6 lease or delay, 1 refund, 1 flags,
@@ -239,8 +239,7 @@ func settleAsk(set *store.Settlement) []byte {
 	b = appendSized(b, set.Owner)
 	if f != nil {
 		b = appendSized(b, f.Code[:min(len(f.Code), math.MaxUint8)])
-		message := f.Message[:min(len(f.Message), math.MaxUint16)]
-		return append(binary.BigEndian.AppendUint16(b, uint16(len(message))), message...)
+		return appendText(b, f.Message[:min(len(f.Message), math.MaxUint16)])
 	}
 	if set.Op == store.OpComplete {
 		b = append(b, set.Result...)
@@ -261,7 +260,12 @@ func appendTime(b []byte, n int64) []byte {
 	return append(b, byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n)) //nolint:mnd // from the highest
 }
 
+// appendSized and appendText append a text behind its size in one byte and in two, in which it must fit.
 func appendSized(b []byte, text string) []byte { return append(append(b, byte(len(text))), text...) }
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(text))), text...)
+}
 
 func flag(on bool) byte {
 	if on {

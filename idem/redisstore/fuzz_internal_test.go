@@ -20,12 +20,9 @@ func encode(entry *store.Entry) []byte {
 	if !entry.Fingerprint.IsZero() {
 		flags, optional = flags|flagFingerprint, append(optional, entry.Fingerprint[:]...)
 	}
-	short := func(b []byte, text string) []byte {
-		return append(binary.BigEndian.AppendUint16(b, uint16(len(text))), text...)
-	}
-	optional = short(optional, entry.Source)
+	optional = appendText(optional, entry.Source)
 	if f := entry.Failure; f != nil {
-		flags, end = flags|flagFailure, short(appendSized(appendTime(end, f.At.UnixMilli()), f.Code), f.Message)
+		flags, end = flags|flagFailure, appendText(appendSized(appendTime(end, f.At.UnixMilli()), f.Code), f.Message)
 	}
 	if entry.ResultOmitted != 0 {
 		flags, end = flags|flagOmitted, binary.BigEndian.AppendUint32(end, uint32(int32(entry.ResultOmitted)))

@@ -40,9 +40,9 @@ type scripts struct{ claim, settle, remove, time script }
 // script is the text of a script and its SHA-1 name at the server.
 type script struct{ text, sha string }
 
-// newScripts returns the scripts with a clock and a skew in ms. The first line of a script makes the server refuse it as a
-// whole on a read-only replica, with too few replicas, or when the memory is full. Settlements are allowed
-// when the memory is full: they need little memory, and without them an effect could take place twice.
+// newScripts returns the scripts with a clock and a skew in ms. The first line of a script makes the server
+// refuse it as a whole on a read-only replica, with too few replicas, or when the memory is full. Settlements are
+// allowed when the memory is full: they need little memory, and without them an effect could take place twice.
 func newScripts(clock string, skew int64) *scripts {
 	values := strings.NewReplacer("$NOW", clock, "$SKEW", strconv.FormatInt(skew, 10),
 		"$LARGE", strconv.Itoa(largeResult), "$ATTEMPTS", strconv.Itoa(maxCounted))

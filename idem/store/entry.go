@@ -55,6 +55,9 @@ type Entry struct {
 // Released reports whether the key is STARTED and its owner has released it.
 func (r *Entry) Released() bool { return r.Status == StatusStarted && !r.RetryAt.IsZero() }
 
+// Held reports whether the key is STARTED and its owner has not released it.
+func (r *Entry) Held() bool { return r.Status == StatusStarted && r.RetryAt.IsZero() }
+
 // StoredResult returns the result of a COMPLETED key. If the result was not stored, it returns
 // ErrResultNotStored (wrapped, with the size).
 func (r *Entry) StoredResult() ([]byte, error) {

@@ -29,8 +29,7 @@ func FreshToken(now time.Time) int64 { return now.UnixMilli() }
 // Holds is rule 3: a settlement succeeds only for the owner of the current token that has not released the
 // key.
 func Holds(s *Settlement, seen *Entry) bool {
-	return seen.Status == StatusStarted && seen.Token == s.Token && seen.Owner == s.Owner &&
-		seen.RetryAt.IsZero()
+	return seen.Held() && seen.Token == s.Token && seen.Owner == s.Owner
 }
 
 // Final is rule 4: COMPLETED and FAILED stay until retention ends. skew is added because another host's clock
@@ -42,7 +41,7 @@ func Final(seen *Entry, now time.Time, skew time.Duration) bool {
 // OwnClaim is rule 5 for claims: a claim that finds its own owner in the entry was applied before, and its
 // reply was lost. A claim without an owner never matches.
 func OwnClaim(req *ClaimRequest, seen *Entry) bool {
-	return seen.Status == StatusStarted && seen.Owner == req.Owner && req.Owner != "" && seen.RetryAt.IsZero()
+	return seen.Held() && seen.Owner == req.Owner && req.Owner != ""
 }
 
 // OwnSettlement is rule 5 for settlements: if a settlement is refused, but the entry already has its owner,
@@ -189,7 +188,7 @@ func Take(req *ClaimRequest, seen *Entry, now time.Time) Entry {
 }
 
 // Stolen reports whether a claim that takes the key as seen takes it from an owner that has not released it.
-func Stolen(seen *Entry) bool { return seen.Status == StatusStarted && !seen.Released() }
+func Stolen(seen *Entry) bool { return seen.Held() }
 
 func hold(entry *Entry, req *ClaimRequest, now time.Time) {
 	entry.Status, entry.Owner, entry.Fingerprint, entry.Source = StatusStarted, req.Owner, req.Fingerprint,

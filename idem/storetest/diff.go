@@ -28,7 +28,7 @@ func Diff(got, want store.Entry) string {
 	field("Result", bytes.Equal(got.Result, want.Result), got.Result, want.Result)
 	field("ResultOmitted", got.ResultOmitted == want.ResultOmitted, got.ResultOmitted, want.ResultOmitted)
 	field("Source", got.Source == want.Source, got.Source, want.Source)
-	if want.Status == store.StatusStarted && !want.Released() { // otherwise it means nothing
+	if want.Held() { // otherwise it means nothing
 		at("LeaseUntil", got.LeaseUntil, want.LeaseUntil)
 	}
 	at("RetryAt", got.RetryAt, want.RetryAt)

@@ -308,7 +308,7 @@ func (s *suite) lostSettlement(set store.Settlement) {
 // wantApproximately compares entries, with times within the tolerance.
 func (s *suite) wantApproximately(got, want store.Entry) {
 	s.Helper()
-	if want.Status == store.StatusStarted && !want.Released() {
+	if want.Held() {
 		s.wantTime("leaseUntil", got.LeaseUntil, want.LeaseUntil)
 	}
 	s.wantTime("retryAt", got.RetryAt, want.RetryAt)

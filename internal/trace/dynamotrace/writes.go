@@ -112,7 +112,7 @@ func operation(before, after *store.Entry) (op, answer string) {
 		return "release", "ok"
 	case same:
 		return "extend", "ok"
-	case before.Status == store.StatusStarted && !before.Released():
+	case before.Held():
 		return "claim", "stolen"
 	}
 	return "claim", "claimed"

@@ -82,7 +82,7 @@ func (c Clock) State(e *store.Entry) State {
 	switch {
 	case e.Released():
 		until = c.At(e.RetryAt)
-	case e.Status == store.StatusStarted:
+	case e.Held():
 		until = c.At(e.LeaseUntil)
 	}
 	return State{

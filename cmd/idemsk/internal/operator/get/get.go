@@ -101,7 +101,7 @@ func recordTable(entry *store.Entry, now time.Time) string {
 	row("attempts", strconv.Itoa(entry.Attempts))
 	row("source", entry.Source)
 	row("owner", entry.Owner)
-	if entry.Status == store.StatusStarted && !entry.Released() { // otherwise the lease has no meaning
+	if entry.Held() { // otherwise the lease has no meaning
 		when("lease until", entry.LeaseUntil)
 	}
 	when("retry at", entry.RetryAt)
