@@ -3,6 +3,7 @@ package pgoutbox
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,34 +50,76 @@ func failureText(err error) string {
 	return text[:min(len(text), longestFailure)]
 }
 
-// markEach marks events. If PostgreSQL refuses to mark some of them, because of what the table's owner has
-// added to the table or of the row itself, the others are marked. It returns their number and the rejections
-// among them.
-func (w *worker) markEach(ctx context.Context, tx pgx.Tx, marks []mark) (n int, charged []rejection, err error) {
-	charged, err = w.markAll(ctx, tx, marks)
-	switch {
-	case err == nil:
-		w.unmarked.forget(marks)
-		return len(marks), charged, nil
-	case !refusesRow(err):
-		return len(marks), charged, err
-	case w.askIn(ctx, func(ctx context.Context) error {
-		_, err := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT marks`)
-		return err
-	}) != nil:
+// mark marks events. If PostgreSQL refuses to mark some of them, because of what the table's owner has added to
+// the table or of the row itself, the others are marked. It returns their number and the rejections among them.
+func (w *worker) mark(ctx context.Context, tx pgx.Tx, marks []mark) (n int, charged []rejection, err error) {
+	if charged, err = w.markAll(ctx, tx, marks); err != nil && refusesRow(err) {
+		marks, charged, err = w.markEach(ctx, tx, marks)
+	}
+	if err != nil {
 		return 0, nil, err
-	case len(marks) == 1:
-		w.refuse(&marks[0], err)
-		return 0, nil, nil
 	}
-	for _, half := range [][]mark{marks[:len(marks)/2], marks[len(marks)/2:]} {
-		more, of, err := w.markEach(ctx, tx, half)
-		if err != nil {
-			return 0, nil, err
+	w.unmarked.forget(marks)
+	return len(marks), charged, nil
+}
+
+// markEach marks events one after another, in one statement, each behind a savepoint. It returns those that
+// were marked.
+func (w *worker) markEach(ctx context.Context, tx pgx.Tx, marks []mark) (marked []mark, charged []rejection, err error) {
+	type one struct {
+		N       int     `json:"n"`
+		ID      string  `json:"id"`
+		Seq     int64   `json:"seq"`
+		Failure *string `json:"failure"`
+	}
+	given := struct {
+		Marks         []one   `json:"marks"`
+		MaxAttempts   int     `json:"attempts"`
+		RetryDelay    float64 `json:"first"`
+		MaxRetryDelay float64 `json:"longest"`
+	}{make([]one, len(marks)), w.cfg.MaxAttempts, w.cfg.RetryDelay.Seconds(), w.cfg.MaxRetryDelay.Seconds()}
+	for i, m := range marks {
+		given.Marks[i] = one{N: i, ID: m.ID, Seq: m.seq}
+		if m.failure != "" {
+			given.Marks[i].Failure = &m.failure
 		}
-		n, charged = n+more, append(charged, of...)
 	}
-	return n, charged, nil
+	args, err := json.Marshal(given)
+	if err != nil {
+		return nil, nil, err
+	}
+	sql := w.outbox.sql.publishEach
+	if w.cfg.Retention < 0 {
+		sql = w.outbox.sql.removeEach
+	}
+	var answer []byte
+	var batch pgx.Batch
+	batch.Queue(`SELECT set_config('idemsk.marks', $1, true)`, string(args))
+	batch.Queue(sql)
+	batch.Queue(`SELECT current_setting('idemsk.marks')`).QueryRow(func(row pgx.Row) error { return row.Scan(&answer) })
+	if err := w.askIn(ctx, func(ctx context.Context) error {
+		if _, err := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT marks`); err != nil {
+			return err
+		}
+		return tx.SendBatch(ctx, &batch).Close()
+	}); err != nil {
+		return nil, nil, err
+	}
+	var result struct {
+		Charged []rejection
+		Refused map[int]string
+	}
+	if err := json.Unmarshal(answer, &result); err != nil {
+		return nil, nil, fmt.Errorf("the answer of marking each row: %w", err)
+	}
+	for i := range marks {
+		if why, refused := result.Refused[i]; refused {
+			w.refuse(&marks[i], why)
+		} else {
+			marked = append(marked, marks[i])
+		}
+	}
+	return marked, result.Charged, nil
 }
 
 // markAll marks events with one round trip, behind a savepoint.
@@ -114,7 +157,7 @@ func (w *worker) markAll(ctx context.Context, tx pgx.Tx, marks []mark) (charged 
 	return charged, err
 }
 
-var errUnchanged = errors.New("the row was not changed: a trigger keeps it as it is")
+var errUnchanged = errors.New(unchanged)
 
 // changed returns an error if fewer rows were changed than there are marks. Their rows are locked, so that no
 // other session has deleted them.
@@ -133,19 +176,15 @@ func refusesRow(err error) bool {
 	if !errors.As(err, &said) {
 		return errors.Is(err, errUnchanged)
 	}
-	switch said.Code[:2] {
-	case "22", "23", "42", "54", "P0", "XX":
-		return pgtrip.PoolerHint(err) == ""
-	}
-	return false
+	return strings.Contains(ofRows, "'"+said.Code[:2]+"'") && pgtrip.PoolerHint(err) == ""
 }
 
 // refuse reports an event that PostgreSQL refuses to mark. It stays pending, and holds back the later events
 // of its key if it was rejected. If it was published, this relay does not send it again.
-func (w *worker) refuse(m *mark, err error) {
+func (w *worker) refuse(m *mark, why string) {
 	w.unmarked.note(m)
 	outcome := cmp.Or(m.failure, "it was published")
-	err = fmt.Errorf("marking event %s of table %s, to topic %.64q (%s): %w", m.ID, w.outbox.table, m.Topic, outcome, err)
+	err := fmt.Errorf("marking event %s of table %s, to topic %.64q (%s): %s", m.ID, w.outbox.table, m.Topic, outcome, why)
 	w.failures.Add(1)
 	_ = w.failure(err)
 	w.notices.note(slog.LevelError, "PostgreSQL refuses to mark events of the outbox: repair the rows, or what is on the table",

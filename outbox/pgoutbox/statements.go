@@ -11,17 +11,18 @@ import (
 // statements are the SQL statements for one table. The comments list the arguments. An ID alone is not a row:
 // in a partitioned table an ID may recur in another partition. IDs are there for the index.
 type statements struct {
-	insert  string // ids, topics, keys, types, values, headers
-	table   string // the oid of the table, and the number of the server's process
-	busy    string // the class of locks, how many shards, which not, and topics to leave out
-	take    string // shards, how many of each, and what to leave out: topics, seqs, topics and keys
-	publish string // ids, seqs
-	remove  string // ids, seqs
-	reject  string // ids, seqs, failures, how many attempts, the first delay and the longest in s
-	stats   string
-	prune   string // retention in s, how many
-	parked  string // how many, 0 for all
-	requeue string // ids
+	insert                  string // ids, topics, keys, types, values, headers
+	table                   string // the oid of the table, and the number of the server's process
+	busy                    string // the class of locks, how many shards, which not, and topics to leave out
+	take                    string // shards, how many of each, and what to leave out: topics, seqs, topics and keys
+	publish                 string // ids, seqs
+	remove                  string // ids, seqs
+	reject                  string // ids, seqs, failures, how many attempts, the first delay and the longest in s
+	publishEach, removeEach string // the setting idemsk.marks
+	stats                   string
+	prune                   string // retention in s, how many
+	parked                  string // how many, 0 for all
+	requeue                 string // ids
 }
 
 // returning makes insert return the rows that it wrote.
@@ -68,14 +69,14 @@ const (
 )
 
 // but is the condition of rows that are not left out.
-const but = `o.aggregatetype <> ALL ($3::text[]) AND o.seq <> ALL ($4::bigint[])`
+const but = `o.aggregatetype <> ALL ($3::text[]) AND o.seq NOT IN (SELECT unnest($4::bigint[]))`
 
 func newStatements(t pgmigrate.Table) statements {
 	fill := func(sql string) string {
 		return strings.NewReplacer("{{ready}}", strings.ReplaceAll(ready, "{{table}}", t.SQL("")),
 			"{{pending}}", pending, "{{but}}", but, "{{largest}}", strconv.Itoa(relay.MaxSize), "{{table}}", t.SQL("")).Replace(sql)
 	}
-	return statements{
+	s := statements{
 		insert: fill(`INSERT INTO {{table}} (id, aggregatetype, aggregateid, type, payload, headers)
 			SELECT id, topic, key, type, value, headers::jsonb
 			FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::text[], $5::bytea[], $6::text[]) WITH ORDINALITY
@@ -97,7 +98,7 @@ func newStatements(t pgmigrate.Table) statements {
 				retry_at = clock_timestamp() + make_interval(secs => least($5 * 2 ^ least(attempts, 30), $6)),
 				parked_at = CASE WHEN attempts + 1 >= $4 THEN clock_timestamp() END
 			FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS f (id, seq, failure) WHERE o.id = f.id AND o.seq = f.seq
-			RETURNING o.id::text, left(o.aggregatetype, 64), o.attempts, o.parked_at IS NOT NULL, o.failure`),
+			RETURNING o.id::text, left(o.aggregatetype, 64) AS topic, o.attempts, o.parked_at IS NOT NULL AS parked, o.failure`),
 		stats: fill(`SELECT
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE {{pending}} LIMIT 100000) AS o),
 			(SELECT count(*) FROM (SELECT FROM {{table}} WHERE parked_at IS NOT NULL LIMIT 100000) AS o),
@@ -110,4 +111,54 @@ func newStatements(t pgmigrate.Table) statements {
 		requeue: fill(`UPDATE {{table}} SET parked_at = NULL, retry_at = NULL, attempts = 0
 			WHERE id = ANY($1::uuid[]) AND parked_at IS NOT NULL AND published_at IS NULL`),
 	}
+	s.publishEach, s.removeEach = each(s.publish, s.reject), each(s.remove, s.reject)
+	return s
+}
+
+// markEach is a statement that marks rows one after another. It has no arguments: the setting idemsk.marks has
+// them, and then has the result: what reject returns, and the errors of the rows that were not marked.
+const markEach = `DO $do$
+	DECLARE
+		given CONSTANT jsonb := current_setting('idemsk.marks');
+		m record;
+		charge jsonb;
+		charged jsonb := '[]';
+		refused jsonb := '{}';
+	BEGIN
+		FOR m IN SELECT * FROM jsonb_to_recordset(given->'marks') AS g (n integer, id uuid, seq bigint, failure text) LOOP
+			BEGIN
+				IF m.failure IS NULL THEN
+					{{settle}};
+				ELSE
+					WITH r AS ({{reject}}) SELECT to_jsonb(r) INTO charge FROM r;
+				END IF;
+				IF NOT FOUND THEN
+					RAISE '` + unchanged + `';
+				END IF;
+				IF m.failure IS NOT NULL THEN
+					charged := charged || charge;
+				END IF;
+			EXCEPTION WHEN others THEN
+				IF left(SQLSTATE, 2) NOT IN (` + ofRows + `) THEN
+					RAISE;
+				END IF;
+				refused := refused || jsonb_build_object(m.n, SQLERRM || ' (SQLSTATE ' || SQLSTATE || ')');
+			END;
+		END LOOP;
+		PERFORM set_config('idemsk.marks', jsonb_build_object('charged', charged, 'refused', refused)::text, true);
+	END $do$`
+
+const (
+	unchanged = "the row was not changed: a trigger keeps it as it is"
+	// ofRows are the classes of errors because of what is in a row or what is on the table: a data exception, a
+	// constraint, a permission, a limit, an error of a trigger, a damaged index.
+	// https://www.postgresql.org/docs/current/errcodes-appendix.html
+	ofRows = `'22', '23', '42', '54', 'P0', 'XX'`
+)
+
+// each returns the statement that settles or rejects rows one after another.
+func each(settle, reject string) string {
+	of := strings.NewReplacer("$1::uuid[]", "ARRAY[m.id]", "$2::bigint[]", "ARRAY[m.seq]", "$3::text[]", "ARRAY[m.failure]",
+		"$4", "(given->>'attempts')::integer", "$5", "(given->>'first')::float8", "$6", "(given->>'longest')::float8")
+	return strings.NewReplacer("{{settle}}", of.Replace(settle), "{{reject}}", of.Replace(reject)).Replace(markEach)
 }

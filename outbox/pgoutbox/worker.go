@@ -272,7 +272,7 @@ func (o *outcome) reject(of *row, err error) {
 
 // settle marks published and rejected events and commits. It returns the number of marked events.
 func (w *worker) settle(ctx context.Context, tx pgx.Tx, out *outcome) (n int, err error) {
-	n, charged, err := w.markEach(ctx, tx, out.marks)
+	n, charged, err := w.mark(ctx, tx, out.marks)
 	if err == nil {
 		err = w.askIn(ctx, tx.Commit)
 	}
