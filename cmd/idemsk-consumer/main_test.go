@@ -252,7 +252,7 @@ func TestOptions(t *testing.T) {
 		"--http http://a --timeout 1ms": "--timeout is 1ms",
 		"--function 'a":                 "ends inside a quote",
 		"--function python app.handler": `"app.handler"] is no option`,
-		"--http http://a http://u:p@b":  `["…@b"] is no option`,
+		"--http http://a http://u:p@b":  `["…"] is no option`,
 		"--htpp http://a":               "there is no flag --htpp: is --http meant?",
 		"--frobnicate":                  "there is no flag --frobnicate",
 		"--http http://a --timeout 5":   `--timeout is "5": want --timeout duration`,

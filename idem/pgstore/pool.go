@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/internal/pg/pgtrip"
+	"github.com/idemsk/idemsk/internal/text/redact"
 )
 
 const (
@@ -25,7 +27,14 @@ const (
 //
 // A Store accepts any other *pgxpool.Pool. Set a connect_timeout, because pgx has none by default.
 func NewPool(url string, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+	var err error
+	if strings.Contains(url, "://") {
+		err = redact.CheckURL(url)
+	}
+	var cfg *pgxpool.Config
+	if err == nil {
+		cfg, err = pgxpool.ParseConfig(url)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w: IDEMSK_STORE_URL: want postgres://user:password@host:port/database: %w", idem.ErrInvalidConfig, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/idemsk/idemsk/idem"
+	"github.com/idemsk/idemsk/internal/text/redact"
 )
 
 // The timeouts of one attempt, the number of attempts, and the bounds of the backoff, unless the URL sets
@@ -48,12 +49,13 @@ func NewClient(rawURL string, options ...func(*redis.UniversalOptions)) (redis.U
 	return redis.NewUniversalClient(opt), nil
 }
 
-var errURL = errors.New("it is not a URL; special characters of a user or a password must be written as %XX")
-
 func parseURL(rawURL string) (*redis.UniversalOptions, error) {
+	if err := redact.CheckURL(rawURL); err != nil {
+		return nil, err
+	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil, errURL // the parser's message may contain parts of the password
+		return nil, err
 	}
 	query := u.Query()
 	cluster := false

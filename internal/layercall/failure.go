@@ -99,7 +99,7 @@ func hasReturned(errorType, message string) bool {
 		return true
 	}
 	for _, start := range []string{ // of runtimes whose type is also that of other errors
-		"Unable to stringify response body",                       // Node.js
+		"Unable to stringify response body", "Wrong arguments", // Node.js: the second of an answer without a text
 		"An error occurred during JSON serialization of response", // Java
 		"Error converting the response object ",                   // .NET
 		"The Lambda response cannot be encoded to JSON",           // PHP (Bref)

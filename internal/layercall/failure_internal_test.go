@@ -136,6 +136,7 @@ func TestErrorsOfAnAnswer(t *testing.T) {
 		{"Runtime.MarshalError", "Unable to marshal response: Object of type Decimal is not JSON serializable",
 			"unknown"},
 		{"Error", "Unable to stringify response body", "unknown"},
+		{"TypeError", "Wrong arguments", "unknown"}, // Node.js: it returned a function or a symbol
 		{"Runtime.JSONStringifyError", "Unable to stringify response body", "unknown"},
 		{"java.io.UncheckedIOException", "An error occurred during JSON serialization of response", "unknown"},
 		{"JsonSerializerException",

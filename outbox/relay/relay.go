@@ -127,10 +127,15 @@ func (p *Producer) ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	stop := context.AfterFunc(ctx, client.Close) // the first request of a connection does not end with ctx
+	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	if err := client.Ping(ctx); err != nil {
-		p.dropLate(ctx)
+	err = client.Ping(limited)
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		p.dropLate(limited)
 		return fmt.Errorf("%w: no broker answers: check the addresses, TLS and credentials, and that the brokers are running: %w%s", ErrUnavailable, err, hint(err))
 	}
 	return nil

@@ -29,13 +29,6 @@ func Reader(text string) (Format, error) {
 	return Format{reader, jsonReader}, nil
 }
 
-// encoded makes the library leave values of logical types as they are encoded, which is their JSON. As Go values, not
-// all of them can be encoded again: decimals with more digits than their precision, which Java reads, are an example.
-var encoded = []avro.SchemaOpt{
-	avro.CustomType{LogicalType: "decimal"}, avro.CustomType{LogicalType: "big-decimal"},
-	avro.CustomType{LogicalType: "time-millis"}, avro.CustomType{LogicalType: "time-micros"},
-}
-
 // DataFormat implements schema.Format.
 func (Format) DataFormat() string { return schema.Avro }
 
@@ -65,8 +58,7 @@ func (f Format) Compile(s *schema.Schema) (schema.Type, error) {
 			return nil, err
 		}
 	}
-	return avroType{schema: typ, asJSON: asJSON, written: written, limits: s.Limits,
-		maps: shown.hasMaps(make(map[*counter]bool))}, nil
+	return avroType{schema: typ, asJSON: asJSON, written: written, shown: shown, limits: s.Limits}, nil
 }
 
 // parseAll parses a schema and those that it refers to.
@@ -84,16 +76,18 @@ type avroType struct {
 	schema  *avro.Schema
 	asJSON  *avro.Schema // for ToJSON
 	written *counter
-	maps    bool // in a decoded value
+	shown   *counter // of a decoded value
 	limits  schema.Limits
 }
 
 var errTrailing = errors.New("there are bytes behind the value")
 
 // Decode implements schema.Type.
-func (t avroType) Decode(data []byte, into any) error { return t.decode(t.schema, data, into) }
+func (t avroType) Decode(data []byte, into any) error {
+	return t.decode(t.schema, data, into, avro.SkipUnknown())
+}
 
-func (t avroType) decode(by *avro.Schema, data []byte, into any) error {
+func (t avroType) decode(by *avro.Schema, data []byte, into any, options ...avro.Opt) error {
 	rest, err := t.written.count(data, t.limits.Meter(), "", 0)
 	if err != nil {
 		return err
@@ -101,27 +95,27 @@ func (t avroType) decode(by *avro.Schema, data []byte, into any) error {
 	if len(rest) > 0 {
 		return errTrailing
 	}
-	_, err = by.Decode(data, into, avro.SkipUnknown())
+	_, err = by.Decode(data, into, options...)
 	return unquoted(err)
 }
 
-// FromJSON implements schema.Type. Values of unions may be tagged with their type or not.
+// FromJSON implements schema.Type. Values of unions may be tagged with their type or not. An object that is not is the
+// first record of the union that has the same fields, or a map.
 func (t avroType) FromJSON(data []byte, into any) error {
+	if tagged, err := t.shown.tagged(data); err == nil { // otherwise the library says what is wrong
+		data = tagged
+	}
 	return unquoted(t.schema.DecodeJSON(data, into, avro.SkipUnknown()))
 }
 
 // ToJSON implements schema.Type. Values of unions are not tagged with their type. One value has one text: the
-// fields of records are in the order of the schema, or all names are sorted if it has maps.
+// fields of records are in the order of the schema, and the entries of maps in that of their names.
 func (t avroType) ToJSON(data []byte) ([]byte, error) {
 	var value any
-	if err := t.decode(t.asJSON, data, &value); err != nil {
+	if err := t.decode(t.asJSON, data, &value, avro.TaggedUnions()); err != nil {
 		return nil, err
 	}
-	out, err := t.asJSON.EncodeJSON(value)
-	if err != nil || !t.maps {
-		return out, unquoted(err)
-	}
-	return sorted(out)
+	return t.shown.appendJSON(nil, value)
 }
 
 var errUnfit = errors.New("it does not fit the schema, or the Go type of the handler")

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/twmb/avro"
@@ -12,13 +11,16 @@ import (
 	"github.com/idemsk/idemsk/schema"
 )
 
-// counter walks encoded data to count its elements, before the library makes a value of them.
+// counter walks encoded data to count its elements, before the library makes a value of them, and writes the JSON
+// of that value.
 type counter struct {
-	kind     string // of the Avro specification
-	size     int    // in the data, of a fixed size
-	scale    int    // of a decimal: the zeros of its text
-	big      bool   // a decimal that has its scale in the data
-	names    []string
+	avroType string     // of the Avro specification
+	name     string     // the full name, or the type of one without a name
+	kind     string     // of the encoded data
+	size     int        // in the data, of a fixed size
+	scale    int        // of a decimal: the zeros of its text
+	big      bool       // a decimal that has its scale in the data
+	names    []string   // of the fields of a record, or of the branches of a union
 	children []*counter // the fields of a record, the branches of a union, or what a list or map has
 }
 
@@ -28,7 +30,7 @@ type counters map[string]*counter
 // of returns the counter of a part of a schema. Names without a dot are in the namespace of the type around
 // them.
 func (c counters) of(n *avro.SchemaNode, namespace string) (*counter, error) {
-	made := &counter{kind: n.Type, size: n.Size, scale: n.Scale, big: n.LogicalType == "big-decimal"}
+	made := &counter{avroType: n.Type, name: n.Type, kind: n.Type, size: n.Size, scale: n.Scale, big: n.LogicalType == "big-decimal"}
 	var parts []*avro.SchemaNode
 	switch n.Type {
 	case "null", "string", "bytes", "int", "long", "enum", "fixed":
@@ -56,9 +58,9 @@ func (c counters) of(n *avro.SchemaNode, namespace string) (*counter, error) {
 		return c.named(n, namespace)
 	}
 	if n.Name != "" {
-		name := qualified(n.Name, n.Namespace)
-		namespace = name[:max(0, strings.LastIndexByte(name, '.'))]
-		c[name] = made
+		made.name = qualified(n.Name, n.Namespace)
+		namespace = made.name[:max(0, strings.LastIndexByte(made.name, '.'))]
+		c[made.name] = made
 	}
 	for _, part := range parts {
 		child, err := c.of(part, namespace)
@@ -66,6 +68,9 @@ func (c counters) of(n *avro.SchemaNode, namespace string) (*counter, error) {
 			return nil, err
 		}
 		made.children = append(made.children, child)
+		if n.Type == "union" {
+			made.names = append(made.names, child.name)
+		}
 	}
 	return made, nil
 }
@@ -87,16 +92,6 @@ func (c counters) named(n *avro.SchemaNode, namespace string) (*counter, error) 
 		return nil, fmt.Errorf("the type %q is not defined", n.Type)
 	}
 	return c.of(root, "")
-}
-
-// hasMaps reports whether a value has maps. It does not look at the counters that it has seen.
-func (c *counter) hasMaps(seen map[*counter]bool) bool {
-	if seen[c] {
-		return false
-	}
-	seen[c] = true
-	return c.kind == "map" ||
-		slices.ContainsFunc(c.children, func(child *counter) bool { return child.hasMaps(seen) })
 }
 
 func qualified(name, namespace string) string {

@@ -39,6 +39,7 @@ type api struct {
 
 	mu     sync.Mutex          // guards the fields below
 	open   map[string]*call    // by ID: with the runtime, unanswered
+	failed []failedCall        // since the runtime asked for work
 	passed map[string]*call    // as open, of events that pass through
 	kept   map[string]struct{} // the IDs of invocations that have calls, of which no request may pass
 }
@@ -55,6 +56,13 @@ type call struct {
 	event
 	answer chan answer   // gets one; nil for an event that passes through
 	done   chan struct{} // closed when the answer has passed through; nil for one that does not
+}
+
+// failedCall is a call whose error the runtime has reported. If the runtime ends before it asks for work, the
+// error may be that of another part of the function, while the handler was waiting for its effect.
+type failedCall struct {
+	call *call
+	err  error
 }
 
 // answer is the runtime's answer to a call.
@@ -106,10 +114,25 @@ func (a *api) drain() {
 		c.answer <- answer{err: idem.OutcomeUnknown(errors.New("the function's process ended in the call"))}
 	}
 	clear(a.open)
+	for _, f := range a.failed {
+		f.call.answer <- answer{err: idem.OutcomeUnknown(fmt.Errorf("%w (the function's process ended)", f.err))}
+	}
+	a.failed = nil
+}
+
+// settleFailed closes the calls that have failed: the runtime has asked for work.
+func (a *api) settleFailed() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, f := range a.failed {
+		f.call.answer <- answer{err: f.err}
+	}
+	a.failed = nil
 }
 
 // next waits for work for as long as the runtime does.
 func (a *api) next(w http.ResponseWriter, r *http.Request) {
+	a.settleFailed()
 	if a.busy() {
 		refuse(w, http.StatusForbidden, "InvalidStateTransition",
 			"answer the invocation before you ask for the next")
@@ -224,7 +247,7 @@ func (a *api) busy() bool {
 func (a *api) unanswered() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.open)
+	return len(a.open) + len(a.failed)
 }
 
 // settle closes a call with its answer, unless it has one.
@@ -236,6 +259,18 @@ func (a *api) settle(c *call, with answer) bool {
 	}
 	delete(a.open, c.id())
 	c.answer <- with
+	return true
+}
+
+// fail notes the error of a call, unless it has an answer.
+func (a *api) fail(c *call, err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open[c.id()] != c {
+		return false
+	}
+	delete(a.open, c.id())
+	a.failed = append(a.failed, failedCall{c, err})
 	return true
 }
 
@@ -271,9 +306,11 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	if streamed := r.Trailer.Get(headerErrorType); streamed != "" {
 		failed, kind, body = true, streamed, runtimeapi.StreamedError(r.Trailer)
 	}
-	got := answer{payload: body}
-	if failed {
-		got = answer{err: layercall.FunctionError(kind, body)}
+	taken := func() bool {
+		if failed {
+			return a.fail(c, layercall.FunctionError(kind, body))
+		}
+		return a.settle(c, answer{payload: body})
 	}
 	var large *http.MaxBytesError
 	switch {
@@ -285,7 +322,7 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	case err != nil:
 		refuse(w, http.StatusBadRequest, "TruncatedHTTPRequest",
 			"HTTP request detected as truncated: "+err.Error())
-	case !a.settle(c, got):
+	case !taken():
 		refuse(w, http.StatusBadRequest, "InvalidRequestID", "Invalid request ID")
 	default:
 		reply(w, http.StatusAccepted, map[string]string{"status": "OK"})

@@ -82,6 +82,19 @@ func TestRuntimeThatExitsAfterItsAnswer(t *testing.T) {
 	f.wantCalls("a#1 b#1")
 }
 
+// An error that is the last that a process reports may be that of another part of the function: the effect of the record
+// may have taken place.
+func TestRuntimeThatExitsAfterAnError(t *testing.T) {
+	t.Parallel()
+	for do, want := range map[string]string{"report an error and exit": store.CodeOutcomeUnknown, "raise": store.CodeError} {
+		f := newFixture(t, "", "IDEMSK_EFFECTS=at-most-once", partial)
+		_, _ = f.deliver(event("a:" + do)) // the runtime has gone
+		if e := f.entry("a"); e.Failure.Code != want {
+			t.Errorf("%s: the failure is %+v; want the code %s", do, e.Failure, want)
+		}
+	}
+}
+
 // A call after the end of the runtime gives the attempts back.
 func TestRuntimeThatExitsBetweenTwoCalls(t *testing.T) {
 	t.Parallel()

@@ -249,6 +249,9 @@ func handle(d delivery) {
 		os.Exit(5)
 	case raised(records) != nil:
 		post("invocation/"+d.id()+"/error", nil, raised(records))
+	case do("report an error and exit"):
+		post("invocation/"+d.id()+"/error", nil, []byte(`{"errorType":"Runtime.UnhandledPromiseRejection","errorMessage":"no log"}`))
+		os.Exit(128)
 	case do("raise"):
 		post("invocation/"+d.id()+"/error", nil,
 			[]byte(`{"errorType":"ValueError","errorMessage":"no such account","stackTrace":[]}`))

@@ -73,10 +73,11 @@ type api struct {
 
 	mu      sync.Mutex
 	closed  bool
-	ready   bool                   // asked is closed
-	failed  bool                   // initError has been sent
-	open    map[string]*invocation // by ID: with the process, unanswered
-	refused string                 // the last request that was refused since the last invocation began
+	ready   bool                           // asked is closed
+	failed  bool                           // initError has been sent
+	open    map[string]*invocation         // by ID: with the process, unanswered
+	errors  map[*invocation]*FunctionError // reported since the process asked for work
+	refused string                         // the last request that was refused since the last invocation began
 }
 
 func newAPI(ctx context.Context, cfg *Config) (*api, error) {
@@ -92,6 +93,7 @@ func newAPI(ctx context.Context, cfg *Config) (*api, error) {
 		mux:       http.NewServeMux(),
 		asked:     make(chan struct{}),
 		open:      make(map[string]*invocation),
+		errors:    make(map[*invocation]*FunctionError),
 		initError: make(chan *FunctionError, 1),
 		started:   make(chan struct{}),
 	}
@@ -183,11 +185,15 @@ func (a *api) next(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ask records that the process asks for work. It returns the ID of an invocation that the process has not
-// answered, if it has as many as it may have.
+// ask records that the process asks for work. The invocations whose errors it has reported are over. It returns
+// the ID of an invocation that the process has not answered, if it has as many as it may have.
 func (a *api) ask() (unanswered string, busy bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for inv, err := range a.errors {
+		inv.answer <- answer{err: err}
+	}
+	clear(a.errors)
 	if !a.ready {
 		a.ready = true
 		close(a.asked)
@@ -328,7 +334,8 @@ func (a *api) unanswered(id string) *invocation {
 	return a.open[id]
 }
 
-// settle sets the answer of the invocation, unless it has one.
+// settle sets the answer of the invocation, unless it has one. The function's error becomes the answer when the
+// process asks for work.
 func (a *api) settle(inv *invocation, ans answer) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -336,8 +343,25 @@ func (a *api) settle(inv *invocation, ans answer) bool {
 		return false
 	}
 	delete(a.open, inv.id)
-	inv.answer <- ans
+	if ans.err == nil || ans.err.Rejected {
+		inv.answer <- ans
+	} else {
+		a.errors[inv] = ans.err
+	}
 	return true
+}
+
+// reported returns the error that the process has reported for an invocation, nil if none, without having asked
+// for work since.
+func (a *api) reported(inv *invocation) *FunctionError {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := a.errors[inv]
+	if err != nil {
+		err.Last = true
+		delete(a.errors, inv)
+	}
+	return err
 }
 
 // abandon refuses the answer of an invocation from now on.

@@ -39,6 +39,9 @@ type FunctionError struct {
 	Payload []byte
 	// Rejected means that the function returned, and that the Runtime API rejected its answer.
 	Rejected bool
+	// Last means that the process ended, or was ended, before it asked for work again. The error may be that of
+	// another part of the function: runtimes report an uncaught error, and end, while the handler is waiting.
+	Last bool
 }
 
 func (e *FunctionError) Error() string {

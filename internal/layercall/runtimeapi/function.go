@@ -287,8 +287,11 @@ func (f *Function) await(ctx context.Context, p *process, inv *invocation) (Resu
 		}
 		return answered(a)
 	default:
-		return Result{}, fail(p, inv)
 	}
+	if err := p.api.reported(inv); err != nil {
+		return answered(answer{err: err})
+	}
+	return Result{}, fail(p, inv)
 }
 
 func (f *Function) closed() bool {

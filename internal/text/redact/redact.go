@@ -2,26 +2,25 @@
 package redact
 
 import (
+	"errors"
+	"net/url"
 	"regexp"
 	"strings"
 )
 
-// userinfo is the part of a URL, or of what was meant as one, that may have a password.
-var userinfo = regexp.MustCompile(`[^\s"']+:[^\s"']*@`)
-
-// parameters are the query of a URL, pairs of names and values as libpq and JAAS have them, or a document in JSON.
-var parameters = regexp.MustCompile(`(?s)([?={]).+`)
-
 // hidden takes the place of what may be a secret.
 const hidden = "…"
 
-// Text returns a text without the users and passwords of URLs, without what is behind the first '?', '=' or '{', and
-// nothing of one in PEM.
+// secret is what a secret may follow: the user or the host of a URL, the sign before a query, a quotation, a value of a
+// pair or a document.
+var secret = regexp.MustCompile("(?s)^(.*?(?:://[^:#]*?[:#]|: |[?={\"'`;\\\\\r\n])).+")
+
+// Text returns a text up to what may be a secret. All of a text with an '@' may be one.
 func Text(text string) string {
-	if strings.Contains(text, "-----BEGIN") {
+	if strings.Contains(text, "@") {
 		return hidden
 	}
-	return parameters.ReplaceAllString(userinfo.ReplaceAllString(text, hidden+"@"), "${1}"+hidden)
+	return secret.ReplaceAllString(text, "${1}"+hidden)
 }
 
 // Setting returns the value of a variable as Text does. A value that is no ARN where a secret's is wanted may be the
@@ -31,4 +30,20 @@ func Setting(name, value string) string {
 		return hidden
 	}
 	return Text(value)
+}
+
+var errURL = errors.New("it is not a URL; special characters of a user or a password must be written as %XX: @ as %40, / as %2F")
+
+// CheckURL returns an error if a text is no URL, or if a part of a password may count as another part of it, which the
+// errors of a client would quote.
+func CheckURL(text string) error {
+	_, rest, _ := strings.Cut(text, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	_, err := url.Parse(text)
+	if n := strings.Count(text, "@"); err != nil || n > 1 || n > strings.Count(rest, "@") {
+		return errURL
+	}
+	return nil
 }

@@ -350,6 +350,34 @@ func TestNothingIsSentAfterTheContextEndedOrCloseWasCalled(t *testing.T) {
 	}
 }
 
+// Ping ends with its context, also if a broker accepts the connection and is silent.
+func TestPingEndsWithItsContext(t *testing.T) {
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := relay.New(relay.Config{Options: []kgo.Opt{kgo.SeedBrokers(silent.Addr().String())}, Timeout: 10 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		conn, _ := silent.Accept()
+		cancel()
+		accepted <- conn
+	}()
+	began := time.Now()
+	if err := p.Ping(ctx); !errors.Is(err, context.Canceled) || time.Since(began) > time.Minute {
+		t.Errorf("%v after %s; want the end of the context", err, time.Since(began))
+	}
+	_ = silent.Close()
+	if conn := <-accepted; conn != nil {
+		_ = conn.Close()
+	}
+}
+
 func TestConcurrentSends(t *testing.T) {
 	c := newCluster(t)
 	p := newProducer(t, c, 0)

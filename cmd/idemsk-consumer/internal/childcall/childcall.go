@@ -139,6 +139,8 @@ func failure(err error) error {
 		return idem.Permanent(err)
 	case !taken: // the function of a process that does not start may have reported an error
 		return idem.Unavailable(withoutOutput(err))
+	case errors.As(err, &failed) && failed.Last:
+		return idem.OutcomeUnknown(fmt.Errorf("%w (the function's process ended)", layercall.FunctionError(failed.Type, failed.Payload)))
 	case errors.As(err, &failed) && !failed.Rejected:
 		return layercall.FunctionError(failed.Type, failed.Payload)
 	}

@@ -55,6 +55,8 @@ func runFunction(mode string) {
 			select {}
 		case "large":
 			return strings.Repeat("x", runtimeapi.MaxResponse), nil
+		case "panic":
+			panic("no such account")
 		case "fail":
 			return "", errors.New("no such account")
 		case "fail for good":
@@ -154,7 +156,7 @@ func TestProcessesThatEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, tc := range []struct{ do, says string }{
-		{"die", "signal: killed"}, {"hang", "timed out and was killed"},
+		{"die", "signal: killed"}, {"hang", "timed out and was killed"}, {"panic", "no such account"},
 	} {
 		if _, err := call(t, p, tc.do); !idem.IsOutcomeUnknown(err) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v; want a failure that says %q", tc.do, err, tc.says)
