@@ -102,7 +102,7 @@ func (t avroType) decode(by *avro.Schema, data []byte, into any, options ...avro
 // FromJSON implements schema.Type. Values of unions may be tagged with their type or not. An object that is not is the
 // first record of the union that has the same fields, or a map.
 func (t avroType) FromJSON(data []byte, into any) error {
-	if tagged, err := t.shown.tagged(data); err == nil { // otherwise the library says what is wrong
+	if tagged, err := t.written.tagged(data); err == nil { // otherwise the library says what is wrong
 		data = tagged
 	}
 	return unquoted(t.schema.DecodeJSON(data, into, avro.SkipUnknown()))

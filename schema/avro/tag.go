@@ -26,9 +26,13 @@ func (c *counter) tagged(text []byte) ([]byte, error) {
 func (c *counter) tag(value any) any {
 	switch value := value.(type) {
 	case []any:
-		if c.avroType == "array" {
+		list := c
+		if i := slices.Index(c.names, "array"); i >= 0 && c.avroType == "union" {
+			list = c.children[i]
+		}
+		if list.avroType == "array" {
 			for i := range value {
-				value[i] = c.children[0].tag(value[i])
+				value[i] = list.children[0].tag(value[i])
 			}
 		}
 	case map[string]any:

@@ -289,6 +289,7 @@ func TestUnionsKeepTheirBranch(t *testing.T) {
 		{`[` + a + `,{"type":"map","values":"int"}]`, "\x02\x04\x02z\x04\x02a\x02\x00", `{"a":1,"z":2}`},
 		{`[{"type":"map","values":["null",` + a + `,` + b + `]},"null"]`, "\x00\x02\x02z\x04\x02\x04\x00", `{"z":{"a":1,"b":2}}`},
 		{`{"type":"array","items":["null",` + a + `,` + b + `]}`, "\x06\x02\x02\x04\x02\x04\x00\x00", `[{"a":1},{"a":1,"b":2},null]`},
+		{`["null",{"type":"array","items":[` + a + `,` + b + `]}]`, "\x02\x02\x02\x02\x04\x00", `[{"a":1,"b":2}]`},
 		{`["null",` + date + `,` + millis + `]`, "\x04\x82\xf7\xe5\xf6\xee\x66", `1767235173825`},
 		{`["null",` + millis + `,` + date + `]`, "\x04\xc0\xb8\x02", `20000`},
 		{`["null","string",` + millis + `]`, "\x04\x02", `1`},
@@ -309,6 +310,28 @@ func TestUnionsKeepTheirBranch(t *testing.T) {
 		var written, read any
 		if err := errors.Join(typ.Decode([]byte(of.data), &written), typ.FromJSON(out, &read)); err != nil || !reflect.DeepEqual(written, read) {
 			t.Errorf("%s: read as %v, %v; want %v", of.schema, read, err, written)
+		}
+	}
+}
+
+// JSON of the writer's schema is resolved to that of the program, as its binary form is.
+func TestJSONIsResolved(t *testing.T) {
+	t.Parallel()
+	const a = `{"type":"record","name":"A","fields":[{"name":"a","type":"int"}]}`
+	const written = `[` + a + `,{"type":"record","name":"B","fields":[{"name":"a","type":"int"},{"name":"b","type":"int"}]}]`
+	for _, fields := range []string{
+		`{"name":"a","type":"int"},{"name":"b","type":"int"},{"name":"c","type":"int","default":9}`,
+		`{"name":"b","type":"long"}`, `{"name":"bb","aliases":["b"],"type":"int"}`,
+	} {
+		f, err := avro.Reader(`[` + a + `,{"type":"record","name":"B","fields":[` + fields + `]}]`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		typ := compile(t, f, schema.Schema{Text: written})
+		var binary, read any
+		err = errors.Join(typ.Decode([]byte{2, 2, 4}, &binary), typ.FromJSON([]byte(`{"a":1,"b":2}`), &read))
+		if err != nil || !reflect.DeepEqual(binary, read) {
+			t.Errorf("%s: read as %v, %v; want %v", fields, read, err, binary)
 		}
 	}
 }

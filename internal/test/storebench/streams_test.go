@@ -4,6 +4,7 @@ package storebench
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -35,6 +36,10 @@ func BenchmarkStreams(b *testing.B) {
 		{"Redis, appendfsync always", func(b *testing.B) { stream(b, redis(b, redisserver.Redis, synced)) }},
 		{"Valkey loop", func(b *testing.B) { redisLoop(b, redisserver.Valkey, nil) }},
 		{"Valkey", func(b *testing.B) { stream(b, redis(b, redisserver.Valkey, nil)) }},
+		{"Redis loop, duplicates", func(b *testing.B) { redisReads(b, redisserver.Redis) }},
+		{"Redis, duplicates", func(b *testing.B) { duplicates(b, redis(b, redisserver.Redis, nil)) }},
+		{"Valkey loop, duplicates", func(b *testing.B) { redisReads(b, redisserver.Valkey) }},
+		{"Valkey, duplicates", func(b *testing.B) { duplicates(b, redis(b, redisserver.Valkey, nil)) }},
 		{"PostgreSQL", func(b *testing.B) { stream(b, onPostgres(b)) }},
 		{"DynamoDB Local", func(b *testing.B) { stream(b, dynamoDBLocal(b)) }},
 	} {
@@ -46,8 +51,16 @@ func BenchmarkStreams(b *testing.B) {
 }
 
 // stream takes records through a scheduler whose handlers do nothing.
-func stream(b *testing.B, st store.Store) {
-	Stream(b, st, idem.Config{CommitWindow: idem.DefaultCommitWindow(concurrently)}, idem.SchedulerConfig{Concurrency: concurrently},
+func stream(b *testing.B, st store.Store) { through(b, idem.Executed, st) }
+
+// duplicates takes records through a scheduler that were handled before.
+func duplicates(b *testing.B, st store.Store) {
+	through(b, idem.Executed, st)
+	through(b, idem.Replayed, st)
+}
+
+func through(b *testing.B, want idem.Kind, st store.Store) {
+	streamOf(b, want, st, idem.Config{CommitWindow: idem.DefaultCommitWindow(concurrently)}, idem.SchedulerConfig{Concurrency: concurrently},
 		func(context.Context, string) error { return nil })
 }
 
@@ -60,12 +73,40 @@ return new`)
 	done = goredis.NewScript(`for _, key in ipairs(KEYS) do redis.call('SET', key, 'done', 'EX', 604800) end`)
 )
 
-func redisLoop(b *testing.B, kind redisserver.Kind, settings map[string]string) {
+func redisClient(b *testing.B, kind redisserver.Kind, settings map[string]string) *goredis.Client {
 	server := testkit.Run(b, redisserver.Start, redisserver.Config{Kind: kind, Settings: settings})
 	options, err := goredis.ParseURL(server.URL())
 	check(b, err)
 	client := goredis.NewClient(options)
 	testkit.CloseAtEnd(b, client)
+	return client
+}
+
+// redisReads is a loop that looks for the keys of a poll, all of which are done.
+func redisReads(b *testing.B, kind redisserver.Kind) {
+	client := redisClient(b, kind, nil)
+	keys := make([]string, b.N)
+	for i := range keys {
+		keys[i] = "key " + strconv.Itoa(i)
+	}
+	for poll := range slices.Chunk(keys, Polled) {
+		if err := done.Run(b.Context(), client, poll).Err(); err != nil && err != goredis.Nil { //nolint:errorlint // of the client
+			b.Fatal(err)
+		}
+	}
+	b.ResetTimer()
+	for poll := range slices.Chunk(keys, Polled) {
+		found, err := client.MGet(b.Context(), poll...).Result()
+		check(b, err)
+		if slices.Contains(found, nil) {
+			b.Error("a key is new")
+		}
+	}
+	b.StopTimer()
+}
+
+func redisLoop(b *testing.B, kind redisserver.Kind, settings map[string]string) {
+	client := redisClient(b, kind, settings)
 	b.ResetTimer()
 	for n := 0; n < b.N; n += Polled {
 		var keys, handled []string
