@@ -217,6 +217,11 @@ func TestCheckReportsMissingPermissions(t *testing.T) {
 		{byColumn + "; REVOKE UPDATE (owner) ON TABLE0 FROM ROLE0", "lacks UPDATE"},
 		{"ALTER TABLE TABLE0 ENABLE ROW LEVEL SECURITY", "row-level security"},
 		{"ALTER TABLE TABLE0 ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON TABLE0 TO ROLE0 USING (true)", ""},
+		{"ALTER TABLE TABLE0 ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON TABLE0 USING (true)", ""},
+		{"ALTER TABLE TABLE0 ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON TABLE0 TO pg_monitor USING (true)", "row-level security, and no policy that lets the role SELECT, INSERT, UPDATE"},
+		{"ALTER TABLE TABLE0 ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON TABLE0 TO pg_monitor USING (true); GRANT pg_monitor TO ROLE0", ""},
+		{"ALTER TABLE TABLE0 ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON TABLE0 AS RESTRICTIVE USING (true)", "row-level security"},
+		{"ALTER TABLE TABLE0 ENABLE ROW LEVEL SECURITY; CREATE POLICY r ON TABLE0 FOR SELECT USING (true); CREATE POLICY w ON TABLE0 FOR UPDATE USING (true)", "lets the role INSERT:"},
 	} {
 		table, role := newTable(t, direct), unique("role")
 		execute(t, direct, `CREATE ROLE `+role+` LOGIN PASSWORD 'x'`)

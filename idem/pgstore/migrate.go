@@ -117,23 +117,24 @@ func (s *Store) Check(ctx context.Context) error {
 // checkPermissions returns an error that names the permissions on the table that the role lacks.
 func (s *Store) checkPermissions(ctx context.Context) error {
 	var missing []string
-	var hidden bool // by row-level security without a policy
+	var unadmitted []string // by row-level security: no permissive policy is for the role
 	err := s.send(ctx, s.limit, func(w *silence.Watch, conn *pgx.Conn) error {
-		return conn.QueryRow(w.Context(), `SELECT coalesce(array_agg(p), '{}'),
-				row_security_active($1) AND NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = $1::regclass)
-			FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p
-			WHERE NOT has_table_privilege($1, p) AND EXISTS (SELECT FROM pg_attribute
-				WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND NOT has_column_privilege($1, attnum, p))`,
-			s.table.SQL("")).Scan(&missing, &hidden)
+		return conn.QueryRow(w.Context(), `SELECT
+				coalesce(array_agg(p) FILTER (WHERE NOT has_table_privilege($1, p) AND EXISTS (SELECT FROM pg_attribute
+					WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND NOT has_column_privilege($1, attnum, p))), '{}'),
+				coalesce(array_agg(p) FILTER (WHERE row_security_active($1) AND NOT EXISTS (SELECT FROM pg_policy, unnest(polroles) AS r
+					WHERE polrelid = $1::regclass AND polpermissive AND polcmd IN ('*', c) AND (r = 0 OR pg_has_role(r, 'USAGE')))), '{}')
+			FROM (VALUES ('SELECT', 'r'::"char"), ('INSERT', 'a'), ('UPDATE', 'w')) AS v (p, c)`,
+			s.table.SQL("")).Scan(&missing, &unadmitted)
 	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w%s", classified(err), hint(err))
 	case len(missing) > 0:
 		return fmt.Errorf("%w: the role lacks %s on the table", store.ErrMisconfigured, strings.Join(missing, ", "))
-	case hidden:
-		return fmt.Errorf("%w: the table has row-level security and no policy: turn it off, or create a policy for the role",
-			store.ErrMisconfigured)
+	case len(unadmitted) > 0:
+		return fmt.Errorf("%w: the table has row-level security, and no policy that lets the role %s: turn it off, or create a policy for the role",
+			store.ErrMisconfigured, strings.Join(unadmitted, ", "))
 	}
 	return nil
 }
