@@ -240,7 +240,7 @@ func TestSettingsBehindAPooler(t *testing.T) {
 		"session":                `SELECT set_config('session_authorization', '` + role + `', false)`,
 		"a table of the session": `SELECT $name()`,
 	} {
-		for _, way := range []string{"enlisted", "transaction", "another user"} {
+		for _, way := range []string{"enlisted", "transaction", "bulk", "another user"} {
 			t.Run(name+" "+way, func(t *testing.T) {
 				pooled := newPool(t, pgpooler.Start(t, server.URL())+"&default_query_exec_mode=exec",
 					func(c *pgxpool.Config) { c.MaxConns = 2 })
@@ -263,6 +263,8 @@ func TestSettingsBehindAPooler(t *testing.T) {
 						case sql == change && way == "enlisted":
 							b.want(b.engine.Do(t.Context(), b.handled(key, idem.HandlerFunc(
 								func(ctx context.Context) ([]byte, error) { return nil, pgstore.Enlist(ctx, sql) }))), idem.Executed)
+						case sql == change && way == "bulk":
+							b.want(b.inOneCall(t, key, sql), idem.Executed)
 						default:
 							b.want(b.engine.Do(t.Context(), b.task(key, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 								_, err := tx.Exec(ctx, sql)
@@ -275,6 +277,25 @@ func TestSettingsBehindAPooler(t *testing.T) {
 			})
 		}
 	}
+}
+
+// inOneCall performs a statement in the transaction of a bulk handler.
+func (b *stateful) inOneCall(t *testing.T, key, sql string) idem.Outcome {
+	t.Helper()
+	scheduler, err := idem.NewScheduler(b.engine, idem.SchedulerConfig{
+		Bulk: func(ctx context.Context, items []*idem.Item) ([]idem.BulkResult, error) {
+			tx, err := pgstore.TxFrom(ctx)
+			if err == nil {
+				_, err = tx.Exec(ctx, sql)
+			}
+			return make([]idem.BulkResult, len(items)), err
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	it := &idem.Item{Task: b.task(key, nil)}
+	scheduler.Run(t.Context(), [][]*idem.Item{{it}})
+	return it.Outcome
 }
 
 // What another user of the pool has left in a session is not what a group has.

@@ -18,7 +18,8 @@ const maxDepth = 1000
 // message has elements that are not encoded, the defaults of fields, and those of the message in an Any.
 type counting struct {
 	meter *schema.Meter
-	json  *dynamicpb.Types // of the messages in an Any; nil if no JSON is made
+	types *dynamicpb.Types // of extensions, and of the messages in an Any
+	json  bool             // JSON is made
 }
 
 // all counts a whole message.
@@ -54,7 +55,7 @@ func (c counting) message(data []byte, message protoreflect.MessageDescriptor, g
 			return data, c.content(inner, message, depth)
 		}
 		inner.read(data, number, wire)
-		if data, err = c.field(data, fieldOf(message, number), number, wire, depth); err != nil {
+		if data, err = c.field(data, c.fieldOf(message, number), number, wire, depth); err != nil {
 			return nil, err
 		}
 	}
@@ -84,10 +85,10 @@ func (in *content) read(data []byte, number protowire.Number, wire protowire.Typ
 
 // content counts the message in an Any, if its type is known: only then it becomes JSON.
 func (c counting) content(inner content, message protoreflect.MessageDescriptor, depth int) error {
-	if c.json == nil || message == nil || message.FullName() != "google.protobuf.Any" {
+	if !c.json || message == nil || message.FullName() != "google.protobuf.Any" {
 		return nil
 	}
-	of, err := c.json.FindMessageByURL(string(inner.url))
+	of, err := c.types.FindMessageByURL(string(inner.url))
 	if err != nil {
 		return nil //nolint:nilerr // the library says so
 	}
@@ -97,7 +98,7 @@ func (c counting) content(inner content, message protoreflect.MessageDescriptor,
 
 // defaults counts the fields that JSON has also if they are not encoded.
 func (c counting) defaults(message protoreflect.MessageDescriptor) error {
-	if c.json == nil || message == nil {
+	if !c.json || message == nil {
 		return nil
 	}
 	for i := range message.Fields().Len() {
@@ -114,7 +115,7 @@ func (c counting) defaults(message protoreflect.MessageDescriptor) error {
 func (c counting) field(
 	data []byte, field protoreflect.FieldDescriptor, number protowire.Number, wire protowire.Type, depth int,
 ) (rest []byte, err error) {
-	if c.json == nil || field == nil || field.HasPresence() || field.Cardinality() == protoreflect.Repeated {
+	if !c.json || field == nil || field.HasPresence() || field.Cardinality() == protoreflect.Repeated {
 		name := 0
 		if field != nil {
 			name = len(field.JSONName())
@@ -168,12 +169,19 @@ func (c counting) value(value []byte, field protoreflect.FieldDescriptor, depth 
 	return nil
 }
 
-// fieldOf returns the descriptor of a field, nil if there is none.
-func fieldOf(message protoreflect.MessageDescriptor, number protowire.Number) protoreflect.FieldDescriptor {
+// fieldOf returns the descriptor of a field or an extension, nil if there is none.
+func (c counting) fieldOf(message protoreflect.MessageDescriptor, number protowire.Number) protoreflect.FieldDescriptor {
 	if message == nil {
 		return nil
 	}
-	return message.Fields().ByNumber(number)
+	if !message.ExtensionRanges().Has(number) {
+		return message.Fields().ByNumber(number)
+	}
+	extension, err := c.types.FindExtensionByNumber(message.FullName(), number)
+	if err != nil {
+		return nil
+	}
+	return extension.TypeDescriptor()
 }
 
 func messageOf(field protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {

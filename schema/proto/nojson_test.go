@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	gproto "google.golang.org/protobuf/proto"
 
 	"github.com/idemsk/idemsk/schema"
 )
@@ -118,5 +119,24 @@ func TestLimitsCountTheMessageInAnAny(t *testing.T) {
 	typ := compile(t, schema.Schema{Text: ofAll, References: []schema.Reference{ofAllReference()}})
 	if _, err := typ.ToJSON(field(1, deep)); err == nil || !strings.Contains(err.Error(), "in each other") {
 		t.Errorf("deep: %v", err)
+	}
+}
+
+// The elements of an extension count, as those of a field.
+func TestLimitsCountExtensions(t *testing.T) {
+	t.Parallel()
+	for name, field := range map[string]string{
+		"a field":      `message M { repeated int32 x = 100 [packed = true]; }`,
+		"an extension": `message M { extensions 100 to 199; } extend M { repeated int32 x = 100 [packed = true]; }`,
+	} {
+		typ := compile(t, schema.Schema{Text: `syntax = "proto2"; ` + field, Limits: schema.Limits{MaxElements: 1000}})
+		for items, fits := range map[int]bool{900: true, 1100: false} {
+			message := field(100, make([]byte, items))
+			var dynamic gproto.Message
+			_, asJSON := typ.ToJSON(message)
+			if asMessage := typ.Decode(message, &dynamic); (asJSON == nil) != fits || (asMessage == nil) != fits {
+				t.Errorf("%s of %d items: %v, %v", name, items, asJSON, asMessage)
+			}
+		}
 	}
 }

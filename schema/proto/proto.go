@@ -115,8 +115,11 @@ func (t *protoType) Decode(data []byte, into any) error {
 	if want := m.ProtoReflect().Descriptor().FullName(); want != written.FullName() {
 		return fmt.Errorf("it is a %s, and the handler takes a %s", written.FullName(), want)
 	}
-	if err := (counting{meter: t.limits.Meter()}).all(message, written); err != nil {
+	if err := (counting{meter: t.limits.Meter(), types: t.types}).all(message, written); err != nil {
 		return err
+	}
+	if _, dynamic := m.(*dynamicpb.Message); dynamic {
+		return proto.UnmarshalOptions{Resolver: t.types}.Unmarshal(message, m)
 	}
 	return proto.Unmarshal(message, m)
 }
@@ -178,11 +181,11 @@ func (t *protoType) ToJSON(data []byte) ([]byte, error) {
 // toJSON returns a message as JSON. A field has a member if the message has it, and, by the schema, if the
 // message can't say that it lacks it: then its default, as of an int64 of proto3 without optional.
 func (t *protoType) toJSON(written protoreflect.MessageDescriptor, message []byte) ([]byte, error) {
-	if err := (counting{meter: t.limits.Meter(), json: t.types}).all(message, written); err != nil {
+	if err := (counting{meter: t.limits.Meter(), types: t.types, json: true}).all(message, written); err != nil {
 		return nil, err
 	}
 	m := dynamicpb.NewMessage(written)
-	if err := proto.Unmarshal(message, m); err != nil {
+	if err := (proto.UnmarshalOptions{Resolver: t.types}).Unmarshal(message, m); err != nil {
 		return nil, err
 	}
 	out, err := protojson.MarshalOptions{EmitDefaultValues: true, Resolver: t.types}.Marshal(m)
