@@ -165,7 +165,9 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 
 func TestNewPoolRejectsInvalidURLs(t *testing.T) {
 	for _, url := range []string{"postgres://user:" + pgserver.Password + "@host:port/x", "redis://host",
-		"postgres://h/x?sslmode=perhaps"} {
+		"postgres://h/x?sslmode=perhaps", "postgres://u:x@" + pgserver.Password + "@h/x", "postgres://u:1/" + pgserver.Password + "@h/x",
+		"host=h password = " + pgserver.Password + " sslmode=perhaps", "host=h PASSWORD=" + pgserver.Password + " sslmode=perhaps",
+		"host=h password=x " + pgserver.Password + " sslmode=disable"} {
 		_, err := pgstore.NewPool(url)
 		if !errors.Is(err, idem.ErrInvalidConfig) || !strings.Contains(err.Error(), "IDEMSK_STORE_URL") {
 			t.Errorf("%s: %v; want ErrInvalidConfig that names the variable", url, err)

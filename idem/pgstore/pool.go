@@ -3,10 +3,12 @@ package pgstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/idemsk/idemsk/idem"
@@ -34,6 +36,12 @@ func NewPool(url string, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error
 	var cfg *pgxpool.Config
 	if err == nil {
 		cfg, err = pgxpool.ParseConfig(url)
+	}
+	var wrong *pgconn.ParseConfigError
+	if errors.As(err, &wrong) {
+		wrong.ConnString = "…" // it has the password, of which the reason in brackets may have a part
+		reason, _, _ := strings.Cut(wrong.Error(), " (")
+		err = errors.New(reason)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w: IDEMSK_STORE_URL: want postgres://user:password@host:port/database: %w", idem.ErrInvalidConfig, err)

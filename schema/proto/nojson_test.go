@@ -125,11 +125,11 @@ func TestLimitsCountTheMessageInAnAny(t *testing.T) {
 // The elements of an extension count, as those of a field.
 func TestLimitsCountExtensions(t *testing.T) {
 	t.Parallel()
-	for name, field := range map[string]string{
+	for name, definition := range map[string]string{
 		"a field":      `message M { repeated int32 x = 100 [packed = true]; }`,
 		"an extension": `message M { extensions 100 to 199; } extend M { repeated int32 x = 100 [packed = true]; }`,
 	} {
-		typ := compile(t, schema.Schema{Text: `syntax = "proto2"; ` + field, Limits: schema.Limits{MaxElements: 1000}})
+		typ := compile(t, schema.Schema{Text: `syntax = "proto2"; ` + definition, Limits: schema.Limits{MaxElements: 1000}})
 		for items, fits := range map[int]bool{900: true, 1100: false} {
 			message := field(100, make([]byte, items))
 			var dynamic gproto.Message

@@ -109,7 +109,7 @@ service S { option (google.api.default_host) = "x"; rpc Get(M) returns (other.N)
 		},
 		"extensions": {
 			`syntax = "proto2"; message M { optional int32 a = 1; extensions 100 to 199; } extend M { optional int32 amount = 100; } message X { extend M { repeated X x = 101; } optional int32 y = 1; }`,
-			"08 01 a0 06 05 aa 06 02 08 02", `{"a":1,"[amount]":5,"[X.x]":[{"y":2}]}`,
+			"08 01 a0 06 05 aa 06 02 08 02", `{"a":1,"[X.x]":[{"y":2}],"[amount]":5}`,
 		},
 		"editions": {
 			`edition = "2023"; option features.field_presence = IMPLICIT; option features.(pb.go).api_level = API_OPAQUE; message M { string a = 1; string b = 2 [features.field_presence = EXPLICIT]; }`,
