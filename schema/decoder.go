@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/idemsk/idemsk/idem"
 	"github.com/idemsk/idemsk/kafka"
@@ -267,7 +270,7 @@ func (d *Decoder) replace(ctx context.Context, p part, data *[]byte, s **kafka.S
 
 // RecordKey is a kafka.KeyFunc that returns the decoded key of the Kafka record: a scalar as text, anything
 // else as JSON with sorted names. So a key is the same after its schema got another version. A null key is
-// kafka.ErrNoKey.
+// kafka.ErrNoKey. A text with U+FFFD is an error, as with kafka.JSONKey.
 func (d *Decoder) RecordKey(ctx context.Context, r *kafka.Record) (string, error) {
 	data, err := d.toJSON(ctx, keyOf(r))
 	if err != nil {
@@ -279,17 +282,28 @@ func (d *Decoder) RecordKey(ctx context.Context, r *kafka.Record) (string, error
 	if err := dec.Decode(&key); err != nil && len(data) > 0 {
 		return "", fmt.Errorf("the key is not JSON: %w", err)
 	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return "", errors.New("the key is not JSON: there is text behind it")
+	}
 	switch key := key.(type) {
 	case nil:
 		return "", fmt.Errorf("%w: its Kafka key is null", kafka.ErrNoKey)
 	case string:
-		return key, nil
+		return unambiguous(key)
 	}
 	text, err := json.Marshal(key)
 	if err != nil {
 		return "", fmt.Errorf("the idempotency key can't be encoded: %w", err)
 	}
-	return string(text), nil
+	return unambiguous(string(text))
+}
+
+// unambiguous returns the key, unless it has what takes the place of text that is not UTF-8 in JSON.
+func unambiguous(key string) (string, error) {
+	if strings.ContainsRune(key, utf8.RuneError) {
+		return "", errors.New("the idempotency key contains U+FFFD, the replacement of text that is not UTF-8: it is ambiguous")
+	}
+	return key, nil
 }
 
 // Handler returns a kafka.HandlerFunc that calls f with the decoded value. A tombstone is a permanent failure.

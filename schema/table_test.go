@@ -278,6 +278,14 @@ func TestRecordKeyIsDecoded(t *testing.T) {
 			t.Errorf("%s: the key is %q, %v; want %s", name, got, err, tc.want)
 		}
 	}
+	r.confluent.SeedSchema("json", 1, 42, sr.Schema{Schema: `{}`, Type: sr.TypeJSON})
+	for id, keys := range map[int][]string{40: {"\x02\xfc"}, 42: {`"\ud800"`, "\"\xfc\"", `{"id":"\ud800"}`, `1 2`}} { // several keys would be one
+		for _, key := range keys {
+			if got, err := d.RecordKey(t.Context(), &kafka.Record{Key: append(header(t, "Confluent", id), key...)}); err == nil {
+				t.Errorf("%q is the key %q", key, got)
+			}
+		}
+	}
 	if got, err := d.RecordKey(t.Context(), &kafka.Record{}); err == nil ||
 		!strings.Contains(err.Error(), kafka.ErrNoKey.Error()) {
 		t.Errorf("a null key is %q, %v", got, err)

@@ -26,15 +26,7 @@ func (c *counter) tagged(text []byte) ([]byte, error) {
 func (c *counter) tag(value any) any {
 	switch value := value.(type) {
 	case []any:
-		list := c
-		if i := slices.Index(c.names, "array"); i >= 0 && c.avroType == "union" {
-			list = c.children[i]
-		}
-		if list.avroType == "array" {
-			for i := range value {
-				value[i] = list.children[0].tag(value[i])
-			}
-		}
+		c.tagItems(value)
 	case map[string]any:
 		switch c.avroType {
 		case "record", "error":
@@ -52,6 +44,20 @@ func (c *counter) tag(value any) any {
 		}
 	}
 	return value
+}
+
+// tagItems tags the items of a list, which may be a branch of a union.
+func (c *counter) tagItems(items []any) {
+	list := c
+	if i := slices.Index(c.names, "array"); i >= 0 && c.avroType == "union" {
+		list = c.children[i]
+	}
+	if list.avroType != "array" {
+		return
+	}
+	for i := range items {
+		items[i] = list.children[0].tag(items[i])
+	}
 }
 
 // tagBranch tags the value of a union: the record with these fields, or the map.
