@@ -151,6 +151,33 @@ func TestForeignDataUnderTheName(t *testing.T) {
 	}
 }
 
+// No script changes an entry of a later version, which has another kind or another flag.
+func TestEntryOfALaterVersionIsLeftAlone(t *testing.T) {
+	client := newClient(t, server.URL())
+	st := newStore(t, client, redisstore.Config{})
+	for name, change := range map[string]func(entry []byte){
+		"kind":    func(entry []byte) { entry[0] = 0xc5 },
+		"flag 16": func(entry []byte) { entry[1] |= 16 }, "flag 128": func(entry []byte) { entry[1] |= 128 },
+	} {
+		claimed := mustClaim(t, st, request(name, 1))
+		later := []byte(client.Get(t.Context(), st.Name(name)).Val())
+		change(later)
+		client.Set(t.Context(), st.Name(name), later, 0)
+		taking := request(name, 1)
+		taking.TakeOver = true
+		errs := []error{claim(t, st, request(name, 2)).Err, claim(t, st, taking).Err}
+		for _, op := range []store.SettleOp{store.OpComplete, store.OpFail, store.OpRelease, store.OpExtend} {
+			errs = append(errs, settle(t, st, settlement(claimed, op)))
+		}
+		for _, err := range errs {
+			wantError(t, err, "not written by this version of idemsk")
+		}
+		if now := client.Get(t.Context(), st.Name(name)).Val(); now != string(later) {
+			t.Errorf("another %s: the entry was changed to %x", name, now)
+		}
+	}
+}
+
 func TestListReadsAllPagesAndIgnoresOtherKeys(t *testing.T) {
 	for name, url := range map[string]string{"Redis": server.URL(), "Redis Cluster": cluster.URL()} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ local now = $NOW
 -- and of what is behind the source: failure, omitted size and result.
 local function entry(value)
   local kind, flags, token, expiry, _, attempts, at = unpack('>BBI6I5I6I2', value)
-  if kind < STARTED or kind > FAILED then error('no entry') end
+  if kind < STARTED or kind > FAILED or flags >= 2 * OMITTED then error('no entry') end
   local till, owner, fingerprint
   if kind <= RELEASED then till, at = unpack('>I6', value, at) end
   local rest = at
@@ -23,7 +23,9 @@ local function entry(value)
   owner, fingerprint = unpack('>Bc0', value, at)
   at = fingerprint
   if band(flags, FINGERPRINT) > 0 then at = at + 32 end
-  return kind, flags, token, attempts, expiry, till, owner, rest, fingerprint, at + 2 + unpack('>I2', value, at)
+  at = at + 2 + unpack('>I2', value, at)
+  if at > #value + 1 then error('no entry') end
+  return kind, flags, token, attempts, expiry, till, owner, rest, fingerprint, at
 end
 
 -- save writes an entry, and both expiries of rule 9: the one that the rules read, in whole seconds, rounded up; and the time at
