@@ -15,7 +15,7 @@ import (
 type Config struct {
 	app.Config
 	// IDEMSK_KAFKA_BROKERS, _TOPICS, _GROUP, _INSTANCE_ID, _LEAVE, _PROTOCOL, _RESET, _SESSION_TIMEOUT,
-	// IDEMSK_COMMIT_INTERVAL, IDEMSK_REVOKE_TIMEOUT, IDEMSK_DRAIN_TIMEOUT, IDEMSK_MAX_BYTES. The other fields are set when the process
+	// IDEMSK_COMMIT_INTERVAL, IDEMSK_DRAIN_TIMEOUT, IDEMSK_MAX_BYTES. The other fields are set when the process
 	// starts.
 	Consumer consumer.Config
 	HTTPAddr string // IDEMSK_HTTP_ADDR
@@ -28,7 +28,7 @@ type Config struct {
 // The bounds of variables.
 const (
 	maxInterval = time.Minute
-	maxTimeout  = 10 * time.Minute
+	maxTimeout  = 20 * time.Minute
 	maxSession  = 30 * time.Minute // group.max.session.timeout.ms of a broker
 	mostBytes   = 64 << 30
 	leastBytes  = 4 << 10
@@ -61,13 +61,12 @@ func readConsumer(v *app.Vars, group string) consumer.Config {
 			time.Second, maxSession),
 		CommitInterval: v.Duration("IDEMSK_COMMIT_INTERVAL", consumer.DefaultCommitInterval, time.Millisecond,
 			maxInterval),
-		RevokeTimeout: v.Duration("IDEMSK_REVOKE_TIMEOUT", consumer.DefaultRevokeTimeout, time.Millisecond,
-			maxTimeout),
 		DrainTimeout: v.Duration("IDEMSK_DRAIN_TIMEOUT", consumer.DefaultDrainTimeout, time.Millisecond,
 			maxTimeout),
 
 		MaxBytes: int64(v.Int("IDEMSK_MAX_BYTES", consumer.DefaultMaxBytes, leastBytes, mostBytes)),
 	}
+	cfg.RevokeTimeout = cfg.DrainTimeout / 2 //nolint:mnd // the group waits meanwhile
 	if group == "" {
 		v.Fail("IDEMSK_KAFKA_GROUP", "", "the name of the consumer group")
 	}

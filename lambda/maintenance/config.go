@@ -13,9 +13,12 @@ type config struct {
 	export string // IDEMSK_EXPORT: s3://BUCKET/NAME; "" for no comparison
 	field  string // IDEMSK_EXPORT_FIELD: the column or member with the key
 	// of the stored keys: IDEMSK_NAMESPACE, and IDEMSK_EXPORT_TOPIC unless the scope is the namespace
-	prefix      string
-	covers, lag time.Duration // IDEMSK_EXPORT_COVERS, IDEMSK_EXPORT_LAG
+	prefix string
+	covers time.Duration // IDEMSK_EXPORT_COVERS
 }
+
+// lag is the time before an export was written whose records it may lack.
+const lag = time.Hour
 
 // maxCovers is the longest retention of keys.
 const maxCovers = 10 * 365 * 24 * time.Hour
@@ -24,8 +27,7 @@ func readConfig(v *app.Vars, keys *kafka.Config) config {
 	c := config{
 		export: v.String("IDEMSK_EXPORT", ""),
 		field:  v.String("IDEMSK_EXPORT_FIELD", "idempotencyKey"),
-		covers: v.Duration("IDEMSK_EXPORT_COVERS", 25*time.Hour, time.Minute, maxCovers), //nolint:mnd // a day, and the default lag
-		lag:    v.Duration("IDEMSK_EXPORT_LAG", time.Hour, 0, maxCovers),
+		covers: v.Duration("IDEMSK_EXPORT_COVERS", 24*time.Hour+lag, lag+time.Minute, maxCovers), //nolint:mnd // a day
 	}
 	topic := v.String("IDEMSK_EXPORT_TOPIC", "")
 	switch inTopic := keys.KeyScope != kafka.NamespaceScope; {
@@ -37,8 +39,6 @@ func readConfig(v *app.Vars, keys *kafka.Config) config {
 		v.Fail("IDEMSK_EXPORT_TOPIC", "", "the topic of the export's keys")
 	case !inTopic && topic != "":
 		v.Fail("IDEMSK_EXPORT_TOPIC", topic, "none with IDEMSK_KEY_SCOPE=namespace")
-	case c.lag >= c.covers:
-		v.Fail("IDEMSK_EXPORT_LAG", c.lag.String(), "less than IDEMSK_EXPORT_COVERS, "+c.covers.String())
 	default:
 		c.prefix = kafka.StoredKey(keys.Namespace, topic, "")
 	}

@@ -128,7 +128,7 @@ func (f *function) openExport(ctx context.Context, o *reconcile.Options, now tim
 	if err != nil {
 		return none, err
 	}
-	if o.From, o.To, err = export.Bounds(f.covers, f.lag, now); err != nil {
+	if o.From, o.To, err = export.Bounds(f.covers, lag, now); err != nil {
 		_ = export.Close() // nothing was read
 		return none, err
 	}

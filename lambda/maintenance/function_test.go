@@ -231,8 +231,8 @@ func TestInvalidVariables(t *testing.T) {
 			[]string{`IDEMSK_EXPORT_TOPIC is "": want the topic of the export's keys`}},
 		{map[string]string{"IDEMSK_KEY_SCOPE": "namespace"},
 			[]string{`IDEMSK_EXPORT_TOPIC is "payments": want none with`}},
-		{map[string]string{"IDEMSK_EXPORT_LAG": "25h"},
-			[]string{`IDEMSK_EXPORT_LAG is "25h0m0s": want less than IDEMSK_EXPORT_COVERS, 25h0m0s`}},
+		{map[string]string{"IDEMSK_EXPORT_COVERS": "1h"},
+			[]string{`IDEMSK_EXPORT_COVERS is "1h": want a duration like 30s or 168h, from 1h1m0s`}},
 	} {
 		f := newFixture(t)
 		for name, value := range c.given {

@@ -119,7 +119,6 @@ var dimensions = []dimension{
 	// Of a process.
 	{name: "IDEMSK_KAFKA_LEAVE", values: of("false", "true"), when: needs{"member": {"static"}}},
 	{name: "IDEMSK_COMMIT_INTERVAL", values: of("1s", "5s"), when: inProcess},
-	{name: "IDEMSK_REVOKE_TIMEOUT", values: of("10s", "500ms"), when: inProcess},
 	{name: "IDEMSK_DRAIN_TIMEOUT", values: of("20s", "1s"), when: inProcess},
 	{name: "IDEMSK_MAX_BYTES", values: of("67108864", "8192"), when: inProcess}, // windows of one or two payments
 }

@@ -28,7 +28,7 @@ var regressions = []struct {
 			"tombstones=yes,failures=permanent,registry=silent,redrive=topic,IDEMSK_LEASE=1s,IDEMSK_KEY=json:$.id," +
 			"IDEMSK_MISSING_KEY=process,IDEMSK_ORDER=key,IDEMSK_BATCHING=off,IDEMSK_CONCURRENCY=2," +
 			"IDEMSK_COMMIT_WINDOW=1,IDEMSK_OUTAGE_FAILURES=5,IDEMSK_OUTAGE_LIMIT=5m,IDEMSK_KAFKA_LEAVE=true," +
-			"IDEMSK_COMMIT_INTERVAL=5s,IDEMSK_REVOKE_TIMEOUT=500ms,IDEMSK_MAX_BYTES=8192"},
+			"IDEMSK_COMMIT_INTERVAL=5s,IDEMSK_MAX_BYTES=8192"},
 	{"a record that could not be identified released the key of an attempt that had not ended", 379,
 		"host=process,keyless=yes,registry=silent,IDEMSK_MISSING_KEY=process,IDEMSK_EFFECTS=at-most-once"},
 }

@@ -59,7 +59,7 @@ func TestTorture(t *testing.T) {
 				[]string{processVariable + "=1", "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir(),
 					"IDEMSK_KAFKA_BROKERS=" + kafka.Addr(), "IDEMSK_KAFKA_TOPICS=" + topic,
 					"IDEMSK_KAFKA_GROUP=" + group, "IDEMSK_KAFKA_SESSION_TIMEOUT=" + session.String(),
-					"IDEMSK_COMMIT_INTERVAL=500ms", "IDEMSK_REVOKE_TIMEOUT=3s", "IDEMSK_LEASE=5s",
+					"IDEMSK_COMMIT_INTERVAL=500ms", "IDEMSK_DRAIN_TIMEOUT=6s", "IDEMSK_LEASE=5s",
 					"IDEMSK_MAX_CLOCK_SKEW=" + skew.String()})
 			r.watch()
 			r.torture(records, events)

@@ -38,7 +38,7 @@ type Maintenance struct {
 	MemoryMB int `default:"512" range:"128 to 10240"`
 }
 
-// Export is an export of business records. Field, Topic, Covers and Lag are the variables
+// Export is an export of business records. Field, Topic and Covers are the variables
 // IDEMSK_EXPORT_FIELD and so on.
 type Export struct {
 	// BucketARN is the S3 bucket of the exports with the beginning of their names:
@@ -51,10 +51,8 @@ type Export struct {
 	// first one.
 	Topic string `needs:"export" env:"IDEMSK_EXPORT_TOPIC" readers:"maintenance"`
 	// Covers is the time before an export was written whose records it has at least, except those of the last
-	// Lag. It is also the maximum age of the newest export, and at most Idempotency.Retention.
-	Covers time.Duration `default:"25h" range:"1m to 87600h" needs:"export" env:"IDEMSK_EXPORT_COVERS" readers:"maintenance"`
-	// Lag is the time before an export was written whose records it may lack. Less than Covers.
-	Lag time.Duration `default:"1h" range:"1ns to 87600h" needs:"export" env:"IDEMSK_EXPORT_LAG" readers:"maintenance"`
+	// hour. It is also the maximum age of the newest export, and at most Idempotency.Retention.
+	Covers time.Duration `default:"25h" range:"61m to 87600h" needs:"export" env:"IDEMSK_EXPORT_COVERS" readers:"maintenance"`
 }
 
 // inherit sets the default of Topic.
@@ -81,9 +79,6 @@ func (c *checker) maintenance(m *Maintenance) {
 	if retention := c.Idempotency.Retention; e.Covers > retention {
 		c.fail("Maintenance.Export.Covers", e.Covers,
 			"at most Idempotency.Retention, %s: older keys are deleted", retention)
-	}
-	if e.Lag >= e.Covers {
-		c.fail("Maintenance.Export.Lag", e.Lag, "less than Maintenance.Export.Covers, %s", e.Covers)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestMaintenance(t *testing.T) {
 		"IDEMSK_NAMESPACE": "payments-ledger", "IDEMSK_KEY_SCOPE": "topic",
 		"IDEMSK_LOG_LEVEL": "INFO", "IDEMSK_EXPORT": "s3://exports/bookings/",
 		"IDEMSK_EXPORT_FIELD": "payment_id", "IDEMSK_EXPORT_TOPIC": "payments",
-		"IDEMSK_EXPORT_COVERS": "25h", "IDEMSK_EXPORT_LAG": "1h",
+		"IDEMSK_EXPORT_COVERS": "25h",
 	})
 	equal(t, "schedules", schedules(t, tpl),
 		map[string][]any{`{"task":"reconcile"}`: {"rate(1 day)",
