@@ -15,19 +15,15 @@ type config struct {
 	table    string // IDEMSK_OUTBOX_TABLE
 	kafka    kafkaauth.Config
 	timeout  time.Duration // IDEMSK_KAFKA_TIMEOUT: for the events that are sent together
-	attempts int           // IDEMSK_RELAY_ATTEMPTS: before an event that Kafka rejects is parked
 	function string        // AWS_LAMBDA_FUNCTION_NAME
 	logLevel slog.Level    // IDEMSK_LOG_LEVEL
 }
-
-const maxAttempts = 20
 
 func readConfig(v *app.Vars) config {
 	return config{
 		table:    v.Table("IDEMSK_OUTBOX_TABLE", dynamooutbox.DefaultTable),
 		kafka:    kafkaauth.Read(v),
 		timeout:  v.Duration("IDEMSK_KAFKA_TIMEOUT", relay.DefaultTimeout, time.Second, time.Minute),
-		attempts: v.Int("IDEMSK_RELAY_ATTEMPTS", dynamooutbox.DefaultMaxAttempts, 1, maxAttempts),
 		function: v.String("AWS_LAMBDA_FUNCTION_NAME", ""),
 		logLevel: readLogLevel(v),
 	}

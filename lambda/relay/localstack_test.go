@@ -47,7 +47,7 @@ func deploy(t *testing.T, c *kfake.Cluster) *stack {
 	s.createTables()
 	s.createFunction(map[string]string{
 		"IDEMSK_OUTBOX_TABLE": s.name, "IDEMSK_KAFKA_BROKERS": c.ListenAddrs()[0],
-		"IDEMSK_KAFKA_TIMEOUT": "1s", "IDEMSK_RELAY_ATTEMPTS": "2",
+		"IDEMSK_KAFKA_TIMEOUT": "1s",
 	})
 	s.createEventSource()
 	return s

@@ -66,8 +66,6 @@ type Outbox struct {
 	Topics []string `form:"topic"`
 	// KafkaTimeout is the maximum duration of one send.
 	KafkaTimeout time.Duration `default:"10s" range:"1s to 1m" env:"IDEMSK_KAFKA_TIMEOUT" readers:"relay"`
-	// RelayAttempts is the number of rejections by Kafka after which an event is parked.
-	RelayAttempts int `default:"5" range:"1 to 20" env:"IDEMSK_RELAY_ATTEMPTS" readers:"relay"`
 	// Timeout is the relay's timeout, more than KafkaTimeout plus a second.
 	Timeout  time.Duration `default:"2m" range:"1s to 15m" unit:"1s"`
 	MemoryMB int           `default:"512" range:"128 to 10240"`

@@ -113,7 +113,7 @@ func TestRelay(t *testing.T) {
 	equal(t, "its variables", at(t, relay, "Environment", "Variables"), values{
 		"IDEMSK_OUTBOX_TABLE": tpl.ref(t, "ConsumerOutbox"), "IDEMSK_KAFKA_BROKERS": brokers,
 		"IDEMSK_KAFKA_AUTH": "iam", "IDEMSK_KAFKA_TLS": "true",
-		"IDEMSK_KAFKA_TIMEOUT": "10s", "IDEMSK_RELAY_ATTEMPTS": "5", "IDEMSK_LOG_LEVEL": "INFO",
+		"IDEMSK_KAFKA_TIMEOUT": "10s", "IDEMSK_LOG_LEVEL": "INFO",
 	})
 }
 
@@ -137,13 +137,12 @@ func TestRelayProperties(t *testing.T) {
 			p.Outbox.Auth = "mtls"
 			p.Outbox.SecretARN = own
 			p.Outbox.Topics = nil
-			p.Outbox.RelayAttempts = 3
 			p.Outbox.KafkaTimeout = 20 * time.Second
 			p.Function.LogLevel = "WARN"
 		},
 			values{"IDEMSK_KAFKA_AUTH": "mtls", "IDEMSK_KAFKA_SECRET_ARN": own, "IDEMSK_KAFKA_TLS": "true",
-				"IDEMSK_RELAY_ATTEMPTS": "3", "IDEMSK_KAFKA_TIMEOUT": "20s",
-				"IDEMSK_LOG_LEVEL": "WARN"}},
+				"IDEMSK_KAFKA_TIMEOUT": "20s",
+				"IDEMSK_LOG_LEVEL":     "WARN"}},
 		"self-managed": {self, values{"IDEMSK_KAFKA_AUTH": "scram-sha-512",
 			"IDEMSK_KAFKA_BROKERS": "b-1.example.com:9096,b-2.example.com:9096", "IDEMSK_KAFKA_TLS_CA": nil}},
 		"another password": {func(p *props) {
@@ -277,15 +276,14 @@ func TestRelayInItsOwnVPC(t *testing.T) {
 // The construct has some names and numbers of the outbox's packages twice, as it does not import them.
 func TestConstructMatchesTheOutbox(t *testing.T) {
 	got := make(map[string]string)
-	for _, file := range []string{"outbox/dynamooutbox/item.go", "outbox/dynamooutbox/relay.go",
+	for _, file := range []string{"outbox/dynamooutbox/item.go",
 		"outbox/relay/relay.go", "lambda/relay/config.go", "internal/kafkaauth/config.go"} {
 		maps.Copy(got, constants(t, filepath.Join("..", "..", "..", filepath.FromSlash(file))))
 	}
 	for name, want := range map[string]string{
 		"AttrAggregate": `"aggregate"`, "AttrID": `"id"`, "AttrExpiry": `"expiryTimestamp"`,
-		"AttrRequeuedAt":     `"requeuedAt"`,
-		"DefaultMaxAttempts": "5",
-		"DefaultTimeout":     "10 * time.Second", "maxAttempts": "20",
+		"AttrRequeuedAt": `"requeuedAt"`,
+		"DefaultTimeout": "10 * time.Second",
 		"None": quoted(consumer.AuthNone), "IAM": quoted(consumer.AuthIAM),
 		"SCRAM512": quoted(consumer.AuthSCRAM512),
 		"SCRAM256": quoted(consumer.AuthSCRAM256), "Plain": quoted(consumer.AuthPlain),

@@ -125,7 +125,6 @@ func TestChecksOfTheOutbox(t *testing.T) {
 		`Outbox.Topics is "a b": want 1 to 249 letters, digits, '.', '_' and '-' for each`:                                                                         with(set{"Outbox.Topics": []string{"a b"}}),
 		`Outbox.Topics is "credited,credited": want each once`:                                                                                                     with(set{"Outbox.Topics": []string{"credited", "credited"}}),
 		`Outbox.KafkaTimeout is "2m": want 1s to 1m`:                                                                                                               with(set{"Outbox.KafkaTimeout": 2 * time.Minute}),
-		`Outbox.RelayAttempts is "21": want 1 to 20`:                                                                                                               with(set{"Outbox.RelayAttempts": 21}),
 		`Outbox.Timeout is "11s": want more than Outbox.KafkaTimeout and a second, 11s: the relay would begin nothing`:                                             with(set{"Outbox.Timeout": 11 * time.Second}),
 		`Outbox.Timeout is "16m": want whole seconds from 1s to 15m`:                                                                                               with(set{"Outbox.Timeout": 16 * time.Minute}),
 		`Outbox.MemoryMB is "64": want 128 to 10240`:                                                                                                               with(set{"Outbox.MemoryMB": 64}),
