@@ -115,6 +115,16 @@ func TestRowThatCanNotBeMarkedLeavesTheOthersMarked(t *testing.T) {
 			CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON {{table}} FOR EACH ROW WHEN (OLD.` + refused + `) EXECUTE FUNCTION {{table}}_refuse()`,
 			`DROP TRIGGER refuse ON {{table}}`,
 		},
+		"a trigger raises an error of its own": {
+			`CREATE FUNCTION {{table}}_own() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one' USING ERRCODE = 'PAY01'; END $$;
+			CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON {{table}} FOR EACH ROW WHEN (OLD.` + refused + `) EXECUTE FUNCTION {{table}}_own()`,
+			`DROP TRIGGER refuse ON {{table}}`,
+		},
+		"a trigger finds two rows": {
+			`CREATE FUNCTION {{table}}_two() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE one int; BEGIN one := (SELECT generate_series(1, 2)); RETURN NEW; END $$;
+			CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON {{table}} FOR EACH ROW WHEN (OLD.` + refused + `) EXECUTE FUNCTION {{table}}_two()`,
+			`DROP TRIGGER refuse ON {{table}}`,
+		},
 		"a trigger keeps rows as they are": {
 			`CREATE FUNCTION {{table}}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
 			CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON {{table}} FOR EACH ROW WHEN (OLD.` + refused + `) EXECUTE FUNCTION {{table}}_keep()`,

@@ -168,15 +168,13 @@ func changed(n, marks int) error {
 	return nil
 }
 
-// refusesRow reports whether the server refused a statement because of what is in a row or what is on the
-// table: a data exception, a constraint, a limit, a permission or an error of a trigger, a damaged index.
-// https://www.postgresql.org/docs/current/errcodes-appendix.html
+// refusesRow reports whether the server refused a statement because of what is in a row or what is on the table.
 func refusesRow(err error) bool {
 	var said *pgconn.PgError
 	if !errors.As(err, &said) {
 		return errors.Is(err, errUnchanged)
 	}
-	return strings.Contains(ofRows, "'"+said.Code[:2]+"'") && pgtrip.PoolerHint(err) == ""
+	return !strings.Contains(ofServer, "'"+said.Code[:2]+"'") && pgtrip.PoolerHint(err) == ""
 }
 
 // refuse reports an event that PostgreSQL refuses to mark. It stays pending, and holds back the later events

@@ -139,7 +139,7 @@ const markEach = `DO $do$
 					charged := charged || charge;
 				END IF;
 			EXCEPTION WHEN others THEN
-				IF left(SQLSTATE, 2) NOT IN (` + ofRows + `) THEN
+				IF left(SQLSTATE, 2) IN (` + ofServer + `) THEN
 					RAISE;
 				END IF;
 				refused := refused || jsonb_build_object(m.n, SQLERRM || ' (SQLSTATE ' || SQLSTATE || ')');
@@ -150,10 +150,11 @@ const markEach = `DO $do$
 
 const (
 	unchanged = "the row was not changed: a trigger keeps it as it is"
-	// ofRows are the classes of errors because of what is in a row or what is on the table: a data exception, a
-	// constraint, a permission, a limit, an error of a trigger, a damaged index.
+	// ofServer are the classes of errors that are not of a row, or of what is on the table: the connection, the
+	// state of the transaction, a session, a conflict, resources, an operator, the system, the configuration. A
+	// trigger can raise any other.
 	// https://www.postgresql.org/docs/current/errcodes-appendix.html
-	ofRows = `'22', '23', '42', '54', 'P0', 'XX'`
+	ofServer = `'08', '25', '26', '28', '3D', '40', '53', '57', '58', 'F0'`
 )
 
 // each returns the statement that settles or rejects rows one after another.

@@ -284,7 +284,7 @@ func TestConstructMatchesTheOutbox(t *testing.T) {
 		"AttrAggregate": `"aggregate"`, "AttrID": `"id"`, "AttrExpiry": `"expiryTimestamp"`,
 		"AttrRequeuedAt": `"requeuedAt"`,
 		"DefaultTimeout": "10 * time.Second",
-		"None": quoted(consumer.AuthNone), "IAM": quoted(consumer.AuthIAM),
+		"None":           quoted(consumer.AuthNone), "IAM": quoted(consumer.AuthIAM),
 		"SCRAM512": quoted(consumer.AuthSCRAM512),
 		"SCRAM256": quoted(consumer.AuthSCRAM256), "Plain": quoted(consumer.AuthPlain),
 		"MTLS": quoted(consumer.AuthMTLS),
