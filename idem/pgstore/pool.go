@@ -40,7 +40,10 @@ func NewPool(url string, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error
 	var wrong *pgconn.ParseConfigError
 	if errors.As(err, &wrong) {
 		wrong.ConnString = "…" // it has the password, of which the reason in brackets may have a part
-		reason, _, _ := strings.Cut(wrong.Error(), " (")
+		reason, inBrackets, _ := strings.Cut(wrong.Error(), " (")
+		if strings.HasSuffix(reason, "TLS") { // the mode, or a file
+			reason += " (" + inBrackets
+		}
 		err = errors.New(reason)
 	}
 	if err != nil {
