@@ -16,7 +16,8 @@ type Format struct{ reader, jsonReader *avro.Schema }
 
 // Reader returns a Format with the schema that the program expects, which must keep to the specification. Data
 // that was written with another version is resolved to it: fields are matched by name and alias, missing ones
-// get their defaults. The zero Format gives the program what was written.
+// get their defaults. All values of a schema with a branch of a union, or a symbol without a default, that the
+// reader lacks are refused. The zero Format gives the program what was written.
 func Reader(text string) (Format, error) {
 	reader, err := avro.Parse(text)
 	if err != nil {

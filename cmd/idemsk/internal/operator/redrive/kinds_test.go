@@ -103,6 +103,27 @@ func TestLettersGoToWhereTheyCameFrom(t *testing.T) {
 	}
 }
 
+// In a FIFO queue, ten letters of a partition that stay hold back the others. The command says so.
+func TestLettersBehindTenOfAFIFOQueue(t *testing.T) {
+	t.Parallel()
+	for letters, says := range map[int64]bool{9: false, 12: true} {
+		client, queue := awstest.NewQueue(t, "letters.fifo")
+		sink, err := sqs.New(client, sqs.Config{URL: queue})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for offset := range letters {
+			if err := sink.Send(t.Context(), letter(offset)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := clitest.Run(t, "redrive", "--queue-url", queue, "--dry-run")
+		if r.Code != 0 || strings.Contains(r.Err, "hold back") != says {
+			t.Errorf("%d letters: %+v", letters, r)
+		}
+	}
+}
+
 // So does a letter that is in a topic.
 func TestLettersOfMessagesInATopic(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -163,6 +164,12 @@ func (q *queue) Close(ctx context.Context) error {
 			&sqs.ChangeMessageVisibilityInput{QueueUrl: &q.url, ReceiptHandle: &r.handle})
 	}
 	return nil
+}
+
+// mayHaveMore reports whether letters may have been held back: SQS gives no further message of a FIFO queue's message
+// group, here a partition, while some of it are with a consumer, and at most ten at once.
+func (q *queue) mayHaveMore() bool {
+	return strings.HasSuffix(q.url, ".fifo") && len(q.held) >= receiveAtOnce
 }
 
 func (q *queue) explain(doing string, err error) error {

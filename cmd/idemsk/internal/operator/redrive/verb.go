@@ -117,15 +117,22 @@ func (r *invocation) run(ctx context.Context, s command.Streams, args []string) 
 		whole: r.Options.DryRun && r.Options.Key != ""}
 	passed, err := Run(ctx, r.Options, out.add)
 	err = out.finish(passed, flags.ExplainAWS(err))
-	r.sayDone(s)
+	r.sayRest(s)
 	return err
 }
 
-// sayDone says how to go on with a file that was redriven in part.
-func (r *invocation) sayDone(s command.Streams) {
-	if f, ok := r.Options.Source.(*file); ok && f.redriven && !f.ended() {
-		s.Sayf("idemsk redrive: the lines %s of %s are done. To go on with the others: --skip-lines %[1]s\n",
-			linesText(&f.done), term.Escape(r.File))
+// sayRest says how to go on with a file that was redriven in part, and what a queue may still have.
+func (r *invocation) sayRest(s command.Streams) {
+	switch source := r.Options.Source.(type) {
+	case *file:
+		if source.redriven && !source.ended() {
+			s.Sayf("idemsk redrive: the lines %s of %s are done. To go on with the others: --skip-lines %[1]s\n",
+				linesText(&source.done), term.Escape(r.File))
+		}
+	case *queue:
+		if source.mayHaveMore() {
+			s.Sayf("idemsk redrive: the queue is FIFO: ten letters of a partition that stay hold back those behind them, which were not read\n")
+		}
 	}
 }
 
