@@ -63,54 +63,35 @@ func (w *worker) mark(ctx context.Context, tx pgx.Tx, marks []mark) (n int, char
 	return len(marks), charged, nil
 }
 
+// eachMark is a mark as an argument of publishEach and removeEach.
+type eachMark struct {
+	N       int     `json:"n"`
+	ID      string  `json:"id"`
+	Seq     int64   `json:"seq"`
+	Failure *string `json:"failure"`
+}
+
 // markEach marks events one after another, in one statement, each behind a savepoint. It returns those that
 // were marked.
 func (w *worker) markEach(ctx context.Context, tx pgx.Tx, marks []mark) (marked []mark, charged []rejection, err error) {
-	type one struct {
-		N       int     `json:"n"`
-		ID      string  `json:"id"`
-		Seq     int64   `json:"seq"`
-		Failure *string `json:"failure"`
-	}
-	given := struct {
-		Marks         []one   `json:"marks"`
-		MaxAttempts   int     `json:"attempts"`
-		RetryDelay    float64 `json:"first"`
-		MaxRetryDelay float64 `json:"longest"`
-	}{make([]one, len(marks)), w.cfg.MaxAttempts, w.cfg.RetryDelay.Seconds(), w.cfg.MaxRetryDelay.Seconds()}
+	each := make([]eachMark, len(marks))
 	for i, m := range marks {
-		given.Marks[i] = one{N: i, ID: m.ID, Seq: m.seq}
+		each[i] = eachMark{N: i, ID: m.ID, Seq: m.seq}
 		if m.failure != "" {
-			given.Marks[i].Failure = &m.failure
+			each[i].Failure = &m.failure
 		}
 	}
-	args, err := json.Marshal(given)
+	args, err := json.Marshal(map[string]any{"marks": each, "attempts": w.cfg.MaxAttempts,
+		"first": w.cfg.RetryDelay.Seconds(), "longest": w.cfg.MaxRetryDelay.Seconds()})
 	if err != nil {
-		return nil, nil, err
-	}
-	sql := w.outbox.sql.publishEach
-	if w.cfg.Retention < 0 {
-		sql = w.outbox.sql.removeEach
-	}
-	var answer []byte
-	var batch pgx.Batch
-	batch.Queue(`SELECT set_config('idemsk.marks', $1, true)`, string(args))
-	batch.Queue(sql)
-	batch.Queue(`SELECT current_setting('idemsk.marks')`).QueryRow(func(row pgx.Row) error { return row.Scan(&answer) })
-	if err := w.askIn(ctx, func(ctx context.Context) error {
-		if _, err := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT marks`); err != nil {
-			return err
-		}
-		return tx.SendBatch(ctx, &batch).Close()
-	}); err != nil {
 		return nil, nil, err
 	}
 	var result struct {
 		Charged []rejection
 		Refused map[int]string
 	}
-	if err := json.Unmarshal(answer, &result); err != nil {
-		return nil, nil, fmt.Errorf("the answer of marking each row: %w", err)
+	if err := w.askIn(ctx, func(ctx context.Context) error { return w.performEach(ctx, tx, string(args), &result) }); err != nil {
+		return nil, nil, err
 	}
 	for i := range marks {
 		if why, refused := result.Refused[i]; refused {
@@ -120,6 +101,22 @@ func (w *worker) markEach(ctx context.Context, tx pgx.Tx, marks []mark) (marked 
 		}
 	}
 	return marked, result.Charged, nil
+}
+
+// performEach performs publishEach or removeEach in the place of what was refused.
+func (w *worker) performEach(ctx context.Context, tx pgx.Tx, args string, result any) error {
+	sql := w.outbox.sql.publishEach
+	if w.cfg.Retention < 0 {
+		sql = w.outbox.sql.removeEach
+	}
+	if _, err := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT marks`); err != nil {
+		return err
+	}
+	var batch pgx.Batch
+	batch.Queue(`SELECT set_config('idemsk.marks', $1, true)`, args)
+	batch.Queue(sql)
+	batch.Queue(`SELECT current_setting('idemsk.marks')::jsonb`).QueryRow(func(row pgx.Row) error { return row.Scan(result) })
+	return tx.SendBatch(ctx, &batch).Close()
 }
 
 // markAll marks events with one round trip, behind a savepoint.
