@@ -105,19 +105,20 @@ func (a *api) address() string { return a.listener.Addr().String() }
 func (a *api) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	if a.server.Shutdown(ctx) != nil { // it still lives
-		return
-	}
+	lives := a.server.Shutdown(ctx) != nil
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, c := range a.open {
-		c.answer <- answer{err: idem.OutcomeUnknown(errors.New("the function's process ended in the call"))}
-	}
-	clear(a.open)
 	for _, f := range a.failed {
 		f.call.answer <- answer{err: idem.OutcomeUnknown(fmt.Errorf("%w (the function's process ended)", f.err))}
 	}
 	a.failed = nil
+	if lives {
+		return
+	}
+	for _, c := range a.open {
+		c.answer <- answer{err: idem.OutcomeUnknown(errors.New("the function's process ended in the call"))}
+	}
+	clear(a.open)
 }
 
 // settleFailed closes the calls that have failed: the runtime has asked for work.

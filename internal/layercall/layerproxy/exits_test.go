@@ -86,7 +86,8 @@ func TestRuntimeThatExitsAfterItsAnswer(t *testing.T) {
 // may have taken place.
 func TestRuntimeThatExitsAfterAnError(t *testing.T) {
 	t.Parallel()
-	for do, want := range map[string]string{"report an error and exit": store.CodeOutcomeUnknown, "raise": store.CodeError} {
+	for do, want := range map[string]string{"report an error and exit": store.CodeOutcomeUnknown,
+		"report an error, fork and exit": store.CodeOutcomeUnknown, "raise": store.CodeError} {
 		f := newFixture(t, "", "IDEMSK_EFFECTS=at-most-once", partial)
 		_, _ = f.deliver(event("a:" + do)) // the runtime has gone
 		if e := f.entry("a"); e.Failure.Code != want {

@@ -220,11 +220,7 @@ func handle(d delivery) {
 		check(syscall.Kill(os.Getppid(), syscall.SIGKILL))
 		<-make(chan struct{})
 	case do("fork and exit"):
-		fork := exec.Command("cat")
-		_, err := fork.StdinPipe() // which it waits for
-		check(err)
-		fork.Stdout = nil
-		check(fork.Start())
+		fork()
 		os.Exit(4)
 	case do("hang"):
 		<-make(chan struct{})
@@ -249,7 +245,10 @@ func handle(d delivery) {
 		os.Exit(5)
 	case raised(records) != nil:
 		post("invocation/"+d.id()+"/error", nil, raised(records))
-	case do("report an error and exit"):
+	case do("report an error and exit"), do("report an error, fork and exit"):
+		if do("report an error, fork and exit") {
+			fork()
+		}
 		post("invocation/"+d.id()+"/error", nil, []byte(`{"errorType":"Runtime.UnhandledPromiseRejection","errorMessage":"no log"}`))
 		os.Exit(128)
 	case do("raise"):
@@ -295,6 +294,15 @@ func handle(d delivery) {
 	default:
 		d.answer(answer)
 	}
+}
+
+// fork starts another process, which waits.
+func fork() {
+	waiting := exec.Command("cat")
+	_, err := waiting.StdinPipe() // which it waits for
+	check(err)
+	waiting.Stdout = nil
+	check(waiting.Start())
 }
 
 // raised returns the error of a record that is to raise one: "raise TYPE MESSAGE". It is nil if there is
