@@ -198,7 +198,7 @@ func TestStreamToKafkaOnLocalStack(t *testing.T) {
 
 	it := s.parked(1)[0]
 	if len(it.Parked) != 1 || string(it.Events[0].Value) != "poison" ||
-		!strings.Contains(it.Failure, "later") || it.Attempts != 2 {
+		!strings.Contains(it.Failure, "later") || it.Attempts != 5 {
 		t.Errorf("parked: %+v", it)
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("later"))
