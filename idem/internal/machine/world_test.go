@@ -137,6 +137,7 @@ func (p *proc) step(events ...Event) {
 			p.jobs = append(p.jobs, &job{Action: a, begun: len(a.Items)})
 		}
 	}
+	p.checkWaiting()
 }
 
 // choice is something that may happen next, to some items of a process.

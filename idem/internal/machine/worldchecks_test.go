@@ -38,6 +38,16 @@ func (p *proc) checkOrder(it *Item, call []*Item) {
 	}
 }
 
+// checkWaiting checks that nothing is claimed behind an item that waits for an item of another lane: two lanes would
+// wait for each other.
+func (p *proc) checkWaiting() {
+	for l := range p.m.each {
+		if l.state == laneWaiting && slices.ContainsFunc(l.queue, func(it *Item) bool { return it.phase == claimed }) {
+			panic("a claim is kept behind an item that waits for another lane")
+		}
+	}
+}
+
 // checkRuns checks that no more calls are made at once than may be, and that no lane has items in two of them.
 func (p *proc) checkRuns(j *job) {
 	calls := 0
