@@ -29,23 +29,7 @@ const (
 //
 // A Store accepts any other *pgxpool.Pool. Set a connect_timeout, because pgx has none by default.
 func NewPool(url string, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error) {
-	var err error
-	if strings.Contains(url, "://") {
-		err = redact.CheckURL(url)
-	}
-	var cfg *pgxpool.Config
-	if err == nil {
-		cfg, err = pgxpool.ParseConfig(url)
-	}
-	var wrong *pgconn.ParseConfigError
-	if errors.As(err, &wrong) {
-		wrong.ConnString = "…" // it has the password, of which the reason in brackets may have a part
-		reason, inBrackets, _ := strings.Cut(wrong.Error(), " (")
-		if strings.HasSuffix(reason, "TLS") { // the mode, or a file
-			reason += " (" + inBrackets
-		}
-		err = errors.New(reason)
-	}
+	cfg, err := parse(url)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w: IDEMSK_STORE_URL: want postgres://user:password@host:port/database: %w", idem.ErrInvalidConfig, err)
 	}
@@ -65,4 +49,24 @@ func NewPool(url string, options ...func(*pgxpool.Config)) (*pgxpool.Pool, error
 		return nil, fmt.Errorf("pgstore: %w: %w", idem.ErrInvalidConfig, err)
 	}
 	return pool, nil
+}
+
+// parse parses a URL, or a keyword/value string. Its error quotes nothing of a password.
+func parse(url string) (*pgxpool.Config, error) {
+	if strings.Contains(url, "://") {
+		if _, err := redact.ParseURL(url); err != nil {
+			return nil, err
+		}
+	}
+	cfg, err := pgxpool.ParseConfig(url)
+	var wrong *pgconn.ParseConfigError
+	if !errors.As(err, &wrong) {
+		return cfg, err
+	}
+	wrong.ConnString = "…" // it has the password, of which the reason in brackets may have a part
+	reason, inBrackets, _ := strings.Cut(wrong.Error(), " (")
+	if strings.HasSuffix(reason, "TLS") { // the mode, or a file
+		reason += " (" + inBrackets
+	}
+	return nil, errors.New(reason)
 }

@@ -50,10 +50,7 @@ func NewClient(rawURL string, options ...func(*redis.UniversalOptions)) (redis.U
 }
 
 func parseURL(rawURL string) (*redis.UniversalOptions, error) {
-	if err := redact.CheckURL(rawURL); err != nil {
-		return nil, err
-	}
-	u, err := url.Parse(rawURL)
+	u, err := redact.ParseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}

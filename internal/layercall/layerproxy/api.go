@@ -39,7 +39,7 @@ type api struct {
 
 	mu     sync.Mutex          // guards the fields below
 	open   map[string]*call    // by ID: with the runtime, unanswered
-	failed []failedCall        // since the runtime asked for work
+	failed map[*call]error     // reported since the runtime asked for work
 	passed map[string]*call    // as open, of events that pass through
 	kept   map[string]struct{} // the IDs of invocations that have calls, of which no request may pass
 }
@@ -58,17 +58,13 @@ type call struct {
 	done   chan struct{} // closed when the answer has passed through; nil for one that does not
 }
 
-// failedCall is a call whose error the runtime has reported. If the runtime ends before it asks for work, the
-// error may be that of another part of the function, while the handler was waiting for its effect.
-type failedCall struct {
-	call *call
-	err  error
-}
-
 // answer is the runtime's answer to a call.
 type answer struct {
 	payload []byte
 	err     error // the call failed as a whole
+	// The runtime has reported err. If the runtime ends before it asks for work, err may be that of another part of
+	// the function, while the handler was waiting for its effect.
+	reported bool
 }
 
 func serve(up *upstream, invocations int) (*api, error) {
@@ -77,7 +73,7 @@ func serve(up *upstream, invocations int) (*api, error) {
 		return nil, fmt.Errorf("serving the Runtime API to the function's runtime: %w", err)
 	}
 	a := &api{upstream: up, listener: listener, most: invocations, asked: make(chan ask),
-		work: make(chan *call), open: make(map[string]*call), passed: make(map[string]*call),
+		work: make(chan *call), open: make(map[string]*call), failed: make(map[*call]error), passed: make(map[string]*call),
 		kept: make(map[string]struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathNext, a.next)
@@ -108,10 +104,10 @@ func (a *api) drain() {
 	lives := a.server.Shutdown(ctx) != nil
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, f := range a.failed {
-		f.call.answer <- answer{err: idem.OutcomeUnknown(fmt.Errorf("%w (the function's process ended)", f.err))}
+	for c, err := range a.failed {
+		c.answer <- answer{err: idem.OutcomeUnknown(fmt.Errorf("%w (the function's process ended)", err))}
 	}
-	a.failed = nil
+	clear(a.failed)
 	if lives {
 		return
 	}
@@ -125,10 +121,10 @@ func (a *api) drain() {
 func (a *api) settleFailed() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, f := range a.failed {
-		f.call.answer <- answer{err: f.err}
+	for c, err := range a.failed {
+		c.answer <- answer{err: err}
 	}
-	a.failed = nil
+	clear(a.failed)
 }
 
 // next waits for work for as long as the runtime does.
@@ -251,7 +247,8 @@ func (a *api) unanswered() int {
 	return len(a.open) + len(a.failed)
 }
 
-// settle closes a call with its answer, unless it has one.
+// settle closes a call with its answer, unless it has one. An error that the runtime has reported becomes the answer
+// when the runtime asks for work.
 func (a *api) settle(c *call, with answer) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -259,19 +256,11 @@ func (a *api) settle(c *call, with answer) bool {
 		return false
 	}
 	delete(a.open, c.id())
-	c.answer <- with
-	return true
-}
-
-// fail notes the error of a call, unless it has an answer.
-func (a *api) fail(c *call, err error) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.open[c.id()] != c {
-		return false
+	if with.reported {
+		a.failed[c] = with.err
+	} else {
+		c.answer <- with
 	}
-	delete(a.open, c.id())
-	a.failed = append(a.failed, failedCall{c, err})
 	return true
 }
 
@@ -307,11 +296,9 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	if streamed := r.Trailer.Get(headerErrorType); streamed != "" {
 		failed, kind, body = true, streamed, runtimeapi.StreamedError(r.Trailer)
 	}
-	taken := func() bool {
-		if failed {
-			return a.fail(c, layercall.FunctionError(kind, body))
-		}
-		return a.settle(c, answer{payload: body})
+	got := answer{payload: body}
+	if failed {
+		got = answer{err: layercall.FunctionError(kind, body), reported: true}
 	}
 	var large *http.MaxBytesError
 	switch {
@@ -323,7 +310,7 @@ func (a *api) take(w http.ResponseWriter, r *http.Request, failed bool) {
 	case err != nil:
 		refuse(w, http.StatusBadRequest, "TruncatedHTTPRequest",
 			"HTTP request detected as truncated: "+err.Error())
-	case !taken():
+	case !a.settle(c, got):
 		refuse(w, http.StatusBadRequest, "InvalidRequestID", "Invalid request ID")
 	default:
 		reply(w, http.StatusAccepted, map[string]string{"status": "OK"})

@@ -34,16 +34,16 @@ func Setting(name, value string) string {
 
 var errURL = errors.New("it is not a URL; special characters of a user or a password must be written as %XX: @ as %40, / as %2F")
 
-// CheckURL returns an error if a text is no URL, or if a part of a password may count as another part of it, which the
+// ParseURL parses a URL. It returns an error if a part of a password may count as another part of the URL, which the
 // errors of a client would quote.
-func CheckURL(text string) error {
+func ParseURL(text string) (*url.URL, error) {
 	_, rest, _ := strings.Cut(text, "://")
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		rest = rest[:end]
 	}
-	_, err := url.Parse(text)
+	u, err := url.Parse(text)
 	if n := strings.Count(text, "@"); err != nil || n > 1 || n > strings.Count(rest, "@") {
-		return errURL
+		return nil, errURL
 	}
-	return nil
+	return u, nil
 }
