@@ -21,6 +21,7 @@ type counter struct {
 	scale    int        // of a decimal: the zeros of its text
 	big      bool       // a decimal that has its scale in the data
 	names    []string   // of the fields of a record, or of the branches of a union
+	quoted   [][]byte   // the names of the fields, in JSON
 	children []*counter // the fields of a record, the branches of a union, or what a list or map has
 }
 
@@ -43,7 +44,11 @@ func (c counters) of(n *avro.SchemaNode, namespace string) (*counter, error) {
 	case "record", "error":
 		made.kind = "record"
 		for i := range n.Fields {
-			made.names = append(made.names, n.Fields[i].Name)
+			quoted, err := scalars["string"].EncodeJSON(n.Fields[i].Name)
+			if err != nil {
+				return nil, unquoted(err)
+			}
+			made.names, made.quoted = append(made.names, n.Fields[i].Name), append(made.quoted, quoted)
 			parts = append(parts, &n.Fields[i].Type)
 		}
 	case "array":

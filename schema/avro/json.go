@@ -89,11 +89,7 @@ func (c *counter) appendRecord(out []byte, fields map[string]any) (_ []byte, err
 		if i > 0 {
 			out = append(out, ',')
 		}
-		text, err := scalars["string"].EncodeJSON(name)
-		if err != nil {
-			return nil, unquoted(err)
-		}
-		if out, err = c.children[i].appendJSON(append(append(out, text...), ':'), fields[name]); err != nil {
+		if out, err = c.children[i].appendJSON(append(append(out, c.quoted[i]...), ':'), fields[name]); err != nil {
 			return nil, err
 		}
 	}
